@@ -1,0 +1,1 @@
+"""Text to padded id batches. Knows nothing of models."""

@@ -1,0 +1,98 @@
+"""Text files in, files out: one rule for lines, one for errors, one for writing."""
+
+import contextlib
+import os
+import tempfile
+from pathlib import Path
+
+
+class UserError(Exception):
+    """Something the user can mend: the message says what was found, where, and what to do."""
+
+
+def decode_lines(data, name):
+    r"""Splits UTF-8 bytes into lines. Only `\n` ends a line; a `\r` before it is dropped.
+
+    U+2028, U+0085 and the like stay inside their line, unlike with `str.splitlines`.
+
+    Args:
+        data: bytes.
+        name: what to call the bytes in an error, such as a path.
+
+    Returns:
+        list of str.
+
+    Raises:
+        UserError: not UTF-8, naming the line.
+    """
+    lines = data.split(b"\n")
+    if lines[-1] == b"":
+        lines.pop()
+    try:
+        return [line.removesuffix("\r") for line in data.decode("utf-8").split("\n")][: len(lines)]
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{name}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); "
+            "convert the file, for example with `iconv -f latin1 -t utf-8`"
+        ) from None
+
+
+def read_lines(path):
+    """The lines of a UTF-8 text file, as `decode_lines`.
+
+    Raises:
+        UserError: missing, unreadable or not UTF-8.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+    return decode_lines(data, path)
+
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """A temporary path beside `path`, which becomes `path` when the block ends without an error.
+
+    Missing folders are made. On an error nothing is left behind and an older file stays.
+
+    Raises:
+        UserError: the target cannot be written.
+    """
+    path = Path(path)
+    temporary = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # Reserving the name finds an unwritable target before the work, and keeps the suffix,
+        # from which numpy and others tell the format.
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-", suffix=path.suffix)
+        os.close(handle)
+        temporary = Path(name)
+        yield temporary
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path, text):
+    """Writes a UTF-8 file atomically, line ends untouched."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_lines(path, lines):
+    r"""Writes lines atomically, each ended by `\n`."""
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

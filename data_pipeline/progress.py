@@ -1,0 +1,72 @@
+"""A progress bar on a terminal, log lines anywhere else."""
+
+import sys
+import time
+
+from tqdm import tqdm
+
+
+class Progress:
+    """Shows how far long work has come, its rate and the time left, on standard error.
+
+    Args:
+        description: what is being done.
+        total: units in all, or None if unknown.
+        unit: name of a unit, plural.
+        initial: units done before.
+        log_seconds: time between lines where there is no terminal.
+
+    Example:
+        >>> with Progress("encoding", total=2, unit="lines") as progress:
+        ...     progress.update(2)
+    """
+
+    def __init__(self, description, total, unit, initial=0, log_seconds=15.0):
+        self.description = description
+        self.unit = unit
+        self.log_seconds = log_seconds
+        self.bar = tqdm(
+            desc=description,
+            total=total,
+            unit=f" {unit}",
+            initial=initial,
+            dynamic_ncols=True,
+            disable=not sys.stderr.isatty(),
+        )
+        self.total = total
+        self.initial = self.done = initial
+        self.start = self.last_log = time.monotonic()
+
+    def update(self, count, **fields):
+        """Counts work done; `fields` are shown beside it."""
+        self.done += count
+        if not self.bar.disable:
+            if fields:
+                self.bar.set_postfix(fields, refresh=False)
+            self.bar.update(count)
+        elif time.monotonic() - self.last_log >= self.log_seconds:
+            self._log(fields)
+
+    def say(self, text):
+        """Prints a line without disturbing the bar."""
+        if self.bar.disable:
+            print(text, file=sys.stderr, flush=True)
+        else:
+            tqdm.write(text, file=sys.stderr)
+
+    def _log(self, fields):
+        self.last_log = time.monotonic()
+        rate = (self.done - self.initial) / max(self.last_log - self.start, 1e-9)
+        parts = [f"{self.done:,}" + (f" of {self.total:,}" if self.total else "") + f" {self.unit}"]
+        parts.append(f"{rate:.3g} {self.unit}/s")
+        if self.total and rate:
+            left = max(self.total - self.done, 0) / rate
+            parts.append(f"{tqdm.format_interval(left)} left")
+        parts += [f"{name} {value}" for name, value in fields.items()]
+        self.say(f"{self.description}: " + ", ".join(parts))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.bar.close()

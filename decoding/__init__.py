@@ -1,0 +1,1 @@
+"""Searching, aligning and picturing with any model of the zoo."""

@@ -1,0 +1,135 @@
+"""Strings to strings: tokenizer, batches by length, beam search, detokenizer."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import encode_lines
+from data_pipeline.progress import Progress
+from data_pipeline.tokenizers import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from decoding.beam_search import beam_search
+
+
+class Translation(NamedTuple):
+    """One translation of one line.
+
+    Attributes:
+        text: the detokenised line.
+        score: log-probability divided by the length penalty.
+        log_prob: natural log-probability of its tokens with `</s>`.
+        finished: False if it was cut at its length limit.
+        ids: its tokens with `</s>`.
+    """
+
+    text: str
+    score: float
+    log_prob: float
+    finished: bool
+    ids: list
+
+
+EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
+
+
+def make_search(model, *, beam_size, length_penalty):
+    """The search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
+
+    A translation may be twice as long as its source, plus 20 tokens.
+    """
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")])
+    def search(source_ids):
+        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
+        return beam_search(
+            model,
+            source_ids,
+            beam_size=beam_size,
+            max_target_length=2 * lengths + 20,
+            length_penalty=length_penalty,
+            bos_id=BOS_ID,
+            eos_id=EOS_ID,
+            pad_id=PAD_ID,
+            forbidden_ids=(UNK_ID,),
+        )
+
+    return search
+
+
+class Translator:
+    """Translates lines with a model and its tokenizer.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: the `Tokenizer` it was trained with.
+        beam_size: hypotheses followed at a time; 1 is greedy search.
+        length_penalty: alpha of Wu et al. 2016; larger prefers longer translations.
+        batch_size: sentences translated at once.
+
+    Example:
+        translator = Translator(model, tokenizer, beam_size=4)
+        translator.translate(["A dog runs."])[0][0].text
+    """
+
+    def __init__(self, model, tokenizer, *, beam_size=4, length_penalty=0.6, batch_size=32):
+        self.tokenizer = tokenizer
+        self.batch_size = batch_size
+        self.beam_size = beam_size
+        self._search = make_search(model, beam_size=beam_size, length_penalty=length_penalty)
+
+    def source_lengths(self, lines):
+        """Tokens of every line, with `</s>`: `[num_lines]` int32."""
+        return encode_lines(self.tokenizer.source, lines).lengths
+
+    def check_known(self, lines, name):
+        """Raises `UserError` at a line that has words, none of them in the vocabulary."""
+        for number, ids in enumerate(self.tokenizer.source.encode(lines), start=1):
+            if len(ids) > 1 and all(i == UNK_ID for i in ids[:-1]):
+                raise UserError(
+                    f"{name}, line {number}: no token of it is known to the model: "
+                    f"{lines[number - 1][:60]!r}; check language and tokenisation, or remove it"
+                )
+
+    def translate(self, lines, n_best=1, description=None):
+        """Translates every line; an empty line stays empty.
+
+        Args:
+            lines: list of str.
+            n_best: translations for each line, at most `beam_size`.
+            description: name of the progress bar, or None for no bar.
+
+        Returns:
+            For every line, in order, a list of `n_best` `Translation`, the best first (one for an
+            empty line).
+        """
+        source = encode_lines(self.tokenizer.source, lines)
+        starts = np.cumsum(source.lengths, dtype=np.int64) - source.lengths
+        results = [[EMPTY]] * len(lines)
+        # The longest first: if memory is short, it shows at once.
+        order = [i for i in np.argsort(-source.lengths, kind="stable") if source.lengths[i] > 1]
+        progress = Progress(description, len(lines), "lines") if description else None
+        for first in range(0, len(order), self.batch_size):
+            rows = order[first : first + self.batch_size]
+            ids = np.full((len(rows), source.lengths[rows].max()), PAD_ID, np.int32)
+            for row, i in zip(ids, rows, strict=True):
+                row[: source.lengths[i]] = source.ids[starts[i] : starts[i] + source.lengths[i]]
+            found = tf.nest.map_structure(lambda t: t.numpy(), self._search(ids))
+            for row, i in enumerate(rows):
+                results[i] = [self._translation(found, row, k) for k in range(n_best)]
+            if progress:
+                progress.update(len(rows))
+        if progress:
+            progress.__exit__()
+        return results
+
+    def _translation(self, found, row, k):
+        ids = found.ids[row, k].tolist()
+        ids = ids[: ids.index(EOS_ID) + 1] if EOS_ID in ids else [i for i in ids if i != PAD_ID]
+        return Translation(
+            self.tokenizer.target.decode(ids),
+            float(found.scores[row, k]),
+            float(found.log_probs[row, k]),
+            bool(found.finished[row, k]),
+            ids,
+        )

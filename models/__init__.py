@@ -1,0 +1,19 @@
+"""Translation models: ids in, tensors out.
+
+`create(preset, source_vocab_size, target_vocab_size)` makes one; `models.base.TranslationModel`
+says what every one of them can do.
+"""
+
+from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.presets import PRESETS, create, preset_names, preset_settings
+
+__all__ = [
+    "PRESETS",
+    "SettingError",
+    "StepOutput",
+    "TranslationModel",
+    "create",
+    "preset_names",
+    "preset_settings",
+    "shift_right",
+]

@@ -1,0 +1,178 @@
+"""The one interface of every translation model.
+
+Letters used in shapes: B sentences, K beams, N = B * K hypotheses, S source length, T target
+length, V target vocabulary, D width, H heads. Ids are int32, masks are bool with True for real
+tokens, logits and log-probabilities are float32 under every dtype policy.
+"""
+
+from typing import Any, NamedTuple
+
+import keras
+from keras import ops
+
+
+class SettingError(ValueError):
+    """A preset, or a setting of one, that does not exist or does not fit."""
+
+
+class StepOutput(NamedTuple):
+    """What one decoding step returns.
+
+    Attributes:
+        logits: `[N, V]` float32, unnormalised scores of the next token.
+        state: the state given to the step, updated; same structure, shapes and dtypes.
+        attention: `[N, S]` float32, the source weights behind this prediction; rows sum to 1.
+    """
+
+    logits: Any
+    state: Any
+    attention: Any
+
+
+def shift_right(target_ids, bos_id):
+    """Turns target ids into decoder input: `[a, b, </s>]` becomes `[<s>, a, b]`.
+
+    The only place where the shift is made.
+
+    Args:
+        target_ids: `[B, T]` int32.
+        bos_id: the id that starts every sentence.
+
+    Returns:
+        `[B, T]` int32.
+    """
+    bos = ops.full_like(target_ids[:, :1], bos_id)
+    return ops.concatenate([bos, target_ids[:, :-1]], axis=1)
+
+
+class TranslationModel(keras.Model):
+    """A conditional language model P(target | source), trainable, searchable and explainable.
+
+    A subclass implements `call`, `encode`, `initial_state`, `decode_step`, `attention_maps` and
+    `align`; `score` follows from `call`. It knows ids and tensors only: no vocabulary, search,
+    loss, optimiser or file.
+
+    Two kinds of tensors live through decoding and are never mixed:
+
+    * *context*, from `encode`, belongs to a sentence, keeps `B` rows and is never reordered;
+    * *state*, from `initial_state`, belongs to a hypothesis; the search gathers every leaf of it
+      along its first axis.
+
+    `decode_step` is given `N` hypotheses where `N` is a multiple `K` of the context's `B` rows,
+    those of a sentence standing together. Nothing is kept on the model between calls.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        pad_id: the id of padding, in both vocabularies.
+        bos_id: the id that starts every target sentence.
+    """
+
+    def __init__(self, source_vocab_size, target_vocab_size, *, pad_id=0, bos_id=2, **kwargs):
+        super().__init__(**kwargs)
+        self.source_vocab_size = source_vocab_size
+        self.target_vocab_size = target_vocab_size
+        self.pad_id = pad_id
+        self.bos_id = bos_id
+
+    def call(self, inputs, training=None):
+        """Predicts every target token from the source and the tokens before it.
+
+        Args:
+            inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32.
+            training: whether dropout is active.
+
+        Returns:
+            `[B, T, V]` float32 logits.
+        """
+        raise NotImplementedError
+
+    def encode(self, source_ids, training=False):
+        """Reads the source.
+
+        Args:
+            source_ids: `[B, S]` int32.
+            training: whether dropout is active.
+
+        Returns:
+            context: a dict of tensors whose first axis is B.
+        """
+        raise NotImplementedError
+
+    def initial_state(self, context, max_target_length):
+        """Makes the state of hypotheses that hold no token yet.
+
+        Args:
+            context: from `encode`.
+            max_target_length: the number of steps for which there must be room.
+
+        Returns:
+            state: a dict, possibly empty, of tensors whose first axis is B.
+        """
+        raise NotImplementedError
+
+    def decode_step(self, token_ids, step, state, context):
+        """Predicts the next token of every hypothesis.
+
+        Args:
+            token_ids: `[N]` int32, the tokens chosen last (at step 0: `bos_id`).
+            step: scalar int32, how many tokens stand before `token_ids`.
+            state: as `initial_state`, with N rows.
+            context: from `encode`, with B rows; N is a multiple of B.
+
+        Returns:
+            `StepOutput`.
+        """
+        raise NotImplementedError
+
+    def attention_maps(self, source_ids, target_ids):
+        """Every attention distribution of the model, for pictures.
+
+        Args:
+            source_ids: `[B, S]` int32.
+            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
+
+        Returns:
+            name -> `[B, H, queries, keys]` float32. Names are `encoder/0/self`,
+            `decoder/0/self`, `decoder/0/cross`, layers counted from 0. Row t of a decoder map is
+            the attention with which target token t was predicted.
+        """
+        raise NotImplementedError
+
+    def align(self, source_ids, target_ids):
+        """Soft word alignment.
+
+        Args:
+            source_ids: `[B, S]` int32.
+            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
+
+        Returns:
+            `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
+        """
+        raise NotImplementedError
+
+    def score(self, source_ids, target_ids):
+        """Log-probability of every target token given the source and the tokens before it.
+
+        Args:
+            source_ids: `[B, S]` int32.
+            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
+
+        Returns:
+            `[B, T]` float32, natural logarithms. Entries of padding mean nothing.
+        """
+        logits = self(
+            {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)},
+            training=False,
+        )
+        token_logits = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)
+        return ops.squeeze(token_logits, -1) - ops.logsumexp(logits, axis=-1)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "source_vocab_size": self.source_vocab_size,
+            "target_vocab_size": self.target_vocab_size,
+            "pad_id": self.pad_id,
+            "bos_id": self.bos_id,
+        }

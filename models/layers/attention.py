@@ -1,0 +1,189 @@
+"""Scaled dot-product, multi-head and masked multi-head attention.
+
+Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2.
+"""
+
+import keras
+from keras import ops
+
+from models.layers.masks import causal_mask
+
+
+def _hidden_score(dtype):
+    """A score that a softmax turns into 0. Finite: a row of -inf only would give NaN."""
+    return -6e4 if dtype == "float16" else -1e9
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class ScaledDotProductAttention(keras.layers.Layer):
+    """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
+
+    Args:
+        dropout: share of the weights that training drops, in [0, 1).
+
+    Example:
+        >>> layer = ScaledDotProductAttention()
+        >>> output, weights = layer(
+        ...     ops.ones((2, 3, 4)), ops.ones((2, 5, 4)), ops.ones((2, 5, 4)))
+        >>> output.shape, weights.shape
+        (TensorShape([2, 3, 4]), TensorShape([2, 3, 5]))
+    """
+
+    def __init__(self, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.dropout = dropout
+        self.weight_dropout = keras.layers.Dropout(dropout, dtype="float32", name="dropout")
+
+    def build(self, query_shape=None):
+        self.built = True
+
+    def call(self, query, key, value, attention_mask=None, training=None):
+        """Attends.
+
+        Args:
+            query: `[..., T, d]`.
+            key: `[..., S, d]`.
+            value: `[..., S, e]`.
+            attention_mask: bool, broadcastable to `[..., T, S]`, True where attention is allowed.
+            training: whether dropout is active.
+
+        Returns:
+            `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. A
+            query whose every key is hidden gets equal weights, never NaN.
+        """
+        query = query * (query.shape[-1] ** -0.5)
+        scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [..., T, S]
+        scores = ops.cast(scores, "float32")
+        if attention_mask is not None:
+            scores = ops.where(attention_mask, scores, _hidden_score(self.compute_dtype))
+        weights = ops.softmax(scores, axis=-1)
+        used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
+        return ops.matmul(used, value), weights
+
+    def get_config(self):
+        return {**super().get_config(), "dropout": self.dropout}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class MultiHeadAttention(keras.layers.Layer):
+    """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
+
+    Args:
+        width: D, the size of queries, memory and output; a multiple of `num_heads`.
+        num_heads: H.
+        dropout: share of the attention weights that training drops.
+
+    Raises:
+        ValueError: `width` is not a multiple of `num_heads`.
+
+    Example:
+        >>> layer = MultiHeadAttention(width=8, num_heads=2)
+        >>> output, weights = layer(ops.ones((2, 3, 8)), ops.ones((2, 5, 8)))
+        >>> output.shape, weights.shape
+        (TensorShape([2, 3, 8]), TensorShape([2, 2, 3, 5]))
+    """
+
+    def __init__(self, width, num_heads, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        if width % num_heads:
+            raise ValueError(
+                f"width must be a multiple of num_heads, found width={width}, num_heads={num_heads}"
+            )
+        self.width = width
+        self.num_heads = num_heads
+        self.dropout = dropout
+        self.query = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
+        self.key = keras.layers.Dense(width, name="key", dtype=self.dtype_policy)
+        self.value = keras.layers.Dense(width, name="value", dtype=self.dtype_policy)
+        self.output_projection = keras.layers.Dense(width, name="output", dtype=self.dtype_policy)
+        self.attention = ScaledDotProductAttention(
+            dropout, name="attention", dtype=self.dtype_policy
+        )
+
+    def build(self, query_shape=None):
+        for projection in (self.query, self.key, self.value, self.output_projection):
+            projection.build((None, None, self.width))
+        self.attention.build()
+        self.built = True
+
+    def _split_heads(self, x):
+        x = ops.reshape(x, (*ops.shape(x)[:2], self.num_heads, self.width // self.num_heads))
+        return ops.transpose(x, (0, 2, 1, 3))  # [B, T, D] -> [B, H, T, d]
+
+    def _merge_heads(self, x):
+        x = ops.transpose(x, (0, 2, 1, 3))  # [B, H, T, d] -> [B, T, H, d]
+        return ops.reshape(x, (*ops.shape(x)[:2], self.width))
+
+    def project_memory(self, memory):
+        """`[B, S, D]` -> keys and values, `[B, H, S, d]` each; what decoding keeps."""
+        return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
+
+    def attend(self, query, keys, values, attention_mask=None, training=None):
+        """Attends to projected keys and values.
+
+        Args:
+            query: `[B, T, D]`, not yet projected.
+            keys: `[B, H, S, d]` from `project_memory`.
+            values: `[B, H, S, d]` from `project_memory`.
+            attention_mask: bool, broadcastable to `[B, H, T, S]`.
+            training: whether dropout is active.
+
+        Returns:
+            `(output [B, T, D], weights [B, H, T, S] float32)`.
+        """
+        query = self._split_heads(self.query(query))
+        output, weights = self.attention(query, keys, values, attention_mask, training=training)
+        return self.output_projection(self._merge_heads(output)), weights
+
+    def call(self, query, memory, attention_mask=None, training=None):
+        """Attends from `query [B, T, D]` to `memory [B, S, D]`; returns as `attend`."""
+        keys, values = self.project_memory(memory)
+        return self.attend(query, keys, values, attention_mask, training=training)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "width": self.width,
+            "num_heads": self.num_heads,
+            "dropout": self.dropout,
+        }
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class MaskedMultiHeadAttention(MultiHeadAttention):
+    """Multi-head self-attention in which position t sees positions 0..t only (section 3.2.3).
+
+    `call` takes whole sequences; `step` takes one position and a cache, with equal results.
+    """
+
+    def call(self, x, training=None):
+        """`x [B, T, D]` -> `(output [B, T, D], weights [B, H, T, T] float32)`."""
+        from_past = causal_mask(ops.shape(x)[1])
+        return super().call(x, x, from_past, training=training)
+
+    def empty_cache(self, batch_size, length):
+        """Keys and values of no position yet, with room for `length`: `[B, H, length, d]` each."""
+        shape = (batch_size, self.num_heads, length, self.width // self.num_heads)
+        return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
+
+    def step(self, x, step, keys, values):
+        """Attends from position `step`, whose keys and values are written into the cache.
+
+        Args:
+            x: `[N, 1, D]`, the input at position `step`.
+            step: scalar int32, below the cache's length.
+            keys: `[N, H, length, d]` cache.
+            values: `[N, H, length, d]` cache.
+
+        Returns:
+            `(output [N, 1, D], keys, values)`.
+        """
+        positions = ops.arange(ops.shape(keys)[2])
+        here = ops.equal(positions, step)[None, None, :, None]
+        new_keys, new_values = self.project_memory(x)  # [N, H, 1, d]
+        # A select instead of a scatter: the same for every device, XLA and serving binaries.
+        keys = ops.where(here, new_keys, keys)
+        values = ops.where(here, new_values, values)
+        from_past = ops.less_equal(positions, step)[None, None, None, :]
+        output, _ = self.attend(x, keys, values, from_past)
+        return output, keys, values

@@ -1,0 +1,187 @@
+"""Encoder and decoder stacks of the Transformer.
+
+Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation stands behind the
+residual connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020).
+"""
+
+import keras
+from keras import ops
+
+from models.layers.attention import MaskedMultiHeadAttention, MultiHeadAttention
+from models.layers.masks import attend_to
+
+
+class Residual(keras.layers.Layer):
+    """The residual connection, dropout and layer normalisation around one sub-layer `f`.
+
+    post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`. Used as
+    `y = residual.leave(x, f(residual.enter(x)))`.
+    """
+
+    def __init__(self, width, dropout, norm, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.pre_norm = norm == "pre"
+        self.norm = layer_norm("norm", self.dtype_policy)
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape=None):
+        self.norm.build((None, None, self.width))
+        self.built = True
+
+    def enter(self, x):
+        """The input of the sub-layer."""
+        return self.norm(x) if self.pre_norm else x
+
+    def leave(self, x, y, training=None):
+        """The output of the whole, from its input `x` and the sub-layer's output `y`."""
+        x = x + self.dropout(y, training=training)
+        return x if self.pre_norm else self.norm(x)
+
+
+def layer_norm(name, dtype):
+    """Layer normalisation over the last axis."""
+    return keras.layers.LayerNormalization(epsilon=1e-6, name=name, dtype=dtype)
+
+
+class FeedForward(keras.layers.Layer):
+    """`max(0, x W1 + b1) W2 + b2` at every position, equation 2 of Vaswani et al. 2017."""
+
+    def __init__(self, width, ffn_width, dropout, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.ffn_width = ffn_width
+        self.inner = keras.layers.Dense(
+            ffn_width, activation="relu", name="inner", dtype=self.dtype_policy
+        )
+        self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+
+    def build(self, input_shape=None):
+        self.inner.build((None, None, self.width))
+        self.outer.build((None, None, self.ffn_width))
+        self.built = True
+
+    def call(self, x, training=None):
+        """`[B, T, D]` -> `[B, T, D]`."""
+        return self.outer(self.dropout(self.inner(x), training=training))
+
+
+class EncoderLayer(keras.layers.Layer):
+    """Self-attention, then feed-forward. Settings as `models.transformer.Transformer`."""
+
+    def __init__(
+        self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs
+    ):
+        super().__init__(**kwargs)
+        dtype = self.dtype_policy
+        self.self_attention = MultiHeadAttention(
+            width, num_heads, attention_dropout, name="self_attention", dtype=dtype
+        )
+        self.feed_forward = FeedForward(
+            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
+        )
+        self.around_attention = Residual(width, dropout, norm, name="around_attention", dtype=dtype)
+        self.around_feed_forward = Residual(
+            width, dropout, norm, name="around_feed_forward", dtype=dtype
+        )
+
+    def build(self, input_shape=None):
+        for layer in (
+            self.self_attention,
+            self.around_attention,
+            self.feed_forward,
+            self.around_feed_forward,
+        ):
+            layer.build()
+        self.built = True
+
+    def call(self, x, attention_mask, training=None):
+        """`x [B, S, D]`, `attention_mask [B, 1, 1, S]` -> `(x [B, S, D], weights [B, H, S, S])`."""
+        inner = self.around_attention.enter(x)
+        y, weights = self.self_attention(inner, inner, attention_mask, training=training)
+        x = self.around_attention.leave(x, y, training=training)
+        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
+        return self.around_feed_forward.leave(x, y, training=training), weights
+
+
+class DecoderLayer(keras.layers.Layer):
+    """Masked self-attention, attention to the source, then feed-forward."""
+
+    def __init__(
+        self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs
+    ):
+        super().__init__(**kwargs)
+        dtype = self.dtype_policy
+        self.self_attention = MaskedMultiHeadAttention(
+            width, num_heads, attention_dropout, name="self_attention", dtype=dtype
+        )
+        self.cross_attention = MultiHeadAttention(
+            width, num_heads, attention_dropout, name="cross_attention", dtype=dtype
+        )
+        self.feed_forward = FeedForward(
+            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
+        )
+        self.around_self, self.around_cross, self.around_feed_forward = (
+            Residual(width, dropout, norm, name=f"around_{name}", dtype=dtype)
+            for name in ("self_attention", "cross_attention", "feed_forward")
+        )
+
+    def build(self, input_shape=None):
+        for layer in (
+            self.self_attention,
+            self.around_self,
+            self.cross_attention,
+            self.around_cross,
+            self.feed_forward,
+            self.around_feed_forward,
+        ):
+            layer.build()
+        self.built = True
+
+    def _after_self_attention(self, x, y, keys, values, source_mask, training=None):
+        x = self.around_self.leave(x, y, training=training)
+        y, weights = self.cross_attention.attend(
+            self.around_cross.enter(x), keys, values, attend_to(source_mask), training=training
+        )
+        x = self.around_cross.leave(x, y, training=training)
+        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
+        return self.around_feed_forward.leave(x, y, training=training), weights
+
+    def call(self, x, memory, source_mask, training=None):
+        """Whole target sequences.
+
+        Args:
+            x: `[B, T, D]`.
+            memory: `[B, S, D]` from the encoder.
+            source_mask: `[B, S]` bool.
+            training: whether dropout is active.
+
+        Returns:
+            `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
+        """
+        y, self_weights = self.self_attention(self.around_self.enter(x), training=training)
+        keys, values = self.cross_attention.project_memory(memory)
+        x, cross_weights = self._after_self_attention(x, y, keys, values, source_mask, training)
+        return x, self_weights, cross_weights
+
+    def step(self, x, step, cache, cross_keys, cross_values, source_mask):
+        """One target position.
+
+        Args:
+            x: `[N, 1, D]`.
+            step: scalar int32 position.
+            cache: `(keys, values)` of self-attention, `[N, H, length, d]` each.
+            cross_keys: `[B, H, S, d]`.
+            cross_values: `[B, H, S, d]`.
+            source_mask: `[B, S]` bool.
+
+        Returns:
+            `(x [N, 1, D], cache, cross weights [B, H, K, S])`.
+        """
+        y, keys, values = self.self_attention.step(self.around_self.enter(x), step, *cache)
+        # The K hypotheses of a sentence become K queries to its one memory: nothing is repeated.
+        by_sentence = (ops.shape(cross_keys)[0], -1, x.shape[-1])
+        x, y = ops.reshape(x, by_sentence), ops.reshape(y, by_sentence)  # [N, 1, D] -> [B, K, D]
+        x, weights = self._after_self_attention(x, y, cross_keys, cross_values, source_mask)
+        return ops.reshape(x, (-1, 1, x.shape[-1])), (keys, values), weights

@@ -1,0 +1,62 @@
+"""Token embeddings and positions. Vaswani et al. 2017, sections 3.4 and 3.5."""
+
+import math
+
+import keras
+from keras import ops
+
+
+def sinusoidal_positions(positions, width):
+    """Sinusoids of geometrically growing wave length, section 3.5.
+
+    `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. Computed, not looked
+    up: there is no longest sentence.
+
+    Args:
+        positions: `[T]` int32, counted from 0.
+        width: D, even.
+
+    Returns:
+        `[T, D]` float32.
+    """
+    frequencies = ops.exp(ops.arange(0, width, 2, dtype="float32") * (-math.log(1e4) / width))
+    angles = ops.cast(positions, "float32")[:, None] * frequencies[None, :]  # [T, D/2]
+    pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
+    return ops.reshape(pairs, (-1, width))
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class TokenEmbedding(keras.layers.Layer):
+    """A vector per id, multiplied by sqrt(D), and the transposed matrix as output layer.
+
+    Args:
+        vocab_size: number of ids, V.
+        width: D.
+    """
+
+    def __init__(self, vocab_size, width, **kwargs):
+        super().__init__(**kwargs)
+        self.vocab_size = vocab_size
+        self.width = width
+
+    def build(self, ids_shape=None):
+        self.embeddings = self.add_weight(
+            name="embeddings",
+            shape=(self.vocab_size, self.width),
+            # Unit variance after the multiplication by sqrt(D), and small logits when tied.
+            initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
+        )
+        self.built = True
+
+    def call(self, ids):
+        """`[B, T]` int32 -> `[B, T, D]`."""
+        vectors = ops.take(self.embeddings, ids, axis=0)
+        return ops.cast(vectors, self.compute_dtype) * self.width**0.5
+
+    def logits(self, x):
+        """`[..., D]` -> `[..., V]` float32: the embeddings as tied output layer, section 3.4."""
+        kernel = ops.cast(ops.transpose(self.embeddings), self.compute_dtype)
+        return ops.cast(ops.matmul(x, kernel), "float32")
+
+    def get_config(self):
+        return {**super().get_config(), "vocab_size": self.vocab_size, "width": self.width}

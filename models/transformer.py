@@ -1,0 +1,257 @@
+"""The Transformer, Vaswani et al. 2017, "Attention Is All You Need"."""
+
+import keras
+from keras import ops
+
+from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.layers.blocks import DecoderLayer, EncoderLayer, layer_norm
+from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
+from models.layers.masks import attend_to, padding_mask
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Transformer(TranslationModel):
+    """Encoder and decoder stacks of self-attention (figure 1 of the paper).
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        num_encoder_layers: layers of the encoder, at least 1.
+        num_decoder_layers: layers of the decoder, at least 1.
+        width: D, size of every representation; even and a multiple of `num_heads`.
+        num_heads: H.
+        ffn_width: inner size of the feed-forward sub-layers.
+        dropout: after embeddings and sub-layers, in [0, 1).
+        attention_dropout: on attention weights, in [0, 1).
+        ffn_dropout: inside the feed-forward sub-layers, in [0, 1).
+        norm: "post" as published, or "pre".
+        tie_embeddings: "all" (source, target and output share one matrix: needs one shared
+            vocabulary), "target" (target and output), or "none".
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = Transformer(100, 100, num_encoder_layers=1, num_decoder_layers=1,
+        ...                     width=16, num_heads=2, ffn_width=32)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model({"source_ids": ids, "target_in_ids": ids}).shape
+        TensorShape([1, 3, 100])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        num_encoder_layers=6,
+        num_decoder_layers=6,
+        width=512,
+        num_heads=8,
+        ffn_width=2048,
+        dropout=0.1,
+        attention_dropout=0.0,
+        ffn_dropout=0.0,
+        norm="post",
+        tie_embeddings="all",
+        pad_id=0,
+        bos_id=2,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.settings = {
+            "num_encoder_layers": num_encoder_layers,
+            "num_decoder_layers": num_decoder_layers,
+            "width": width,
+            "num_heads": num_heads,
+            "ffn_width": ffn_width,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "ffn_dropout": ffn_dropout,
+            "norm": norm,
+            "tie_embeddings": tie_embeddings,
+        }
+        _check_settings(self.settings, source_vocab_size, target_vocab_size)
+        self.width = width
+
+        policy = self.dtype_policy
+        self.target_embedding = TokenEmbedding(
+            target_vocab_size, width, name="target_embedding", dtype=policy
+        )
+        self.source_embedding = (
+            self.target_embedding
+            if tie_embeddings == "all"
+            else TokenEmbedding(source_vocab_size, width, name="source_embedding", dtype=policy)
+        )
+        self.output_layer = (
+            keras.layers.Dense(target_vocab_size, use_bias=False, name="output", dtype=policy)
+            if tie_embeddings == "none"
+            else None
+        )
+        self.embedding_dropout = keras.layers.Dropout(
+            dropout, name="embedding_dropout", dtype=policy
+        )
+        layer = {
+            "width": width,
+            "num_heads": num_heads,
+            "ffn_width": ffn_width,
+            "dropout": dropout,
+            "attention_dropout": attention_dropout,
+            "ffn_dropout": ffn_dropout,
+            "norm": norm,
+            "dtype": policy,
+        }
+        self.encoder_layers = [
+            EncoderLayer(**layer, name=f"encoder_{i}") for i in range(num_encoder_layers)
+        ]
+        self.decoder_layers = [
+            DecoderLayer(**layer, name=f"decoder_{i}") for i in range(num_decoder_layers)
+        ]
+        # Pre-norm layers leave their sum without a normalisation: one more closes each stack.
+        self.encoder_norm = layer_norm("encoder_norm", policy) if norm == "pre" else None
+        self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        self.target_embedding.build()
+        if self.source_embedding is not self.target_embedding:
+            self.source_embedding.build()
+        for layer in (*self.encoder_layers, *self.decoder_layers):
+            layer.build()
+        for layer in (self.encoder_norm, self.decoder_norm, self.output_layer):
+            if layer is not None:
+                layer.build((None, None, self.width))
+        self.built = True
+
+    def _embed(self, embedding, ids, first_position=0, training=None):
+        positions = first_position + ops.arange(ops.shape(ids)[1])
+        x = embedding(ids)  # [B, T] -> [B, T, D]
+        x = x + ops.cast(sinusoidal_positions(positions, self.width), x.dtype)
+        return self.embedding_dropout(x, training=training)
+
+    def _encode(self, source_ids, training):
+        source_mask = padding_mask(source_ids, self.pad_id)
+        x = self._embed(self.source_embedding, source_ids, training=training)
+        maps = []
+        for layer in self.encoder_layers:
+            x, weights = layer(x, attend_to(source_mask), training=training)
+            maps.append(weights)
+        if self.encoder_norm is not None:
+            x = self.encoder_norm(x)
+        return x, source_mask, maps
+
+    def _decode(self, target_in_ids, memory, source_mask, training):
+        x = self._embed(self.target_embedding, target_in_ids, training=training)
+        self_maps, cross_maps = [], []
+        for layer in self.decoder_layers:
+            x, self_weights, cross_weights = layer(x, memory, source_mask, training=training)
+            self_maps.append(self_weights)
+            cross_maps.append(cross_weights)
+        return self._logits(x), self_maps, cross_maps
+
+    def _logits(self, x):
+        if self.decoder_norm is not None:
+            x = self.decoder_norm(x)
+        if self.output_layer is None:
+            return self.target_embedding.logits(x)
+        return ops.cast(self.output_layer(x), "float32")
+
+    def call(self, inputs, training=None):
+        memory, source_mask, _ = self._encode(inputs["source_ids"], training)
+        return self._decode(inputs["target_in_ids"], memory, source_mask, training)[0]
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`: a `[B, H, S, d]` a layer."""
+        memory, source_mask, _ = self._encode(source_ids, training)
+        projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder_layers]
+        return {
+            "source_mask": source_mask,
+            "cross_keys": [keys for keys, _ in projected],
+            "cross_values": [values for _, values in projected],
+        }
+
+    def initial_state(self, context, max_target_length):
+        """State: self-attention `keys`, `values`: a `[B, H, max_target_length, d]` a layer."""
+        batch_size = ops.shape(context["source_mask"])[0]
+        caches = [
+            layer.self_attention.empty_cache(batch_size, max_target_length)
+            for layer in self.decoder_layers
+        ]
+        return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
+
+    def decode_step(self, token_ids, step, state, context):
+        x = self._embed(self.target_embedding, token_ids[:, None], first_position=step)  # [N, 1, D]
+        keys, values, weights = [], [], None
+        for index, layer in enumerate(self.decoder_layers):
+            x, cache, weights = layer.step(
+                x,
+                step,
+                (state["keys"][index], state["values"][index]),
+                context["cross_keys"][index],
+                context["cross_values"][index],
+                context["source_mask"],
+            )
+            keys.append(cache[0])
+            values.append(cache[1])
+        attention = ops.mean(weights, axis=1)  # [B, H, K, S] -> [B, K, S]
+        return StepOutput(
+            logits=self._logits(x)[:, 0],
+            state={"keys": keys, "values": values},
+            attention=ops.reshape(attention, (-1, ops.shape(attention)[-1])),  # [N, S]
+        )
+
+    def attention_maps(self, source_ids, target_ids):
+        memory, source_mask, encoder_maps = self._encode(source_ids, training=False)
+        target_in_ids = shift_right(target_ids, self.bos_id)
+        _, self_maps, cross_maps = self._decode(target_in_ids, memory, source_mask, training=False)
+        return {
+            **{f"encoder/{i}/self": weights for i, weights in enumerate(encoder_maps)},
+            **{f"decoder/{i}/self": weights for i, weights in enumerate(self_maps)},
+            **{f"decoder/{i}/cross": weights for i, weights in enumerate(cross_maps)},
+        }
+
+    def align(self, source_ids, target_ids):
+        """Cross-attention of the last layer but one, averaged over heads.
+
+        That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1).
+        """
+        maps = self.attention_maps(source_ids, target_ids)
+        layer = max(len(self.decoder_layers) - 2, 0)
+        return ops.mean(maps[f"decoder/{layer}/cross"], axis=1)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def _check_settings(settings, source_vocab_size, target_vocab_size):
+    def require(condition, expected):
+        if not condition:
+            raise SettingError(expected)
+
+    for name in ("num_encoder_layers", "num_decoder_layers", "width", "num_heads", "ffn_width"):
+        require(settings[name] >= 1, f"{name} must be at least 1, found {settings[name]}")
+    for name in ("dropout", "attention_dropout", "ffn_dropout"):
+        require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
+    width, num_heads = settings["width"], settings["num_heads"]
+    require(
+        width % num_heads == 0 and width % 2 == 0,
+        f"width must be even and a multiple of num_heads, found width={width}, "
+        f"num_heads={num_heads}",
+    )
+    for name, values in (("norm", ("post", "pre")), ("tie_embeddings", ("all", "target", "none"))):
+        require(
+            settings[name] in values,
+            f"{name} must be one of {', '.join(values)}, found {settings[name]!r}",
+        )
+    require(
+        settings["tie_embeddings"] != "all" or source_vocab_size == target_vocab_size,
+        "tie_embeddings=all needs one vocabulary for both sides, found "
+        f"{source_vocab_size} source and {target_vocab_size} target ids; "
+        "use tie_embeddings=target or a shared tokenizer such as bpe",
+    )

@@ -1,0 +1,1 @@
+"""The trainer that every model shares, and the directory it writes."""

@@ -1,0 +1,267 @@
+"""The model directory: everything that a trained model is.
+
+    config.json         preset, settings, tokenizer kind, options of the training run
+    tokenizer/          vocabulary files
+    checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
+    best.npz            the weights that translate, picture and export
+    metrics.jsonl       one JSON object a line
+    tensorboard/        the same for TensorBoard
+
+Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 sums tell damage.
+Only this module knows the layout.
+"""
+
+import json
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+
+import models
+from data_pipeline.files import UserError, atomic_path, read_lines, write_lines, write_text
+from data_pipeline.tokenizers import BOS_ID, KINDS, PAD_ID, Tokenizer
+
+FORMAT = 1
+
+
+class ModelDirectory:
+    """Reads and writes a model directory.
+
+    Args:
+        path: its folder; need not exist before something is written.
+    """
+
+    def __init__(self, path):
+        self.path = Path(path)
+        self.config_path = self.path / "config.json"
+        self.metrics_path = self.path / "metrics.jsonl"
+        self.tensorboard_path = self.path / "tensorboard"
+        self.best_path = self.path / "best.npz"
+        self.checkpoint_folder = self.path / "checkpoints"
+
+    # Configuration and tokenizer
+
+    def exists(self):
+        """Whether a run was started here."""
+        return self.config_path.exists()
+
+    def start(self, config, tokenizer):
+        """Makes the directory of a new run; the configuration is written last, as its seal.
+
+        Raises:
+            UserError: the folder holds something else, or cannot be written.
+        """
+        if self.path.exists() and (not self.path.is_dir() or self.best_path.exists()):
+            raise UserError(f"{self.path}: exists and is no model directory; name another")
+        tokenizer.save(self.path / "tokenizer")
+        write_text(self.config_path, json.dumps({"format": FORMAT, **config}, indent=2) + "\n")
+
+    def config(self):
+        """The configuration.
+
+        Raises:
+            UserError: no model directory, one of another kind, or damaged.
+        """
+        if not self.path.is_dir():
+            raise UserError(f"{self.path}: no such model directory; train.py makes one")
+        if not self.config_path.exists():
+            raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
+        try:
+            config = json.loads("\n".join(read_lines(self.config_path)))
+        except json.JSONDecodeError as error:
+            raise UserError(
+                f"{self.config_path}, line {error.lineno}: damaged ({error.msg}); restore it or "
+                "train again in a new --model_dir"
+            ) from None
+        expected = {
+            "format": FORMAT,
+            "model": str,
+            "settings": dict,
+            "tokenizer": KINDS,
+            "options": dict,
+            "vocab_sizes": list,
+        }
+        for key, value in expected.items():
+            found = config.get(key) if isinstance(config, dict) else None
+            fits = (
+                isinstance(found, value)
+                if isinstance(value, type)
+                else found in (value if isinstance(value, tuple) else (value,))
+            )
+            if not fits:
+                raise UserError(
+                    f"{self.config_path}: {key!r} is {found!r}; not a model directory that this "
+                    "version can read (see CHANGELOG.md)"
+                )
+        return config
+
+    def tokenizer(self):
+        """The tokenizer; its sizes are those the model was made for.
+
+        Raises:
+            UserError: missing, damaged, or of another size.
+        """
+        config = self.config()
+        tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer")
+        found = [len(tokenizer.source), len(tokenizer.target)]
+        if found != config["vocab_sizes"]:
+            raise UserError(
+                f"{self.path / 'tokenizer'}: {found[0]} source and {found[1]} target entries, but "
+                f"the model has {config['vocab_sizes'][0]} and {config['vocab_sizes'][1]}; restore "
+                "the vocabulary that the model was trained with"
+            )
+        return tokenizer
+
+    def new_model(self):
+        """The model of the configuration with fresh weights."""
+        config = self.config()
+        return models.create(
+            config["model"],
+            *config["vocab_sizes"],
+            pad_id=PAD_ID,
+            bos_id=BOS_ID,
+            **config["settings"],
+        )
+
+    def load(self):
+        """The trained model and its tokenizer: what translates, pictures and exports.
+
+        Returns:
+            `(TranslationModel, Tokenizer, config)`.
+
+        Raises:
+            UserError: anything missing, damaged or not fitting.
+        """
+        config, tokenizer, model = self.config(), self.tokenizer(), self.new_model()
+        if not self.best_path.exists():
+            raise UserError(
+                f"{self.path}: no best.npz yet; train.py writes it at its first validation"
+            )
+        restore(model_arrays(model), read_archive(self.best_path)[0], self.best_path)
+        return model, tokenizer, config
+
+    # Checkpoints
+
+    def checkpoint_path(self, step):
+        """Path of the checkpoint of a step."""
+        return self.checkpoint_folder / f"{step:08d}.npz"
+
+    def checkpoint_steps(self):
+        """Steps of all checkpoints, ascending."""
+        names = self.checkpoint_folder.glob("*.npz")
+        return sorted(int(p.stem) for p in names if re.fullmatch(r"\d{8,}", p.stem))
+
+    def save_checkpoint(self, variables, state, keep):
+        """Writes the checkpoint of `state["step"]` and removes all but the last `keep`."""
+        write_archive(self.checkpoint_path(state["step"]), variables, state)
+        for step in self.checkpoint_steps()[:-keep]:
+            self.checkpoint_path(step).unlink()
+
+    def restore_newest(self, variables):
+        """Restores the newest checkpoint that can be read; damaged ones are named and removed.
+
+        Returns:
+            Its state, or None if there is none.
+        """
+        for step in reversed(self.checkpoint_steps()):
+            path = self.checkpoint_path(step)
+            try:
+                arrays, state = read_archive(path)
+            except UserError as error:
+                print(f"{error}; the one before it is used", flush=True)
+                path.unlink()
+                continue
+            restore(variables, arrays, path)
+            return state
+        return None
+
+    def average(self, steps):
+        """The mean of the model's weights over the checkpoints of some steps: name -> array."""
+        total = {}
+        for step in steps:
+            for name, array in read_archive(self.checkpoint_path(step))[0].items():
+                if name.startswith("model/"):
+                    total[name] = total.get(name, 0.0) + array.astype(np.float64)
+        return {name: (array / len(steps)).astype(np.float32) for name, array in total.items()}
+
+    # Metrics
+
+    def rewind_metrics(self, step):
+        """Drops the records after a step, which a resumed run writes again."""
+        if not self.metrics_path.exists():
+            return
+        kept = []
+        for line in read_lines(self.metrics_path):
+            try:
+                record = json.loads(line)
+            except json.JSONDecodeError:  # A line that the end of the process cut short.
+                continue
+            if record["step"] <= step:
+                kept.append(line)
+        write_lines(self.metrics_path, kept)
+
+    def append_metrics(self, record):
+        """Adds a record to metrics.jsonl."""
+        try:
+            with open(self.metrics_path, "a", encoding="utf-8") as file:
+                file.write(json.dumps(record) + "\n")
+        except OSError as error:
+            raise UserError(f"{self.metrics_path}: cannot be written ({error.strerror})") from None
+
+
+def model_arrays(model):
+    """name -> variable of every weight of a model; names do not depend on the process."""
+    named = {"model/" + v.path.split("/", 1)[1]: v for v in model.weights}
+    assert len(named) == len(model.weights), "two weights of one name"
+    return named
+
+
+def training_arrays(model, optimizer):
+    """name -> variable of all that training changes: weights, dropout seeds and optimizer."""
+    weights = {id(v) for v in model.weights}
+    seeds = [v for v in model.variables if id(v) not in weights]
+    return {
+        **model_arrays(model),
+        **{f"seed/{i:04d}": v for i, v in enumerate(seeds)},
+        **{f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)},
+    }
+
+
+def write_archive(path, variables, state):
+    """Writes name -> variable or array, and a JSON state, as one `.npz` file, atomically."""
+    arrays = {name: np.asarray(v) for name, v in variables.items()}
+    with atomic_path(path) as temporary:
+        np.savez(temporary, **arrays, state=np.array(json.dumps(state)))
+
+
+def read_archive(path):
+    """`(arrays, state)` of `write_archive`.
+
+    Raises:
+        UserError: missing or damaged.
+    """
+    try:
+        with np.load(path) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        return arrays, json.loads(str(arrays.pop("state")))
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise UserError(f"{path}: damaged or unreadable ({error})") from None
+
+
+def restore(variables, arrays, path):
+    """Assigns every variable from an archive; entries for others are left alone.
+
+    Raises:
+        UserError: an entry is missing or of another shape; nothing is assigned then.
+    """
+    for name, variable in variables.items():
+        if name not in arrays:
+            raise UserError(f"{path}: has no {name}; it is of another model than config.json says")
+        if tuple(arrays[name].shape) != tuple(variable.shape):
+            raise UserError(
+                f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "
+                f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
+            )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])

@@ -1,0 +1,84 @@
+"""Validation perplexity and BLEU."""
+
+import math
+from typing import NamedTuple
+
+from data_pipeline.pipeline import batches
+
+
+class Evaluation(NamedTuple):
+    """Scores on held-out text.
+
+    Attributes:
+        perplexity: exp of the negative log-likelihood a token, without label smoothing.
+        bleu: sacreBLEU of greedy translations, 0 to 100.
+        samples: list of (source, reference, translation).
+    """
+
+    perplexity: float
+    bleu: float
+    samples: list
+
+
+class Evaluator:
+    """Scores the model as it stands.
+
+    Args:
+        update: has `evaluate(batch)`.
+        translator: `Translator` of the same model, usually greedy.
+        corpus: `EncodedCorpus` for perplexity.
+        source_lines: list of str for BLEU; may be the head of the corpus.
+        target_lines: list of str, as many.
+        max_tokens: budget of a batch.
+        num_samples: how many translations to show.
+    """
+
+    def __init__(
+        self, update, translator, corpus, source_lines, target_lines, max_tokens, num_samples=3
+    ):
+        self.update = update
+        self.translator = translator
+        self.source_lines = source_lines
+        self.target_lines = target_lines
+        self.num_samples = num_samples
+        longest = int(max(side.lengths.max() for side in corpus))
+        self.batches = batches(corpus, max(max_tokens, longest))
+
+    def __call__(self):
+        """Returns an `Evaluation`."""
+        nll = tokens = 0.0
+        for batch in self.batches:
+            batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
+            nll += float(batch_nll)
+            tokens += float(batch_tokens)
+        outputs = [best[0].text for best in self.translator.translate(self.source_lines)]
+        samples = zip(self.source_lines, self.target_lines, outputs, strict=True)
+        return Evaluation(
+            perplexity=math.exp(min(nll / tokens, 700.0)),
+            bleu=corpus_scores(outputs, self.target_lines)["bleu"].score,
+            samples=list(samples)[: self.num_samples],
+        )
+
+
+def corpus_scores(outputs, references, **bleu_options):
+    """sacreBLEU's BLEU and chrF.
+
+    Args:
+        outputs: list of str.
+        references: list of str, as many.
+        **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
+
+    Returns:
+        {"bleu": score, "chrf": score, "bleu_signature": str, "chrf_signature": str}, the scores
+        being sacreBLEU's own objects.
+    """
+    from sacrebleu.metrics import BLEU, CHRF
+
+    # Forced: a warning that the text looks tokenised is no news to who names the tokenisation.
+    bleu, chrf = BLEU(force=True, **bleu_options), CHRF()
+    return {
+        "bleu": bleu.corpus_score(outputs, [references]),
+        "chrf": chrf.corpus_score(outputs, [references]),
+        "bleu_signature": str(bleu.get_signature()),
+        "chrf_signature": str(chrf.get_signature()),
+    }

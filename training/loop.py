@@ -1,0 +1,242 @@
+"""The training loop of every model."""
+
+import math
+import time
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import batches
+from data_pipeline.progress import Progress
+from training.checkpoints import model_arrays, restore, training_arrays, write_archive
+from training.console import stop_on_signals
+
+
+class Limits(NamedTuple):
+    """When to stop and how often to look; 0 means no limit.
+
+    Attributes:
+        max_steps: updates.
+        max_epochs: passes over the training pairs.
+        max_minutes: minutes of training and validation, over all sittings.
+        patience: validations without a better perplexity.
+        eval_every_steps: updates between validations.
+        save_every_steps: updates between checkpoints.
+        log_every_steps: updates between records in metrics.jsonl.
+        keep_checkpoints: how many checkpoints are kept, and averaged in the end.
+    """
+
+    max_steps: int
+    max_epochs: int
+    max_minutes: float
+    patience: int
+    eval_every_steps: int
+    save_every_steps: int
+    log_every_steps: int
+    keep_checkpoints: int
+
+
+class Trainer:
+    """Updates a model until a limit is reached, and can be stopped and resumed at any step.
+
+    Args:
+        directory: `ModelDirectory`, started.
+        update: has `step(batch)`, `model` and `optimizer`.
+        corpus: `EncodedCorpus` to train on.
+        evaluator: returns an `Evaluation` when called.
+        limits: `Limits`.
+        max_tokens: budget of a batch.
+        seed: of the order of pairs.
+    """
+
+    def __init__(self, directory, update, corpus, evaluator, limits, *, max_tokens, seed):
+        self.directory = directory
+        self.update = update
+        self.corpus = corpus
+        self.evaluator = evaluator
+        self.limits = limits
+        self.max_tokens = max_tokens
+        self.seed = seed
+        self.variables = training_arrays(update.model, update.optimizer)
+        self.sums = {}  # Of the steps since the last record: name -> (sum, count).
+        self.shown = {}  # Beside the progress bar.
+        # All that a resumed run must know besides the variables.
+        self.state = {
+            "step": 0,
+            "epoch": 0,
+            "batch": 0,
+            "seconds": 0.0,
+            "best_perplexity": None,
+            "evaluations_since_best": 0,
+            "evaluated_step": 0,
+        }
+
+    def run(self):
+        """Trains; goes on where an earlier run in the directory stopped.
+
+        Returns:
+            Number of the signal that stopped the run, or 0 if it reached its end.
+
+        Raises:
+            UserError: the loss is not finite, or the directory cannot be written.
+        """
+        restored = self.directory.restore_newest(self.variables)
+        if restored:
+            self.state = restored
+            print(f"resumed at step {self.state['step']:,}", flush=True)
+        self.directory.rewind_metrics(self.state["step"])
+        self.writer = tf.summary.create_file_writer(str(self.directory.tensorboard_path))
+        self.logged_at = time.monotonic()
+        self.clock = self.logged_at - self.state["seconds"]
+        total = self.limits.max_steps or None
+        with (
+            stop_on_signals() as stop,
+            Progress("training", total, "steps", initial=self.state["step"]) as self.progress,
+        ):
+            while not (stop or self._finished()):
+                self._epoch(stop)
+            if stop:
+                self._save()
+                self.progress.say(f"stopped and saved at step {self.state['step']:,}")
+                return stop.signal_number
+            self.progress.say(f"finished: {self.reason}")
+            if self.state["evaluated_step"] != self.state["step"]:
+                self._evaluate()
+            self._save()
+            self._average()
+        self.writer.close()
+        return 0
+
+    def _finished(self):
+        limits, state = self.limits, self.state
+        reasons = {
+            f"{limits.max_steps:,} steps": 0 < limits.max_steps <= state["step"],
+            f"{limits.max_epochs} epochs": 0 < limits.max_epochs <= state["epoch"],
+            f"{limits.max_minutes:g} minutes": 0 < limits.max_minutes * 60 <= state["seconds"],
+            f"no better perplexity in {limits.patience} validations": 0
+            < limits.patience
+            <= state["evaluations_since_best"],
+        }
+        self.reason = next((reason for reason, reached in reasons.items() if reached), None)
+        return self.reason is not None
+
+    def _epoch(self, stop):
+        state, limits = self.state, self.limits
+        dataset = batches(
+            self.corpus,
+            self.max_tokens,
+            seed=self.seed,
+            epoch=state["epoch"],
+            first_batch=state["batch"],
+        )
+        for batch in dataset:
+            for name, (amount, count) in self.update.step(batch).items():
+                before = self.sums.get(name, (0.0, 0.0))
+                self.sums[name] = (before[0] + amount, before[1] + count)
+            state["step"] += 1
+            state["batch"] += 1
+            state["seconds"] = time.monotonic() - self.clock
+            self.progress.update(1, **self.shown)
+            if state["step"] % limits.log_every_steps == 0:
+                self._log()
+            if state["step"] % limits.eval_every_steps == 0:
+                self._evaluate()
+            if state["step"] % limits.save_every_steps == 0:
+                self._save()
+            if stop or self._finished():
+                return
+        state["epoch"] += 1
+        state["batch"] = 0
+
+    def _log(self):
+        means = {name: float(amount / count) for name, (amount, count) in self.sums.items()}
+        if not math.isfinite(means["loss"]):
+            raise UserError(
+                f"the loss is {means['loss']} near step {self.state['step']}; the last checkpoint "
+                "is still good: try a lower --learning_rate or more --warmup_steps"
+            )
+        now = time.monotonic()
+        rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
+        self.logged_at = now
+        record = {
+            **means,
+            "learning_rate": float(self.update.optimizer.learning_rate),
+            "tokens_per_second": round(rate, 1),
+        }
+        self.shown = {"loss": f"{means['loss']:.3f}", "tokens/s": f"{rate:,.0f}"}
+        self._record("train", record)
+        self.sums = {}
+
+    def _evaluate(self):
+        began = time.monotonic()
+        evaluation = self.evaluator()
+        state = self.state
+        best = state["best_perplexity"]
+        better = best is None or evaluation.perplexity < best
+        if better:
+            state["best_perplexity"] = evaluation.perplexity
+            state["evaluations_since_best"] = 0
+            self._keep_best(model_arrays(self.update.model), evaluation)
+        else:
+            state["evaluations_since_best"] += 1
+        state["evaluated_step"] = state["step"]
+        self._record("valid", {"perplexity": evaluation.perplexity, "bleu": evaluation.bleu})
+        self.progress.say(
+            f"step {state['step']:,}, epoch {state['epoch'] + 1}: valid perplexity "
+            f"{evaluation.perplexity:.2f}, BLEU {evaluation.bleu:.2f} (greedy)"
+            + (", best so far" if better else "")
+        )
+        for source, reference, output in evaluation.samples:
+            self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
+        text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
+        with self.writer.as_default():
+            tf.summary.text("samples", text, step=state["step"])
+        self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
+
+    def _record(self, kind, values):
+        state = self.state
+        self.directory.append_metrics(
+            {
+                "step": state["step"],
+                "epoch": state["epoch"],
+                "seconds": round(state["seconds"], 3),
+                "kind": kind,
+                **values,
+            }
+        )
+        with self.writer.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(f"{kind}/{name}", value, step=state["step"])
+
+    def _keep_best(self, arrays, evaluation, **more):
+        state = {"perplexity": evaluation.perplexity, "bleu": evaluation.bleu, **more}
+        write_archive(self.directory.best_path, arrays, {"step": self.state["step"], **state})
+
+    def _save(self):
+        if not self.directory.checkpoint_path(self.state["step"]).exists():
+            self.state["seconds"] = time.monotonic() - self.clock
+            keep = self.limits.keep_checkpoints
+            self.directory.save_checkpoint(self.variables, self.state, keep)
+
+    def _average(self):
+        """Keeps the average of the last checkpoints as the best model if it is better."""
+        # Checkpoints that a signal caused do not count: the result must not depend on them.
+        every = self.limits.save_every_steps
+        steps = [s for s in self.directory.checkpoint_steps() if s % every == 0]
+        if len(steps) < 2:
+            return
+        arrays = self.directory.average(steps)
+        weights = model_arrays(self.update.model)
+        last = {name: v.numpy() for name, v in weights.items()}
+        restore(weights, arrays, "average")
+        evaluation = self.evaluator()
+        better = evaluation.perplexity < self.state["best_perplexity"]
+        if better:
+            self._keep_best(arrays, evaluation, averaged_steps=steps)
+        self.progress.say(
+            f"average of {len(steps)} checkpoints: valid perplexity {evaluation.perplexity:.2f}, "
+            f"BLEU {evaluation.bleu:.2f} (greedy); "
+            + ("kept as the best" if better else "not better than the best, not kept")
+        )
+        restore(weights, last, "weights")

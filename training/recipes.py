@@ -1,0 +1,73 @@
+"""Training options that are good to start from, by model and by corpus.
+
+What a flag says counts first, then the corpus, then the model, then `DEFAULTS`.
+"""
+
+DEFAULTS = {
+    "tokenizer": "bpe",
+    "vocab_size": 8000,  # BPE pieces; 4,000 to 10,000 suit 10^4 to 10^6 pairs.
+    "min_word_count": 2,  # Words seen once teach the model what UNK is.
+    "vocab_file": "",
+    "max_length": 256,
+    "max_length_ratio": 9.0,  # Only what cannot be a translation.
+    "max_tokens_per_batch": 4096,
+    "learning_rate": 7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
+    "warmup_steps": 4000,
+    "label_smoothing": 0.1,
+    "clip_norm": 1.0,
+    "max_steps": 0,
+    "max_epochs": 0,
+    "max_minutes": 0.0,
+    "patience": 10,
+    "eval_every_steps": 500,
+    "save_every_steps": 500,
+    "log_every_steps": 50,
+    "average_checkpoints": 5,
+    "bleu_lines": 1000,
+    "seed": 1,
+}
+
+BY_MODEL = {
+    "transformer_tiny": {"learning_rate": 3e-3, "warmup_steps": 1000},
+    "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
+    "transformer_big": {"learning_rate": 5e-4},
+}
+
+BY_DATASET = {
+    # Three to four minutes on two CPU cores.
+    "demo": {
+        "vocab_size": 2000,
+        "max_steps": 1500,
+        "max_tokens_per_batch": 2048,
+        "warmup_steps": 400,
+        "eval_every_steps": 300,
+        "save_every_steps": 100,
+    },
+}
+
+# Two runs that differ in one of these are one run: they may change when a run goes on.
+LIMITS = (
+    "max_steps",
+    "max_epochs",
+    "max_minutes",
+    "patience",
+    "eval_every_steps",
+    "save_every_steps",
+    "log_every_steps",
+    "average_checkpoints",
+    "bleu_lines",
+)
+
+
+def options(model, dataset, given):
+    """All training options.
+
+    Args:
+        model: preset name.
+        dataset: name of a corpus, or "files".
+        given: name -> value of the options that the user gave.
+
+    Returns:
+        name -> value, one for every entry of `DEFAULTS`.
+    """
+    return {**DEFAULTS, **BY_MODEL.get(model, {}), **BY_DATASET.get(dataset, {}), **given}
