@@ -8,9 +8,10 @@ The same command again goes on where it stopped.
 """
 
 import json
-import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+from training import quiet  # noqa: F401 - before all that imports TensorFlow
+
+# isort: split
 
 import keras
 from absl import app, flags

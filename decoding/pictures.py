@@ -1,0 +1,455 @@
+"""Pictures for people: attention heat maps and curves, as .png, .svg or .pdf.
+
+Sizes are worked out in inches from measured text before anything is drawn, so the figure grows
+with the sentence and no label is cut off, shrunk or laid over another. Only matplotlib's object
+interface is used: no display is needed and no global figure is left open.
+"""
+
+import contextlib
+import math
+import os
+import re
+import tempfile
+import textwrap
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from decoding import alignments
+
+_KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
+# No date and no version: the same input gives the same bytes.
+_METADATA = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+# White is exactly zero; the lightness then falls in proportion to the weight.
+_COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
+_LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+_MARGIN, _GAP, _PAD = 0.16, 0.32, 0.05  # inches
+_BAR_WIDTH, _BAR_SPACE = 0.13, 0.65  # inches; the space is for the bar's ticks and name
+_MAX_LENGTH = 40  # characters of a token
+_MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
+
+
+class _Panel(NamedTuple):
+    name: str
+    weights: np.ndarray  # [rows, columns]
+
+
+class _Layout(NamedTuple):
+    """Where everything goes; lengths in inches, font size in points."""
+
+    font_size: float
+    width: float
+    height: float
+    title: str
+    boxes: list[tuple[float, float, float, float]]  # of each panel: left, top, width, height
+    bar_height: float
+    name_offset: float  # of a panel's name above the panel
+
+
+def save_attention(
+    maps: Mapping[str, np.ndarray],
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | os.PathLike,
+    *,
+    kind: str = "cross",
+    layer: int | None = None,
+    head: int | str | None = None,
+    merge_subwords: bool = False,
+    title: str | None = None,
+    dpi: float = 150,
+) -> None:
+    """Draws attention weights as a grid of heat maps: one row per layer, one column per head.
+
+    Every row of a map is a token that attends, every column one that is attended to. All panels
+    share one colour scale, from 0 to the largest weight drawn, rounded up.
+
+    Args:
+        maps: weights in [0, 1], without padding, named "decoder/0/cross" [H, T, S],
+            "encoder/0/self" [H, S, S] and "decoder/0/self" [H, T, T], layers counted from 0.
+        source_tokens: S tokens or words, with "</s>" if the maps have it.
+        target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
+        path: the file to write; it ends in .png, .svg or .pdf.
+        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
+            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
+            the last: row t has not seen token t.
+        layer: only this layer, counted from 1; None draws all.
+        head: only this head, counted from 1, or "mean" over all heads; None draws all. A
+            single layer or a single head per layer is wrapped into a block.
+        merge_subwords: merge subword pieces into words, see `alignments.merge_words`.
+        title: a line above the picture; long titles are wrapped.
+        dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
+
+    Raises:
+        ValueError: unknown file ending, kind, layer or head; weights that do not fit the tokens;
+            a .png that would be too large.
+        FileNotFoundError: the folder of `path` does not exist.
+
+    Example:
+        >>> weights = np.eye(3)[None]
+        >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
+        ...                ["a", "house", "</s>"], "attention.png")
+    """
+    ending = _check_path(path)
+    layers = _find_layers(maps, kind)
+    rows, columns = {
+        "cross": (target_tokens, source_tokens),
+        "encoder": (source_tokens, source_tokens),
+        "decoder": (target_tokens, ["<s>", *target_tokens[:-1]]),
+    }[kind]
+    for number, weights in layers.items():
+        _check_weights(f"layer {number}", weights, (len(rows), len(columns)))
+    panels, row_length = _select_panels(layers, layer, head)
+    if merge_subwords:
+        merged = [alignments.merge_words(panel.weights, columns, rows) for panel in panels]
+        panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
+        _, columns, rows = merged[0]
+    rows, columns = [_shorten(token) for token in rows], [_shorten(token) for token in columns]
+    title = _printable(" ".join((title or "").split()))
+    with _style([*rows, *columns, title], ending):
+        layout = _lay_out(rows, columns, panels, row_length, title)
+        _save(_draw(layout, rows, columns, panels), path, dpi)
+
+
+def save_curves(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    path: str | os.PathLike,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str | None = None,
+) -> None:
+    """Draws lines, such as learning curves or BLEU by sentence length.
+
+    Args:
+        series: name -> (x values, y values), equally many of both. NaN leaves a gap.
+        path: the file to write; it ends in .png, .svg or .pdf.
+        x_label: name and unit of the x axis.
+        y_label: name and unit of the y axis.
+        title: a line above the picture.
+
+    Raises:
+        ValueError: unknown file ending, no series, or x and y of different lengths.
+        FileNotFoundError: the folder of `path` does not exist.
+
+    Example:
+        >>> save_curves({"dev": ([0, 1000, 2000], [0.0, 19.5, 24.1])}, "bleu.svg",
+        ...             x_label="updates", y_label="BLEU")
+    """
+    from matplotlib.figure import Figure
+
+    ending = _check_path(path)
+    if not series:
+        raise ValueError("there are no series to draw")
+    with _style([*series, x_label, y_label, title or ""], ending):
+        legend_width = 0.7 + _text_widths(list(series), 10).max() if len(series) > 1 else 0
+        figure = Figure(figsize=(6 + legend_width, 4), layout="constrained")
+        axes = figure.add_subplot()
+        lines = []
+        for index, (name, (xs, ys)) in enumerate(series.items()):
+            xs, ys = np.asarray(xs), np.asarray(ys)
+            if xs.shape != ys.shape or xs.ndim != 1:
+                raise ValueError(f"series {name!r}: x has shape {xs.shape}, y has {ys.shape}")
+            colour = _LINE_COLOURS[index % len(_LINE_COLOURS)]
+            marker = "o" if len(xs) <= 20 else ""  # a single point would else be invisible
+            lines += axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.6)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.set_title(title or "", loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.ticklabel_format(useOffset=False)
+        if all(float(x).is_integer() for line in lines for x in line.get_xdata()):
+            axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        if len(lines) > 1:  # outside, where it cannot cover a line
+            figure.legend(lines, list(series), loc="outside right upper", frameon=False)
+        _save(figure, path, dpi=150)
+
+
+def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
+    """Returns the maps of one kind by the number of their layer, from 1, in order."""
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(_KINDS)}")
+    matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
+    layers = {int(match[1]) + 1: maps[match[0]] for match in matches if match}
+    if not layers:
+        raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
+    return {number: np.asarray(layers[number], np.float32) for number in sorted(layers)}
+
+
+def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) -> None:
+    if weights.ndim != 3 or weights.shape[1:] != expected or not weights.size:
+        raise ValueError(
+            f"{name}: the weights have shape {weights.shape}, which is not [heads, *{expected}], "
+            "the numbers of tokens"
+        )
+    if not np.all((weights > -0.01) & (weights < 1.01)):  # so much for the rounding of bfloat16
+        raise ValueError(f"{name}: attention weights must lie between 0 and 1")
+
+
+def _select_panels(
+    layers: Mapping[int, np.ndarray], layer: int | None, head: int | str | None
+) -> tuple[list[_Panel], int]:
+    """Returns the panels to draw, row by row, and how many stand in a row."""
+    if layer is not None and layer not in layers:
+        raise ValueError(f"there is no layer {layer}; layers: {', '.join(map(str, layers))}")
+    chosen = list(layers) if layer is None else [layer]
+    panels = []
+    for number in chosen:
+        for name, weights in _select_heads(layers[number], head).items():
+            # Only what there are several of is named: recurrent models have but one map.
+            names = [f"layer {number}"] * (len(layers) > 1) + [name] * (len(layers[number]) > 1)
+            panels.append(_Panel(", ".join(names), weights))
+    count = len(panels)
+    if 1 in (len(chosen), count // len(chosen)):  # wrapped to the full rows nearest to a square
+        return panels, min(n for n in range(1, count + 1) if n * n >= count and count % n == 0)
+    return panels, count // len(chosen)
+
+
+def _select_heads(weights: np.ndarray, head: int | str | None) -> dict[str, np.ndarray]:
+    """Returns [T, S] by the name of the head."""
+    num_heads = len(weights)
+    if head == "mean":
+        return {f"mean of {num_heads} heads": weights.mean(axis=0)}
+    if head is not None and head not in range(1, num_heads + 1):
+        raise ValueError(f"there is no head {head!r}; heads: 1 to {num_heads}, or 'mean'")
+    chosen = range(1, num_heads + 1) if head is None else [head]
+    return {f"head {number}": weights[number - 1] for number in chosen}
+
+
+def _lay_out(
+    rows: list[str], columns: list[str], panels: list[_Panel], row_length: int, title: str
+) -> _Layout:
+    # A line of text is 1.2 times as high as its font size. For lines at 45 degrees not to touch,
+    # cells must be the square root of 2 times as wide as that: 0.19 inches at 8 points.
+    cell = _snap(float(np.clip(3.5 / max(len(rows), len(columns)), 0.2, 0.4)))
+    font_size = 8 + 10 * (cell - 0.2)
+    line = 1.2 * font_size / 72
+    slant = math.sqrt(0.5)
+    lengths = _text_widths(columns, font_size)
+    overhang = lengths * slant - (len(columns) - 0.5 - np.arange(len(columns))) * cell
+    left = _snap(_text_widths(rows, font_size).max() + _PAD)
+    right = max(0, overhang.max() + slant * line)
+    name_height = 2 * line if any(panel.name for panel in panels) else 0
+    top = _snap(name_height + (lengths.max() + line) * slant + _PAD)
+    body = cell * len(columns), cell * len(rows)
+    names = 1.2 * _text_widths([panel.name for panel in panels], font_size)  # they are bold
+    pitch_x = _snap(left + max(body[0] + right, names.max()) + _GAP)
+    pitch_y = top + body[1] + _GAP
+
+    num_rows = math.ceil(len(panels) / row_length)
+    width = 2 * _MARGIN + pitch_x * row_length + _BAR_WIDTH + _BAR_SPACE
+    if title:
+        width = max(width, 4)
+        title = _wrap(title, font_size + 2, width - 2 * _MARGIN)
+    title_height = _snap((title.count("\n") + 1.4) * (font_size + 2) * 1.2 / 72) if title else 0
+    bar_height = float(np.clip(pitch_y * num_rows - top - _GAP, 1.2, 3))
+    height = 2 * _MARGIN + title_height + max(pitch_y * num_rows - _GAP, top + bar_height)
+    boxes = [
+        (
+            _MARGIN + index % row_length * pitch_x + left,
+            _MARGIN + title_height + index // row_length * pitch_y + top,
+            *body,
+        )
+        for index in range(len(panels))
+    ]
+    return _Layout(
+        font_size, _snap(width), _snap(height), title, boxes, bar_height, name_offset=top
+    )
+
+
+def _snap(length: float) -> float:
+    """Rounds up to whole pixels at 75, 150 or 300 dpi, so that lines and cells meet exactly."""
+    return math.ceil(length * 75 - 1e-6) / 75
+
+
+def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Panel]) -> Any:
+    """Returns the matplotlib figure."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    largest = max(float(panel.weights.max()) for panel in panels)
+    scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
+    shades = {
+        "cmap": LinearSegmentedColormap.from_list("weights", _COLOURS),
+        "interpolation": "none",
+        "aspect": "auto",
+    }
+    figure = Figure(figsize=(layout.width, layout.height))
+
+    def add_axes(left: float, top: float, width: float, height: float) -> Any:
+        bottom = layout.height - top - height
+        sizes = np.array([left, bottom, width, height])
+        return figure.add_axes(sizes / [layout.width, layout.height, layout.width, layout.height])
+
+    figure.text(
+        _MARGIN / layout.width,
+        1 - _MARGIN / layout.height,
+        layout.title,
+        fontsize=layout.font_size + 2,
+        verticalalignment="top",
+    )
+    for panel, box in zip(panels, layout.boxes, strict=True):
+        axes = add_axes(*box)
+        # Some viewers of .svg and .pdf blur from one image pixel to the next: 12 for each cell.
+        image = panel.weights.repeat(12, axis=0).repeat(12, axis=1)
+        extent = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
+        axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
+        _label(axes, rows, columns, layout.font_size)
+        axes.annotate(
+            panel.name,
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(0, layout.name_offset * 72),
+            textcoords="offset points",
+            verticalalignment="top",
+            fontsize=layout.font_size,
+            fontweight="bold",
+        )
+    left = layout.width - _MARGIN - _BAR_SPACE - _BAR_WIDTH
+    bar = add_axes(left, layout.boxes[0][1], _BAR_WIDTH, layout.bar_height)
+    bar.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **shades)
+    bar.set(xticks=[], yticks=[0, scale / 2, scale], ylabel="attention weight")
+    bar.yaxis.label.set_size(8)
+    bar.yaxis.set_label_position("right")
+    bar.yaxis.tick_right()
+    bar.yaxis.set_major_formatter("{x:g}")
+    bar.tick_params(length=0, labelsize=8)
+    return figure
+
+
+def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> None:
+    """Writes the tokens along a panel and draws faint lines between its cells."""
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=72 * _PAD, labelsize=font_size)
+    axes.set_yticks(range(len(rows)), rows)
+    # In .svg, such anchors hold even if the viewer has another font.
+    slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}
+    axes.set_xticks(range(len(columns)), columns, **slanted)
+    lines = {"color": "#dddddd", "linewidth": 0.4}
+    axes.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, **lines)
+    axes.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, **lines)
+
+
+def _text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
+    """Returns the width in inches of each text, on one line, in the font of the figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=288)  # fine enough not to be rounded to pixels
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    widths = {}
+    for text in set(texts):
+        measured = figure.text(0, 0, text, fontsize=font_size).get_window_extent(renderer).width
+        # An .svg viewer may have the Chinese or Japanese font that is missing here: one em each.
+        num_wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+        widths[text] = max(measured / figure.dpi, num_wide * font_size / 72)
+    return np.array([widths[text] for text in texts])
+
+
+def _wrap(text: str, font_size: float, width: float) -> str:
+    needed = _text_widths([text], font_size)[0]
+    if needed <= width:
+        return text
+    return textwrap.fill(text, max(1, int(0.9 * len(text) * width / needed)))
+
+
+def _shorten(token: str) -> str:
+    token = _printable(token)
+    return token if len(token) <= _MAX_LENGTH else token[: _MAX_LENGTH - 1] + "…"
+
+
+def _printable(text: str) -> str:
+    """Spells out what an .svg must not contain, such as control characters."""
+    bad = ("Cc", "Cs", "Cn", "Zl", "Zp")
+    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in bad else c for c in text)
+
+
+@contextlib.contextmanager
+def _style(texts: Sequence[str], ending: str) -> Iterator[None]:
+    """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph."""
+    from matplotlib import style
+
+    families, missing = _font_families("".join(texts))
+    if missing and ending != ".svg":  # an .svg holds text, and the viewer finds the font
+        warnings.warn(
+            f"no installed font has the characters {missing!r}, boxes stand for them; install "
+            "a font such as Noto Sans CJK, or write an .svg",
+            stacklevel=4,
+        )
+    settings = {
+        "font.family": ["sans-serif"],  # the generic name goes into the .svg as a last resort
+        "font.sans-serif": families,
+        "text.parse_math": False,  # "$" is text
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "attention",
+        "axes.edgecolor": "#999999",
+        "axes.linewidth": 0.6,
+        "axes.unicode_minus": False,
+    }
+    with style.context(["default", settings]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        yield
+
+
+def _font_families(text: str) -> tuple[list[str], str]:
+    """Returns installed fonts that together have the text's glyphs, and the ones none has."""
+    from matplotlib import font_manager
+
+    missing = {character for character in text if character.isprintable()}
+    families = ["DejaVu Sans"]  # comes with matplotlib
+    upright = {
+        font.name
+        for font in font_manager.fontManager.ttflist
+        # "Last Resort" claims every character and draws a box for it.
+        if font.weight == 400 and font.style == "normal" and "Last" not in font.name
+    }
+    for name in families + sorted(upright, key=lambda name: ("Noto Sans" not in name, name)):
+        if not missing:
+            break
+        font = font_manager.findfont(font_manager.FontProperties(family=[name]))
+        glyphs = font_manager.get_font(font).get_charmap()
+        found = {character for character in missing if ord(character) in glyphs}
+        if found and name not in families:
+            families.append(name)
+        missing -= found
+    return families, "".join(sorted(missing))
+
+
+def _check_path(path: str | os.PathLike) -> str:
+    """Returns the file ending."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in _METADATA:
+        raise ValueError(f"{path}: a picture's name must end in {', '.join(_METADATA)}")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent}")
+    return ending
+
+
+def _save(figure: Any, path: str | os.PathLike, dpi: float) -> None:
+    """Writes the figure whole or not at all."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending == ".png":
+        area = float(np.prod(figure.get_size_inches()))
+        dpi = min(dpi, math.sqrt(_MAX_PIXELS / area))
+        if dpi < _MIN_DPI:
+            raise ValueError(
+                f"{path}: too large for a legible .png; draw one layer or one head, or write "
+                "an .svg or .pdf"
+            )
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".picture-") as folder:
+        temporary = Path(folder, path.name)
+        figure.savefig(temporary, format=ending[1:], dpi=dpi, metadata=_METADATA[ending])
+        os.replace(temporary, path)

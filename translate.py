@@ -1,0 +1,136 @@
+"""Translates text with a trained model.
+
+python translate.py --model_dir=runs/x < in.en > out.de
+python translate.py --model_dir=runs/x --input=test.en --output=out.de --reference=test.de
+"""
+
+import json
+import sys
+import time
+
+from training import quiet  # noqa: F401 - before all that imports TensorFlow
+
+# isort: split
+
+from absl import app, flags
+
+from data_pipeline.files import UserError, decode_lines, read_lines, write_lines, write_text
+from decoding.translator import Translator
+from training.checkpoints import ModelDirectory
+from training.console import one_line_errors
+from training.evaluation import corpus_scores
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model_dir", None, "Directory that train.py wrote.", required=True)
+flags.DEFINE_string("input", "", "Source text, one sentence a line; empty: standard input.")
+flags.DEFINE_string("output", "", "Where translations go; empty: standard output.")
+flags.DEFINE_string("reference", "", "Human translations of the input: prints BLEU and chrF.")
+flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", lower_bound=1)
+flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", lower_bound=0.0)
+flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
+flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.")
+flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
+flags.DEFINE_bool("lowercase", False, "BLEU without regard to case (sacrebleu -lc).")
+flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
+flags.DEFINE_string("save_scores", "", "With --reference: writes scores and settings as JSON.")
+
+
+def read_input():
+    """(lines, name for errors)."""
+    if FLAGS.input:
+        return read_lines(FLAGS.input), FLAGS.input
+    return decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+
+
+def report(lines, results, lengths, max_length):
+    """Says on standard error what a user might not expect of the output."""
+    notes = {
+        "empty lines, left empty": sum(length <= 1 for length in lengths),
+        f"lines longer than any in training ({max_length} tokens), translated in full but "
+        "perhaps badly": sum(length > max_length for length in lengths),
+        "translations cut at their length limit (twice the source and 20 tokens)": sum(
+            not best[0].finished for best in results
+        ),
+    }
+    for note, count in notes.items():
+        if count:
+            print(f"{count:,} of {len(lines):,} {note}", file=sys.stderr)
+
+
+def formatted(results):
+    """Output lines."""
+    if FLAGS.n_best > 1:
+        return [
+            f"{number} ||| {translation.text} ||| {translation.score:.4f}"
+            for number, translations in enumerate(results)
+            for translation in translations
+        ]
+    if FLAGS.scores:
+        return [f"{best[0].score:.4f}\t{best[0].text}" for best in results]
+    return [best[0].text for best in results]
+
+
+def print_scores(outputs, references, config, seconds):
+    """Prints BLEU and chrF with their signatures; keeps them as JSON if asked."""
+    scores = corpus_scores(outputs, references, lowercase=FLAGS.lowercase, tokenize=FLAGS.tokenize)
+    file = sys.stdout if FLAGS.output else sys.stderr
+    for name in ("bleu", "chrf"):
+        print(scores[name].format(signature=scores[f"{name}_signature"]), file=file)
+    if FLAGS.save_scores:
+        record = {
+            **config,
+            "bleu": round(scores["bleu"].score, 2),
+            "bleu_signature": scores["bleu_signature"],
+            "chrf": round(scores["chrf"].score, 2),
+            "chrf_signature": scores["chrf_signature"],
+            "beam_size": FLAGS.beam_size,
+            "length_penalty": FLAGS.length_penalty,
+            "sentences": len(outputs),
+            "translation_seconds": round(seconds, 1),
+        }
+        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def main(argv):
+    """Reads flags and text, translates, scores."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
+        raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
+    if FLAGS.save_scores and not FLAGS.reference:
+        raise UserError("--save_scores needs --reference")
+    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
+    lines, name = read_input()
+    references = read_lines(FLAGS.reference) if FLAGS.reference else None
+    if references is not None and len(references) != len(lines):
+        raise UserError(
+            f"{name} has {len(lines)} lines and {FLAGS.reference} has {len(references)}; line n of "
+            "one must translate line n of the other"
+        )
+    if references == []:
+        raise UserError(f"{FLAGS.reference}: empty; there is nothing to score")
+    translator = Translator(
+        model,
+        tokenizer,
+        beam_size=FLAGS.beam_size,
+        length_penalty=FLAGS.length_penalty,
+        batch_size=FLAGS.batch_size,
+    )
+    translator.check_known(lines, name)
+    began = time.monotonic()
+    results = translator.translate(lines, n_best=FLAGS.n_best, description="translating")
+    seconds = time.monotonic() - began
+    report(lines, results, translator.source_lengths(lines), config["options"]["max_length"])
+    if FLAGS.output:
+        write_lines(FLAGS.output, formatted(results))
+    else:
+        sys.stdout.buffer.write("".join(f"{line}\n" for line in formatted(results)).encode())
+        sys.stdout.buffer.flush()
+    if references is not None:
+        print_scores([best[0].text for best in results], references, config, seconds)
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
