@@ -17,7 +17,7 @@ from absl import app, flags
 from data_pipeline.files import UserError, decode_lines, read_lines, write_lines, write_text
 from decoding.translator import Translator
 from training.checkpoints import ModelDirectory
-from training.console import one_line_errors
+from training.console import machine, one_line_errors
 from training.evaluation import corpus_scores
 
 FLAGS = flags.FLAGS
@@ -71,7 +71,7 @@ def formatted(results):
     return [best[0].text for best in results]
 
 
-def print_scores(outputs, references, config, seconds):
+def print_scores(outputs, references, run, seconds):
     """Prints BLEU and chrF with their signatures; keeps them as JSON if asked."""
     scores = corpus_scores(outputs, references, lowercase=FLAGS.lowercase, tokenize=FLAGS.tokenize)
     file = sys.stdout if FLAGS.output else sys.stderr
@@ -79,7 +79,7 @@ def print_scores(outputs, references, config, seconds):
         print(scores[name].format(signature=scores[f"{name}_signature"]), file=file)
     if FLAGS.save_scores:
         record = {
-            **config,
+            **run,
             "bleu": round(scores["bleu"].score, 2),
             "bleu_signature": scores["bleu_signature"],
             "chrf": round(scores["chrf"].score, 2),
@@ -100,7 +100,8 @@ def main(argv):
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
     if FLAGS.save_scores and not FLAGS.reference:
         raise UserError("--save_scores needs --reference")
-    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
+    directory = ModelDirectory(FLAGS.model_dir)
+    model, tokenizer, config = directory.load()
     lines, name = read_input()
     references = read_lines(FLAGS.reference) if FLAGS.reference else None
     if references is not None and len(references) != len(lines):
@@ -128,7 +129,13 @@ def main(argv):
         sys.stdout.buffer.write("".join(f"{line}\n" for line in formatted(results)).encode())
         sys.stdout.buffer.flush()
     if references is not None:
-        print_scores([best[0].text for best in results], references, config, seconds)
+        run = {
+            **config,
+            "parameters": model.count_params(),
+            "training": directory.summary(),
+            "machine": machine(),
+        }
+        print_scores([best[0].text for best in results], references, run, seconds)
     return 0
 
 

@@ -1,5 +1,6 @@
 """Text files in, files out: one rule for lines, one for errors, one for writing."""
 
+import codecs
 import contextlib
 import os
 import tempfile
@@ -11,9 +12,10 @@ class UserError(Exception):
 
 
 def decode_lines(data, name):
-    r"""Splits UTF-8 bytes into lines. Only `\n` ends a line; a `\r` before it is dropped.
+    r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
-    U+2028, U+0085 and the like stay inside their line, unlike with `str.splitlines`.
+    A lone `\r`, U+2028, U+0085 and the like stay inside their line, unlike with
+    `str.splitlines`. A byte order mark at the start is dropped.
 
     Args:
         data: bytes.
@@ -25,17 +27,18 @@ def decode_lines(data, name):
     Raises:
         UserError: not UTF-8, naming the line.
     """
-    lines = data.split(b"\n")
-    if lines[-1] == b"":
-        lines.pop()
+    data = data.removeprefix(codecs.BOM_UTF8)
     try:
-        return [line.removesuffix("\r") for line in data.decode("utf-8").split("\n")][: len(lines)]
+        lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UserError(
             f"{name}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); "
             "convert the file, for example with `iconv -f latin1 -t utf-8`"
         ) from None
+    if lines[-1] == "":
+        lines.pop()
+    return lines
 
 
 def read_lines(path):
@@ -55,14 +58,17 @@ def read_lines(path):
 def atomic_path(path):
     """A temporary path beside `path`, which becomes `path` when the block ends without an error.
 
-    Missing folders are made. On an error nothing is left behind and an older file stays.
+    Missing folders are made. On an error nothing is left behind and an older file stays. A link
+    stays, too: what it points at is replaced.
 
     Raises:
-        UserError: the target cannot be written.
+        UserError: the target cannot be written, or is a folder or a device.
     """
-    path = Path(path)
+    asked, path = path, Path(os.path.realpath(path))
     temporary = None
     try:
+        if path.exists() and not path.is_file():  # Root would replace even /dev/null.
+            raise UserError(f"{asked}: cannot be written (not a regular file); give another name")
         path.parent.mkdir(parents=True, exist_ok=True)
         # Reserving the name finds an unwritable target before the work, and keeps the suffix,
         # from which numpy and others tell the format.
@@ -75,7 +81,8 @@ def atomic_path(path):
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
-        raise UserError(f"{path}: cannot be written ({error.strerror or error})") from None
+        reason = error.strerror or error
+        raise UserError(f"{asked}: cannot be written ({reason}); check the name") from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -31,7 +31,7 @@ class GraphBpe(tf.Module):
 
     def decode(self, ids):
         """`[B, T]` int32 -> `[B]` strings."""
-        return self.processor.detokenize(_until_eos(ids))
+        return tf.strings.regex_replace(self.processor.detokenize(_until_eos(ids)), "\n", " ")
 
     def pieces(self, ids):
         """`[B, T]` int32 -> `[B, T]` strings."""

@@ -77,7 +77,7 @@ def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus
         digest.update(hashlib.sha256("\n".join(lines).encode()).digest())
     path = Path(cache_dir, f"{digest.hexdigest()[:32]}.npz")
     try:
-        with np.load(path) as saved:
+        with open(path, "rb") as file, np.load(file) as saved:
             sides = [EncodedSide(saved[f"{s}_ids"], saved[f"{s}_lengths"]) for s in SIDES]
             return EncodedCorpus(*sides)
     except FileNotFoundError:

@@ -27,6 +27,9 @@ _WORD = re.compile(r"[^ \t\n\r\f\v]+")
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
 
+    Decoding gives back any line that was encoded, but for spaces: outer ones are dropped, several
+    become one, and U+2581, SentencePiece's own sign for a space, becomes one.
+
     Args:
         model: the bytes of a SentencePiece model.
         name: what to call it in errors, such as its path.
@@ -40,6 +43,8 @@ class BpeVocabulary:
     def __init__(self, model, name="SentencePiece model"):
         self.model = model
         try:
+            if not model:  # SentencePiece takes no bytes for no model, and says nothing.
+                raise ValueError
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError):
             raise UserError(
@@ -58,9 +63,15 @@ class BpeVocabulary:
     def train(cls, lines, vocab_size):
         """Learns merges from text; fewer pieces than asked for if the text has no more.
 
+        Args:
+            lines: iterable of str.
+            vocab_size: number of pieces, with 4 specials, 256 bytes and the text's characters.
+
         Raises:
             UserError: `vocab_size` too small for the characters of the text, or no text.
         """
+        if not vocab_size:
+            raise UserError("--tokenizer=bpe needs --vocab_size, the number of pieces")
         writer = io.BytesIO()
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -71,7 +82,7 @@ class BpeVocabulary:
                 hard_vocab_limit=False,
                 byte_fallback=True,
                 character_coverage=0.9999,
-                # Text is kept as it is: a translation must be able to equal its reference.
+                # No character is replaced: a translation must be able to equal its reference.
                 normalization_rule_name="identity",
                 max_sentence_length=65536,
                 pad_id=PAD_ID,
@@ -81,10 +92,14 @@ class BpeVocabulary:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            reason = str(error).strip().splitlines()[-1]
+            too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
+            remedy = (
+                f"its bytes and characters alone take {too_small[1]}; give a larger --vocab_size"
+                if too_small
+                else f"check the training files and --vocab_size ({' '.join(str(error).split())})"
+            )
             raise UserError(
-                f"no BPE vocabulary of {vocab_size} pieces can be trained on this text ({reason}); "
-                "give another --vocab_size (at least 260 plus the number of different characters)"
+                f"no BPE vocabulary of {vocab_size} pieces can be trained on this text: {remedy}"
             ) from None
         return cls(writer.getvalue())
 
@@ -96,8 +111,8 @@ class BpeVocabulary:
         return self.processor.encode(list(lines), out_type=int, add_eos=True)
 
     def decode(self, ids):
-        """Ids, up to the first `EOS_ID`, to a line."""
-        return self.processor.decode([int(i) for i in _until_eos(ids)])
+        """Ids, up to the first `EOS_ID`, to a line; a line feed among the bytes is a space."""
+        return self.processor.decode([int(i) for i in _until_eos(ids)]).replace("\n", " ")
 
     def pieces(self, ids):
         """The piece of every id."""
@@ -114,21 +129,22 @@ class BpeVocabulary:
         try:
             return cls(Path(path).read_bytes(), path)
         except OSError as error:
-            raise UserError(f"{path}: cannot be read ({error.strerror})") from None
+            raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
 
 
 class WordVocabulary:
-    """Words, or ready-made pieces, separated by white space; what is not in the list is UNK.
+    """Words separated by white space; what is not in the list is UNK.
 
     Args:
         words: all entries, the first four being `SPECIALS`.
         name: what to call it in errors, such as its path.
 
     Raises:
-        UserError: other specials, an entry twice, or an entry with white space.
+        UserError: other specials, nothing else, an entry twice, or an entry with white space.
     """
 
     file_suffix = ".vocab"
+    style = "word"  # How `join_pieces` makes a line.
 
     def __init__(self, words, name="vocabulary"):
         self.words = list(words)
@@ -137,36 +153,37 @@ class WordVocabulary:
                 f"{name}: pad, unk, bos, eos must be the ids 0, 1, 2, 3: the first four lines must "
                 f"be {' '.join(SPECIALS)}, found {' '.join(self.words[:4])!r}"
             )
-        self.index = {}
-        for i, word in enumerate(self.words):
-            if word in self.index or not _WORD.fullmatch(word):
-                raise UserError(
-                    f"{name}, line {i + 1}: {word!r} is empty, has white space or stands twice"
-                )
-            self.index[word] = i
+        if len(self.words) == len(SPECIALS):
+            raise UserError(f"{name}: no entry besides {' '.join(SPECIALS)}; give a longer list")
+        _check_entries(self.words, name)
+        self.index = {word: i for i, word in enumerate(self.words)}
         for special in SPECIALS:  # The word "</s>" in a text must not end its sentence.
             self.index[special] = UNK_ID
-        self.style = piece_style(self.words)
 
     @classmethod
     def train(cls, lines, vocab_size, min_count):
-        """The words that occur at least `min_count` times, the `vocab_size - 4` most frequent."""
+        """The words that occur at least `min_count` times, the `vocab_size - 4` most frequent.
+
+        Args:
+            lines: iterable of str.
+            vocab_size: most entries, with the specials; None for all.
+            min_count: rarer words are left out.
+
+        Raises:
+            UserError: no word is left.
+        """
         counts = collections.Counter(word for line in lines for word in _WORD.findall(line))
         for special in SPECIALS:
             counts.pop(special, None)
         kept = sorted((-count, word) for word, count in counts.items() if count >= min_count)
         limit = None if vocab_size is None else max(vocab_size - len(SPECIALS), 0)
-        return cls([*SPECIALS, *(word for _, word in kept[:limit])])
-
-    @classmethod
-    def from_pieces(cls, path):
-        """Reads somebody's list of pieces: one a line, a count or score after it is ignored.
-
-        Specials are put in front; where the list has them already, they are not doubled.
-        """
-        pieces = [(_WORD.findall(line) or [""])[0] for line in read_lines(path)]
-        known = set(SPECIALS)
-        return cls([*SPECIALS, *(p for p in pieces if p not in known)], path)
+        words = [word for _, word in kept[:limit]]
+        if not words:
+            raise UserError(
+                f"no word for a vocabulary: {len(counts)} different words in the text; look at the "
+                "files, lower --min_word_count or raise --vocab_size"
+            )
+        return cls([*SPECIALS, *words])
 
     def __len__(self):
         return len(self.words)
@@ -177,7 +194,7 @@ class WordVocabulary:
         return [[*(get(word, UNK_ID) for word in _WORD.findall(line)), EOS_ID] for line in lines]
 
     def decode(self, ids):
-        """Ids, up to the first `EOS_ID`, to a line; BPE pieces are joined to words."""
+        """Ids, up to the first `EOS_ID`, to a line."""
         return join_pieces(self.pieces(_until_eos(ids)), self.style)
 
     def pieces(self, ids):
@@ -192,6 +209,33 @@ class WordVocabulary:
     def load(cls, path):
         """Reads what `save` wrote."""
         return cls(read_lines(path), path)
+
+
+class PieceVocabulary(WordVocabulary):
+    """Ready-made pieces separated by white space; `decode` joins them to words.
+
+    Args and Raises as `WordVocabulary`.
+    """
+
+    def __init__(self, words, name="vocabulary"):
+        super().__init__(words, name)
+        self.style = piece_style(self.words)
+
+    @classmethod
+    def from_pieces(cls, path):
+        """Reads somebody's list of pieces: one a line, a count or score after it is ignored.
+
+        Specials are put in front; where the list has them already, they are not doubled.
+
+        Raises:
+            UserError: no such file, a line without a piece, a piece twice, or no pieces.
+        """
+        pieces = [(_WORD.findall(line) or [""])[0] for line in read_lines(path)]
+        _check_entries(pieces, path)
+        return cls([*SPECIALS, *(piece for piece in pieces if piece not in SPECIALS)], path)
+
+
+_VOCABULARIES = {"bpe": BpeVocabulary, "word": WordVocabulary, "pretokenized": PieceVocabulary}
 
 
 class Tokenizer(NamedTuple):
@@ -222,7 +266,7 @@ class Tokenizer(NamedTuple):
         Raises:
             UserError: missing or damaged files.
         """
-        vocabulary = BpeVocabulary if kind == "bpe" else WordVocabulary
+        vocabulary = _VOCABULARIES[kind]
         shared = Path(folder, "shared" + vocabulary.file_suffix)
         if shared.exists():
             both = vocabulary.load(shared)
@@ -273,18 +317,22 @@ def train_tokenizer(
     if kind == "pretokenized":
         if not vocab_file:
             raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
-        both = WordVocabulary.from_pieces(vocab_file)
+        both = PieceVocabulary.from_pieces(vocab_file)
         return Tokenizer(kind, both, both)
     raise UserError(f"unknown tokenizer {kind!r}; there are {', '.join(KINDS)}")
 
 
 def piece_style(words):
-    """How pieces mark word boundaries: "▁" (in front of a word), "@@" (goes on) or "word"."""
-    if any(word.startswith("▁") for word in words):
-        return "▁"
-    if any(word.endswith("@@") for word in words):
-        return "@@"
-    return "word"
+    """How pieces mark word boundaries: "▁" (in front of a word), "@@" (goes on) or "word".
+
+    The more frequent mark counts: each may also turn up as plain text in a list of the other.
+    """
+    counts = {
+        "▁": sum(word.startswith("▁") for word in words),
+        "@@": sum(word.endswith("@@") for word in words),
+    }
+    style = max(counts, key=counts.get)
+    return style if counts[style] else "word"
 
 
 def join_pieces(pieces, style):
@@ -293,6 +341,17 @@ def join_pieces(pieces, style):
         return "".join(pieces).replace("▁", " ").strip(" ")
     line = " ".join(pieces)
     return re.sub("@@( |$)", "", line) if style == "@@" else line
+
+
+def _check_entries(words, name):
+    seen = set()
+    for line, word in enumerate(words, 1):
+        if word in seen or not _WORD.fullmatch(word):
+            raise UserError(
+                f"{name}, line {line}: {word!r} is empty, has white space or stands twice; "
+                "expected a different entry on each line"
+            )
+        seen.add(word)
 
 
 def _until_eos(ids):

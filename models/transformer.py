@@ -187,9 +187,9 @@ class Transformer(TranslationModel):
 
     def decode_step(self, token_ids, step, state, context):
         x = self._embed(self.target_embedding, token_ids[:, None], first_position=step)  # [N, 1, D]
-        keys, values, weights = [], [], None
+        keys, values, cross_maps = [], [], []
         for index, layer in enumerate(self.decoder_layers):
-            x, cache, weights = layer.step(
+            x, cache, weights = layer.step(  # weights [B, H, K, S]
                 x,
                 step,
                 (state["keys"][index], state["values"][index]),
@@ -199,7 +199,8 @@ class Transformer(TranslationModel):
             )
             keys.append(cache[0])
             values.append(cache[1])
-        attention = ops.mean(weights, axis=1)  # [B, H, K, S] -> [B, K, S]
+            cross_maps.append(weights)
+        attention = _alignment(cross_maps)  # [B, K, S]
         return StepOutput(
             logits=self._logits(x)[:, 0],
             state={"keys": keys, "values": values},
@@ -217,16 +218,20 @@ class Transformer(TranslationModel):
         }
 
     def align(self, source_ids, target_ids):
-        """Cross-attention of the last layer but one, averaged over heads.
+        """Cross-attention of the last layer but one, averaged over heads; so is a step's attention.
 
         That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1).
         """
         maps = self.attention_maps(source_ids, target_ids)
-        layer = max(len(self.decoder_layers) - 2, 0)
-        return ops.mean(maps[f"decoder/{layer}/cross"], axis=1)
+        return _alignment([maps[f"decoder/{i}/cross"] for i in range(len(self.decoder_layers))])
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
+
+
+def _alignment(cross_maps):
+    """Of the `[B, H, T, S]` of all decoder layers, that which aligns: `[B, T, S]`."""
+    return ops.mean(cross_maps[max(len(cross_maps) - 2, 0)], axis=1)
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):

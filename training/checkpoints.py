@@ -141,6 +141,16 @@ class ModelDirectory:
         restore(model_arrays(model), read_archive(self.best_path)[0], self.best_path)
         return model, tokenizer, config
 
+    def summary(self):
+        """What is known of the training: of the best weights, and the minutes of the whole run."""
+        lines = read_lines(self.metrics_path) if self.metrics_path.exists() else []
+        last = json.loads(lines[-1]) if lines else {"seconds": 0.0, "step": 0}
+        return {
+            "minutes": round(last["seconds"] / 60, 1),
+            "steps": last["step"],
+            "best": read_archive(self.best_path)[1],
+        }
+
     # Checkpoints
 
     def checkpoint_path(self, step):
@@ -242,7 +252,7 @@ def read_archive(path):
         UserError: missing or damaged.
     """
     try:
-        with np.load(path) as archive:
+        with open(path, "rb") as file, np.load(file) as archive:
             arrays = {name: archive[name] for name in archive.files}
         return arrays, json.loads(str(arrays.pop("state")))
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

@@ -1,8 +1,14 @@
 """What every script needs at its ends: errors for people, and stopping in good order."""
 
 import contextlib
+import os
+import platform
 import signal
+import subprocess
 import sys
+from pathlib import Path
+
+from absl import logging
 
 from data_pipeline.files import UserError
 from models import SettingError
@@ -12,6 +18,7 @@ def one_line_errors(main):
     """Wraps a script's `main(argv)`: what the user can mend is one line and exit status 1."""
 
     def run(argv):
+        logging.set_verbosity(logging.WARNING)  # TensorFlow tells much of itself at INFO.
         try:
             return main(argv)
         except (UserError, SettingError) as error:
@@ -25,6 +32,37 @@ def one_line_errors(main):
             return 128 + signal.SIGINT
 
     return run
+
+
+def machine():
+    """What stands beside a measured number: processor, versions, commit."""
+    import tensorflow as tf
+
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        models_named = [
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        processor = models_named[0] if models_named else processor
+    commit = ""  # Unknown where the project was copied instead of cloned.
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        commit = subprocess.check_output(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ).strip()
+    return {
+        "processor": f"{processor}, {os.cpu_count()} cores",
+        "accelerators": [
+            d.name for d in tf.config.list_physical_devices() if d.device_type != "CPU"
+        ],
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "commit": commit,
+    }
 
 
 class StopRequest:

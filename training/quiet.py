@@ -14,6 +14,7 @@ try:
     import tensorflow as tf
 
     tf.constant(0)  # The first op starts the run-time, which greets once more.
+    tf.get_logger().setLevel("WARNING")
 finally:
     os.dup2(_stderr, 2)
     os.close(_stderr)

@@ -14,9 +14,14 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     Args:
         peak: the largest learning rate, reached at step `warmup_steps`.
         warmup_steps: w, at least 1.
+
+    Raises:
+        ValueError: `warmup_steps` is below 1; the learning rate would stay 0.
     """
 
     def __init__(self, peak, warmup_steps):
+        if warmup_steps < 1:
+            raise ValueError(f"warmup_steps must be at least 1, found {warmup_steps}")
         self.peak = peak
         self.warmup_steps = warmup_steps
 

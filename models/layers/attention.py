@@ -8,10 +8,8 @@ from keras import ops
 
 from models.layers.masks import causal_mask
 
-
-def _hidden_score(dtype):
-    """A score that a softmax turns into 0. Finite: a row of -inf only would give NaN."""
-    return -6e4 if dtype == "float16" else -1e9
+# A float32 score that a softmax turns into 0. Finite: a row of -inf only would give NaN.
+HIDDEN_SCORE = -1e9
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -55,8 +53,9 @@ class ScaledDotProductAttention(keras.layers.Layer):
         scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [..., T, S]
         scores = ops.cast(scores, "float32")
         if attention_mask is not None:
-            scores = ops.where(attention_mask, scores, _hidden_score(self.compute_dtype))
-        weights = ops.softmax(scores, axis=-1)
+            scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
+        # Keras warns of a softmax over one key, which is no mistake here.
+        weights = ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
         return ops.matmul(used, value), weights
 
@@ -71,7 +70,7 @@ class MultiHeadAttention(keras.layers.Layer):
     Args:
         width: D, the size of queries, memory and output; a multiple of `num_heads`.
         num_heads: H.
-        dropout: share of the attention weights that training drops.
+        dropout: share of the attention weights that training drops, in [0, 1).
 
     Raises:
         ValueError: `width` is not a multiple of `num_heads`.
@@ -154,6 +153,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
     """Multi-head self-attention in which position t sees positions 0..t only (section 3.2.3).
 
     `call` takes whole sequences; `step` takes one position and a cache, with equal results.
+    Arguments as `MultiHeadAttention`.
     """
 
     def call(self, x, training=None):

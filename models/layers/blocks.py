@@ -68,7 +68,7 @@ class FeedForward(keras.layers.Layer):
 
 
 class EncoderLayer(keras.layers.Layer):
-    """Self-attention, then feed-forward. Settings as `models.transformer.Transformer`."""
+    """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
 
     def __init__(
         self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs
@@ -106,7 +106,10 @@ class EncoderLayer(keras.layers.Layer):
 
 
 class DecoderLayer(keras.layers.Layer):
-    """Masked self-attention, attention to the source, then feed-forward."""
+    """Masked self-attention, attention to the source, then feed-forward.
+
+    Arguments as `models.transformer.Transformer`.
+    """
 
     def __init__(
         self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs

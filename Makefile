@@ -1,0 +1,52 @@
+# `make demo` shows the whole road on the built-in corpus; `make test` lints and runs the suite.
+
+PYTHON ?= python3
+BIN := .venv/bin
+DEMO := runs/demo
+SERVING := serving/demo
+
+.PHONY: demo test test-slow clean
+
+# One environment for both; made anew when the lists of packages change.
+.venv/run: requirements.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	@touch $@
+
+.venv/dev: .venv/run requirements-dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-dev.txt
+	@touch $@
+
+demo: .venv/run
+	$(BIN)/python train.py --model_dir=$(DEMO)
+	$(BIN)/python translate.py --model_dir=$(DEMO) --input=data/demo/test.en \
+	    --reference=data/demo/test.de --output=$(DEMO)/test.de \
+	    --save_scores=$(DEMO)/scores.json
+	@echo; echo "A few test sentences and their translations:"
+	@head -n 5 data/demo/test.en | paste -d '\n' - $(DEMO)/test.de /dev/null | head -n 15
+	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords --head=mean \
+	    --source="$$(head -n 1 data/demo/test.en)" --output=$(DEMO)/attention.png
+	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(SERVING) \
+	    --check_input=data/demo/test.en
+	@echo
+	@echo "model             $(DEMO)"
+	@echo "translations      $(DEMO)/test.de, scores in $(DEMO)/scores.json"
+	@echo "attention         $(DEMO)/attention.png"
+	@echo "SavedModel        $(SERVING)"
+	@echo "learning curves   $(BIN)/tensorboard --logdir=$(DEMO)/tensorboard"
+	@echo
+	@echo "Try next:"
+	@echo "  echo 'The old teacher reads a long book .' | $(BIN)/python translate.py --model_dir=$(DEMO)"
+	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='Where is the dog ?'"
+	@echo "  and README.md, for a model of your own text"
+
+test: .venv/dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/python -m pytest -m "not slow"
+
+test-slow: .venv/dev
+	$(BIN)/python -m pytest -m slow
+
+clean:
+	rm -rf .venv data runs serving

@@ -1,0 +1,69 @@
+"""The import rule: who may know whom."""
+
+import ast
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("models", "data_pipeline", "decoding", "training")
+# room: (rooms of ours that it may import, foreign packages that it may import at the top)
+ALLOWED = {
+    "models": ((), {"keras", "numpy"}),
+    "data_pipeline": ((), {"numpy", "sentencepiece", "tensorflow", "tqdm"}),
+    "decoding": (("models", "data_pipeline"), {"numpy", "tensorflow"}),
+    "training": (
+        ("models", "data_pipeline", "decoding"),
+        {"absl", "keras", "numpy", "tensorflow"},
+    ),
+}
+LAZY = {"matplotlib", "sacrebleu", "tensorflow_text"}
+
+
+def imports(path):
+    """(top-level package, whether it stands at the top of the module) of every import."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    at_top = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.Lambda)):
+            at_top -= {id(node) for node in ast.walk(function)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            names = [node.module]
+        else:
+            continue
+        for name in names:
+            yield name.split(".")[0], id(node) in at_top
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_knows_only_those_below_it(room):
+    ours, foreign = ALLOWED[room]
+    files = list((ROOT / room).rglob("*.py"))
+    assert files
+    for path in files:
+        for package, at_top in imports(path):
+            if package in sys.stdlib_module_names or package == room or package in ours:
+                continue
+            allowed = package in foreign or (package in LAZY and not at_top)
+            assert allowed, f"{path.relative_to(ROOT)} imports {package}"
+
+
+def test_only_scripts_touch_flags():
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            assert "flags" not in [
+                alias.name
+                for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+                if isinstance(node, ast.ImportFrom) and node.module == "absl"
+                for alias in node.names
+            ], path
+
+
+def test_the_trainer_alone_knows_the_model_directory():
+    for path in [*(ROOT / "decoding").rglob("*.py"), *(ROOT / "models").rglob("*.py")]:
+        assert "best.npz" not in path.read_text(encoding="utf-8"), path

@@ -1,0 +1,72 @@
+"""Corpora by name, and reading the two sides of a split."""
+
+import pytest
+
+from data_pipeline import datasets
+from data_pipeline.datasets import Dataset, Split, prepare, read_split
+from data_pipeline.files import UserError
+
+
+@pytest.fixture
+def split(tmp_path):
+    split = Split(tmp_path / "x.en", tmp_path / "x.de")
+    split.source.write_bytes("one\u2028\r\ntwo\n\n".encode())
+    split.target.write_bytes("eins\nzwei\n".encode() + b"drei")
+    return split
+
+
+def test_both_sides_are_read_line_by_line(split):
+    assert read_split(split) == (["one\u2028", "two", ""], ["eins", "zwei", "drei"])
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_missing_side_is_named(split, side):
+    path = getattr(split, side)
+    path.unlink()
+    with pytest.raises(UserError, match=f"{path.name}: cannot be read"):
+        read_split(split)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_empty_side_is_named(split, side):
+    path = getattr(split, side)
+    path.write_bytes(b"")
+    with pytest.raises(UserError, match=f"{path.name}: empty"):
+        read_split(split)
+
+
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_unequal_sides_are_refused_with_both_counts(split, side):
+    path = getattr(split, side)
+    path.write_bytes(b"one\ntwo\n")
+    with pytest.raises(UserError) as e:
+        read_split(split)
+    message = str(e.value)
+    counts = {split.source: 3, split.target: 3, path: 2}
+    for each, count in counts.items():
+        assert f"{each}" in message and f"{each.name} has {count}" in message
+    assert f"end of {path}" in message
+    assert "\n" not in message
+
+
+def test_side_that_is_not_utf8_is_named_with_its_line(split):
+    split.target.write_bytes(b"eins\nzwei\ndr\xe4i\n")
+    with pytest.raises(UserError, match=r"x\.de, line 3: not UTF-8"):
+        read_split(split)
+
+
+def test_unknown_name_is_answered_with_the_known_ones(tmp_path):
+    with pytest.raises(UserError, match=r"unknown dataset 'dmeo'.*demo.*--train_source") as e:
+        prepare("dmeo", tmp_path)
+    assert "\n" not in str(e.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
+    def prepare_mine(folder):
+        return {"train": Split(folder / "a", folder / "b")}
+
+    monkeypatch.setitem(datasets.DATASETS, "mine", Dataset(prepare_mine, 100, "two files"))
+    assert prepare("mine", tmp_path) == {
+        "train": Split(tmp_path / "mine" / "a", tmp_path / "mine" / "b")
+    }

@@ -1,0 +1,171 @@
+"""Lines of text files, errors that name what to mend, and atomic writing."""
+
+import os
+import stat
+
+import pytest
+
+from data_pipeline.files import (
+    UserError,
+    atomic_path,
+    decode_lines,
+    read_lines,
+    write_lines,
+    write_text,
+)
+
+
+def contents(folder):
+    return {p.name: p.read_bytes() for p in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "inside", ["\u2028", "\u2029", "\u0085", "\r", "\v", "\f", "\x1c", "\x1d", "\x1e", "\0"]
+)
+def test_other_separators_stay_inside_their_line(inside):
+    text = f"a{inside}b\n{inside}\nc{inside}d"
+    assert decode_lines(text.encode(), "text") == [f"a{inside}b", inside, f"c{inside}d"]
+
+
+def test_windows_line_ends_are_dropped_with_the_line():
+    assert decode_lines(b"a\r\n\r\nb\rc\r\nd\r\r\n", "text") == ["a", "", "b\rc", "d\r"]
+
+
+def test_lone_carriage_return_at_the_end_of_the_text_stays():
+    assert decode_lines(b"a\nb\r", "text") == ["a", "b\r"]
+
+
+@pytest.mark.parametrize(
+    ("data", "lines"),
+    [
+        (b"", []),
+        (b"\n", [""]),
+        (b"a", ["a"]),
+        (b"a\n", ["a"]),
+        (b"a\n\n", ["a", ""]),
+        (b"\na", ["", "a"]),
+    ],
+)
+def test_only_the_last_line_feed_ends_the_text(data, lines):
+    assert decode_lines(data, "text") == lines
+
+
+def test_byte_order_mark_is_no_text():
+    assert decode_lines(b"\xef\xbb\xbfa\nb\xef\xbb\xbf\n", "text") == ["a", "b\ufeff"]
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_bytes_that_are_not_utf8_are_named_with_their_line(mark):
+    with pytest.raises(UserError, match=r"^some\.txt, line 3: not UTF-8 \(byte 0xe4\).*iconv") as e:
+        decode_lines(mark + "gut\u2028gut\r\nä\n".encode() + b"schl\xe4cht\n", "some.txt")
+    assert "\n" not in str(e.value)
+
+
+def test_file_cut_inside_a_character_is_not_utf8(tmp_path):
+    path = tmp_path / "cut.txt"
+    path.write_bytes("a\nä".encode()[:-1])
+    with pytest.raises(UserError, match=r"cut\.txt, line 2: not UTF-8"):
+        read_lines(path)
+
+
+@pytest.mark.parametrize("name", ["absent", "folder", "file/inside"])
+def test_unreadable_file_is_named(tmp_path, name):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=f"{name}: cannot be read"):
+        read_lines(tmp_path / name)
+
+
+def test_written_lines_are_read_back(tmp_path):
+    lines = ["", "a\rb", "\u2028", "ä 😀", "", "\u0085x"]
+    write_lines(tmp_path / "a" / "b" / "c.txt", lines)
+    assert read_lines(tmp_path / "a" / "b" / "c.txt") == lines
+
+
+def test_text_is_written_byte_for_byte(tmp_path):
+    write_text(tmp_path / "x", "a\r\nb\nä")
+    assert contents(tmp_path) == {"x": "a\r\nb\nä".encode()}
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_error_while_writing_keeps_the_old_file_and_leaves_no_litter(tmp_path, error):
+    write_text(tmp_path / "x.npz", "old")
+    with pytest.raises(error), atomic_path(tmp_path / "x.npz") as temporary:
+        temporary.write_text("half of the n")
+        raise error
+    assert contents(tmp_path) == {"x.npz": b"old"}
+
+
+def test_text_that_is_no_unicode_keeps_the_old_file_and_leaves_no_litter(tmp_path):
+    write_text(tmp_path / "x", "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_text(tmp_path / "x", "\ud800")
+    assert contents(tmp_path) == {"x": b"old"}
+
+
+def test_full_disk_is_an_error_of_the_user_and_leaves_no_litter(tmp_path):
+    with (
+        pytest.raises(UserError, match=r"x: cannot be written \(No space left"),
+        atomic_path(tmp_path / "x"),
+        open("/dev/full", "wb", buffering=0) as full,
+    ):
+        full.write(b"x")
+    assert contents(tmp_path) == {}
+
+
+def test_old_file_is_whole_until_the_new_one_is(tmp_path):
+    write_text(tmp_path / "x", "old")
+    with atomic_path(tmp_path / "x") as temporary:
+        temporary.write_text("new")
+        assert (tmp_path / "x").read_text() == "old"
+    assert contents(tmp_path) == {"x": b"new"}
+
+
+def test_temporary_file_has_the_folder_and_the_suffix_of_the_target(tmp_path):
+    with atomic_path(tmp_path / "x.npz") as temporary:
+        assert (temporary.parent, temporary.suffix) == (tmp_path, ".npz")
+        assert temporary.name != "x.npz"
+
+
+def test_target_below_a_file_is_refused_before_the_work(tmp_path):
+    (tmp_path / "file").write_text("old")
+    for target in (tmp_path / "file" / "x", tmp_path / "file" / "deep" / "x"):
+        with pytest.raises(UserError, match=r"x: cannot be written") as e, atomic_path(target):
+            pytest.fail("the work began")
+        assert "\n" not in str(e.value)
+    assert contents(tmp_path) == {"file": b"old"}
+
+
+def test_folder_is_no_target(tmp_path):
+    (tmp_path / "x").mkdir()
+    with pytest.raises(UserError, match="x: cannot be written"), atomic_path(tmp_path / "x"):
+        pytest.fail("the work began")
+    assert [p.name for p in tmp_path.iterdir()] == ["x"]
+
+
+def test_pipe_or_device_is_not_replaced_by_a_file(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match=r"pipe: cannot be written \(not a regular file\)"):
+        write_text(tmp_path / "pipe", "x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_link_stays_and_what_it_points_at_is_replaced(tmp_path):
+    (tmp_path / "there").mkdir()
+    write_text(tmp_path / "there" / "x", "old")
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "x")
+    write_text(tmp_path / "link", "new")
+    assert (tmp_path / "link").is_symlink()
+    assert contents(tmp_path / "there") == {"x": b"new"}
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o027, 0o077])
+def test_new_file_has_the_mode_that_the_umask_asks_for(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "x", "x")
+        assert os.umask(mask) == mask  # and the mask itself is as it was
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o666 & ~mask

@@ -1,0 +1,89 @@
+"""Progress as log lines where there is no terminal, and as a bar where there is one."""
+
+import os
+import sys
+
+import pytest
+
+from data_pipeline.progress import Progress
+
+
+def logged(capsys):
+    out, err = capsys.readouterr()
+    assert out == ""  # Standard output is for results.
+    return err.splitlines()
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """A pseudo-terminal as standard error; returns a function that reads what was shown."""
+    ours, theirs = os.openpty()
+    with open(theirs, "w") as stream:
+        monkeypatch.setattr(sys, "stderr", stream)
+
+        def shown():
+            stream.flush()
+            return os.read(ours, 1 << 16).decode()
+
+        yield shown
+    os.close(ours)
+
+
+def test_lines_without_a_terminal_say_how_far_and_how_long(capsys):
+    with Progress("encoding x", total=2000, unit="lines", log_seconds=0) as progress:
+        progress.update(1500)
+        progress.update(500, loss=1.25)
+    first, last = logged(capsys)
+    assert first.startswith("encoding x: 1,500 of 2,000 lines, ")
+    assert "lines/s" in first and "left" in first
+    assert last.startswith("encoding x: 2,000 of 2,000 lines, ")
+    assert "00:00 left" in last and last.endswith("loss 1.25")
+
+
+def test_unknown_total_leaves_out_what_is_left(capsys):
+    with Progress("reading", total=None, unit="lines", log_seconds=0) as progress:
+        progress.update(7)
+    (line,) = logged(capsys)
+    assert line.startswith("reading: 7 lines, ")
+    assert " of " not in line and "left" not in line
+
+
+def test_resumed_work_counts_on_and_its_rate_is_of_this_run(capsys):
+    with Progress("training", total=2_000_000, unit="steps", initial=10**6, log_seconds=0) as p:
+        p.start -= 10  # ten seconds ago
+        p.update(20)
+    (line,) = logged(capsys)
+    assert line.startswith("training: 1,000,020 of 2,000,000 steps, ")
+    rate = float(line.split(", ")[1].removesuffix(" steps/s"))
+    assert 1.5 < rate <= 2
+
+
+def test_no_line_before_its_time(capsys):
+    with Progress("encoding", total=100, unit="lines", log_seconds=1000) as progress:
+        for _ in range(100):
+            progress.update(1)
+    assert logged(capsys) == []
+
+
+def test_lines_come_no_more_often_than_asked(capsys):
+    with Progress("encoding", total=100, unit="lines", log_seconds=1000) as progress:
+        progress.last_log -= 1000
+        progress.update(1)
+        progress.update(1)
+    assert len(logged(capsys)) == 1
+
+
+def test_said_text_is_a_line_of_its_own(capsys):
+    with Progress("encoding", total=1, unit="lines") as progress:
+        progress.say("by the way")
+    assert logged(capsys) == ["by the way"]
+
+
+def test_terminal_gets_a_bar_and_no_log_lines(terminal):
+    with Progress("encoding", total=200, unit="lines", log_seconds=0) as progress:
+        progress.update(200, loss=1.25)
+        progress.say("by the way")
+    shown = terminal()
+    assert "200/200" in shown and "100%" in shown and "loss=1.25" in shown
+    assert "by the way" in shown
+    assert "200 of 200" not in shown

@@ -1,0 +1,194 @@
+"""The search against brute force, against greedy decoding and against the model's own scores."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from decoding.beam_search import beam_search, length_normaliser
+
+PAD, UNK, BOS, EOS = range(4)
+TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
+
+
+@pytest.fixture(scope="module")
+def model():
+    keras.utils.set_random_seed(3)
+    model = models.create("transformer_tiny", 8, 8, ffn_width=16, **TINY)
+    for weight in model.trainable_variables:  # Sharper than fresh weights: no ties.
+        weight.assign(weight * 1.5)
+    return model
+
+
+SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
+
+
+def search(model, source_ids=SOURCE, beam_size=3, limit=5, alpha=0.6, forbidden=(UNK,)):
+    found = tf.function(
+        lambda ids: beam_search(
+            model,
+            ids,
+            beam_size=beam_size,
+            max_target_length=limit,
+            length_penalty=alpha,
+            bos_id=BOS,
+            eos_id=EOS,
+            pad_id=PAD,
+            forbidden_ids=forbidden,
+        ),
+        input_signature=[tf.TensorSpec([None, None], tf.int32)],
+    )(source_ids)
+    return tf.nest.map_structure(lambda t: t.numpy(), found)
+
+
+def tokens(ids):
+    ids = list(ids)
+    return tuple(ids[: ids.index(EOS) + 1] if EOS in ids else [i for i in ids if i != PAD])
+
+
+def log_prob(model, source, target):
+    scores = model.score(tf.constant([source]), tf.constant([target]))
+    return float(tf.reduce_sum(scores))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_equals_brute_force_at_full_width(model, alpha):
+    limit, words = 3, [4, 5, 6, 7]
+    found = search(model, SOURCE, beam_size=100, limit=limit, alpha=alpha)
+    for row, source in enumerate(SOURCE.numpy()):
+        every = [
+            (*body, EOS)
+            for length in range(limit)
+            for body in itertools.product(words, repeat=length)
+        ]
+        scored = sorted(
+            ((log_prob(model, source, e) / float(length_normaliser(len(e), alpha)), e))
+            for e in every
+        )[::-1]
+        assert found.finished[row, : len(every)].all()
+        assert [tokens(i) for i in found.ids[row, : len(every)]] == [e for _, e in scored]
+        np.testing.assert_allclose(
+            found.scores[row, : len(every)], [s for s, _ in scored], rtol=1e-4
+        )
+
+
+def test_beam_of_one_is_the_arg_max_of_every_step(model):
+    found = search(model, beam_size=1, limit=8)
+    for row, source in enumerate(SOURCE.numpy()):
+        prefix = []
+        while len(prefix) < 8 and EOS not in prefix:
+            logits = model(
+                {"source_ids": source[None], "target_in_ids": np.array([[BOS, *prefix]])}
+            )
+            logits = logits[0, -1].numpy()
+            logits[[PAD, UNK, BOS]] = -np.inf
+            prefix.append(int(logits.argmax()))
+        assert tokens(found.ids[row, 0]) == tuple(prefix)
+
+
+@pytest.mark.parametrize("beam_size", [1, 2, 5])
+def test_log_prob_is_the_models_own_score_of_the_output(model, beam_size):
+    found = search(model, beam_size=beam_size, limit=6)
+    for row, k in np.ndindex(found.finished.shape):
+        target = tokens(found.ids[row, k])
+        assert found.log_probs[row, k] == pytest.approx(
+            log_prob(model, SOURCE[row].numpy(), target), abs=1e-4
+        )
+        normaliser = float(length_normaliser(len(target), 0.6))
+        assert found.scores[row, k] == pytest.approx(found.log_probs[row, k] / normaliser, abs=1e-4)
+
+
+def test_neighbours_and_padding_change_nothing(model):
+    limits = tf.constant([3, 7, 5])
+    together = search(model, tf.pad(SOURCE, [[0, 0], [0, 3]]), limit=limits)
+    for row in range(3):
+        alone = search(model, SOURCE[row : row + 1], limit=limits[row : row + 1])
+        assert [tokens(i) for i in alone.ids[0]] == [tokens(i) for i in together.ids[row]]
+        np.testing.assert_allclose(alone.scores[0], together.scores[row], atol=1e-5)
+
+
+def test_hypotheses_of_a_sentence_are_distinct_and_ranked(model):
+    found = search(model, beam_size=5, limit=6)
+    assert found.finished.any()
+    for row in range(3):
+        finished = found.finished[row]
+        assert (np.diff(found.scores[row][finished]) <= 0).all()
+        assert (np.diff(finished.astype(int)) <= 0).all()
+        assert len({tokens(i) for i in found.ids[row]}) == 5
+
+
+def test_never_emits_padding_start_or_forbidden_ids(model):
+    found = search(model, beam_size=5, limit=6, forbidden=(UNK, 5))
+    for row in found.ids.reshape(-1, found.ids.shape[-1]):
+        assert not {PAD, BOS, UNK, 5} & set(tokens(row))
+
+
+class Scripted(models.TranslationModel):
+    """Prefers a fixed token at each step; its state records every token it was given."""
+
+    def __init__(self, preferences, **kwargs):
+        super().__init__(8, 8, **kwargs)
+        self.preferences = preferences  # [steps][V] logits
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        return {"mask": source_ids != PAD}
+
+    def initial_state(self, context, max_target_length):
+        rows = tf.shape(context["mask"])[0]
+        return {"seen": tf.fill([rows, max_target_length + 1], -1)}
+
+    def decode_step(self, token_ids, step, state, context):
+        here = tf.range(tf.shape(state["seen"])[1]) == step
+        seen = tf.where(here, token_ids[:, None], state["seen"])
+        logits = tf.gather(tf.constant(self.preferences, tf.float32), step)
+        # Different histories, different futures: the search must keep state and ids together.
+        history = tf.cast(tf.reduce_sum(tf.where(seen > 3, seen, 0), axis=1), tf.float32)
+        logits = logits[None, :] + tf.sin(history[:, None] * tf.range(8, dtype=tf.float32))
+        attention = tf.zeros([tf.shape(token_ids)[0], tf.shape(context["mask"])[1]])
+        return models.StepOutput(logits, {"seen": seen}, attention)
+
+
+def scripted_log_prob(model, target):
+    """Log-probability of a target from a model of one's own, token by token, without a beam."""
+    state = model.initial_state({"mask": tf.ones([1, 1], tf.bool)}, len(target))
+    total, token = 0.0, BOS
+    for step, following in enumerate(target):
+        output = model.decode_step(
+            tf.constant([token]), tf.constant(step), state, {"mask": tf.ones([1, 1], tf.bool)}
+        )
+        total += float(tf.nn.log_softmax(output.logits)[0, following])
+        state, token = output.state, following
+    return total
+
+
+def test_state_follows_its_hypothesis():
+    rng = np.random.default_rng(0)
+    preferences = rng.normal(size=(7, 8)) * 2
+    preferences[:4, EOS] -= 6
+    preferences[4:, EOS] += 4
+    model = Scripted(preferences)
+    found = search(model, SOURCE[:1], beam_size=4, limit=7, alpha=0.0)
+    assert found.finished[0, 0]
+    for k in np.flatnonzero(found.finished[0]):
+        target = tokens(found.ids[0, k])
+        assert found.log_probs[0, k] == pytest.approx(scripted_log_prob(model, target), abs=1e-4)
+
+
+def test_end_of_sentence_first_gives_an_empty_translation():
+    preferences = np.zeros((4, 8))
+    preferences[:, EOS] = 30.0
+    found = search(Scripted(preferences), beam_size=2, limit=4)
+    assert [tokens(i) for i in found.ids[:, 0]] == [(EOS,)] * 3
+    assert found.finished[:, 0].all()
+
+
+def test_unfinished_hypotheses_are_returned_and_marked():
+    preferences = np.zeros((4, 8))
+    preferences[:, EOS] = -1e8
+    found = search(Scripted(preferences), beam_size=2, limit=tf.constant([4, 2, 3]))
+    assert not found.finished.any()
+    assert [len(tokens(i)) for i in found.ids[:, 0]] == [4, 2, 3]

@@ -1,0 +1,442 @@
+"""The laws of `models.base.TranslationModel`, for every preset at tiny sizes.
+
+A new model adds its tiny sizes to `TINY`, and to `VARIANTS` what its presets leave untried.
+"""
+
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models.transformer import Transformer
+from training.updates import GradientUpdate
+
+PAD, BOS, EOS = 0, 2, 3
+TARGET_VOCAB = 13
+
+# model class: settings that make any of its presets tiny.
+TINY = {
+    Transformer: {
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "width": 16,
+        "num_heads": 2,
+        "ffn_width": 32,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "ffn_dropout": 0.1,
+    },
+}
+
+# name: (preset, settings besides the tiny ones)
+VARIANTS = {
+    "pre-norm, target tied": ("transformer_base", {"norm": "pre", "tie_embeddings": "target"}),
+    "nothing tied": ("transformer_base", {"tie_embeddings": "none"}),
+}
+
+
+def tiny_cases():
+    """name -> (preset, overrides); presets that differ in nothing but size make one case."""
+    seen, cases = [], {}
+    for name, (preset, extra) in {
+        **{name: (name, {}) for name in models.preset_names()},
+        **VARIANTS,
+    }.items():
+        model_class = models.PRESETS[preset][0]
+        overrides = {**TINY[model_class], **extra}
+        tiny = (model_class, {**models.preset_settings(preset), **overrides})
+        if tiny not in seen:
+            seen.append(tiny)
+            cases[name] = (preset, overrides)
+    return cases
+
+
+CASES = tiny_cases()
+
+
+def source_vocab(case):
+    """Another size than the target's wherever the model allows it."""
+    preset, overrides = CASES[case]
+    settings = {**models.preset_settings(preset), **overrides}
+    return TARGET_VOCAB if settings.get("tie_embeddings") == "all" else TARGET_VOCAB - 2
+
+
+def create(case, **more):
+    preset, overrides = CASES[case]
+    return models.create(
+        preset, source_vocab(case), TARGET_VOCAB, pad_id=PAD, bos_id=BOS, **overrides, **more
+    )
+
+
+def randomised(model):
+    """Moves every weight, also those that begin as zeros or ones."""
+    generator = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        weight.assign_add(generator.normal(size=weight.shape) * 0.2)
+    return model
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(case):
+    """One model for all tests that change nothing."""
+    keras.utils.set_random_seed(1)
+    return randomised(create(case))
+
+
+# Rows of lengths 6, 4, 3 and 5, 2, 4, each ended by EOS.
+SOURCE = np.array([[5, 9, 4, 10, 7, 3], [8, 4, 6, 3, 0, 0], [7, 7, 3, 0, 0, 0]], np.int32)
+TARGET = np.array([[6, 12, 4, 9, 3], [11, 3, 0, 0, 0], [5, 5, 8, 3, 0]], np.int32)
+REAL_SOURCE, REAL_TARGET = SOURCE != PAD, TARGET != PAD
+B, S = SOURCE.shape
+T = TARGET.shape[1]
+
+
+def ids(array):
+    return tf.constant(array, tf.int32)
+
+
+def target_in(target_ids):
+    return models.shift_right(ids(target_ids), BOS)
+
+
+def logits_of(model, source_ids=SOURCE, target_ids=TARGET, **more):
+    inputs = {"source_ids": ids(source_ids), "target_in_ids": target_in(target_ids)}
+    return model(inputs, **more).numpy()
+
+
+def stepped(model, source_ids, target_in_ids, room=None):
+    """Feeds given tokens one by one -> all `StepOutput`s."""
+    length = target_in_ids.shape[1]
+    context = model.encode(ids(source_ids))
+    state = model.initial_state(context, room or length)
+    outputs = []
+    for step in range(length):
+        outputs.append(model.decode_step(ids(target_in_ids[:, step]), step, state, context))
+        state = outputs[-1].state
+    return outputs
+
+
+def select(tree, rows):
+    return keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), tree)
+
+
+def close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def pad(array, columns):
+    return np.pad(array, ((0, 0), (0, columns)), constant_values=PAD)
+
+
+# Decoding
+
+
+def test_step_by_step_logits_equal_teacher_forced_logits(model):
+    outputs = stepped(model, SOURCE, target_in(TARGET))
+    close(tf.stack([output.logits for output in outputs], axis=1), logits_of(model))
+
+
+def test_more_room_in_the_state_changes_nothing(model):
+    target_in_ids = target_in(TARGET)
+    tight, roomy = (stepped(model, SOURCE, target_in_ids, room)[-1] for room in (T, T + 4))
+    close(tight.logits, roomy.logits)
+    close(tight.attention, roomy.attention)
+
+
+def test_hypotheses_of_a_sentence_decode_as_if_each_were_alone(model):
+    beams, steps = 2, 3
+    rows = np.repeat(np.arange(B), beams)
+    tokens = np.random.default_rng(0).integers(4, TARGET_VOCAB, (B * beams, steps))
+    context = model.encode(ids(SOURCE))
+    state = select(model.initial_state(context, steps), rows)
+    together = []
+    for step in range(steps):
+        together.append(model.decode_step(ids(tokens[:, step]), step, state, context))
+        state = together[-1].state
+    for n, row in enumerate(rows):
+        alone = stepped(model, SOURCE[row : row + 1], tokens[n : n + 1])
+        for one, all_of_them in zip(alone, together, strict=True):
+            close(all_of_them.logits[n], one.logits[0])
+            close(all_of_them.attention[n], one.attention[0])
+
+
+def test_a_gathered_state_goes_on_with_the_history_of_its_parent(model):
+    beams, steps = 2, 4
+    sentences = np.repeat(np.arange(B), beams)
+    generator = np.random.default_rng(0)
+    context = model.encode(ids(SOURCE))
+    state = select(model.initial_state(context, steps), sentences)
+    history = np.zeros((B * beams, 0), np.int32)
+    for step in range(steps):
+        parents = sentences * beams + generator.integers(0, beams, B * beams)
+        tokens = generator.integers(4, TARGET_VOCAB, (B * beams, 1))
+        history = np.concatenate([history[parents], tokens], axis=1)
+        output = model.decode_step(ids(tokens[:, 0]), step, select(state, parents), context)
+        state = output.state
+    close(output.logits, stepped(model, SOURCE[sentences], history)[-1].logits)
+
+
+def test_step_returns_a_state_of_the_same_structure_shapes_and_types(model):
+    context = model.encode(ids(SOURCE))
+    state = model.initial_state(context, T)
+    for leaf in keras.tree.flatten(context) + keras.tree.flatten(state):
+        assert leaf.shape[0] == B
+    after = model.decode_step(ids([BOS] * B), 0, state, context).state
+    keras.tree.assert_same_structure(state, after)
+    for before, now in zip(keras.tree.flatten(state), keras.tree.flatten(after), strict=True):
+        assert (before.shape, before.dtype) == (now.shape, now.dtype)
+
+
+def test_step_attention_is_a_distribution_over_real_source_tokens(model):
+    for output in stepped(model, SOURCE, target_in(TARGET)):
+        attention = output.attention.numpy()
+        assert attention.dtype == np.float32
+        assert not attention[~REAL_SOURCE].any()
+        close(attention.sum(-1), np.ones(B))
+        assert output.logits.dtype == tf.float32
+
+
+def test_step_attention_is_the_row_of_align(model):
+    outputs = stepped(model, SOURCE, target_in(TARGET))
+    attention = tf.stack([output.attention for output in outputs], axis=1)
+    close(attention, model.align(ids(SOURCE), ids(TARGET)))
+
+
+# Independence
+
+
+def test_extra_padding_changes_nothing(model):
+    source, target = pad(SOURCE, 3), pad(TARGET, 2)
+    close(logits_of(model, source, target)[:, :T][REAL_TARGET], logits_of(model)[REAL_TARGET])
+    expected = model.align(ids(SOURCE), ids(TARGET)).numpy()
+    close(
+        model.align(ids(source), ids(target)).numpy()[:, :T, :S][REAL_TARGET],
+        expected[REAL_TARGET],
+    )
+
+
+def test_batch_neighbours_change_nothing(model):
+    together = logits_of(model)
+    for row in range(B):
+        source, target = SOURCE[row][REAL_SOURCE[row]], TARGET[row][REAL_TARGET[row]]
+        alone = logits_of(model, source[None], target[None])[0]
+        close(alone, together[row][REAL_TARGET[row]])
+
+
+def test_future_target_tokens_change_nothing_and_past_ones_do(model):
+    before = logits_of(model)
+    changed = TARGET.copy()
+    changed[:, 2] = 10  # Column 2 is input to the predictions from column 3 on.
+    after = logits_of(model, target_ids=changed)
+    close(after[:, :3], before[:, :3], 1e-6)
+    assert (np.abs(after - before)[:, 3:].max(axis=(1, 2)) > 1e-3).all()
+
+
+def test_every_source_token_counts(model):
+    sources = SOURCE[:1].repeat(S + 1, axis=0)
+    sources[1:][np.eye(S, dtype=bool)] = 6  # Row i + 1 differs in token i.
+    logits = logits_of(model, sources, TARGET[:1].repeat(S + 1, axis=0))
+    assert (np.abs(logits[1:] - logits[0]).max(axis=(1, 2)) > 1e-4).all()
+
+
+# Explanations
+
+
+def test_align_is_a_distribution_over_real_source_tokens(model):
+    alignment = model.align(ids(SOURCE), ids(TARGET)).numpy()
+    assert alignment.shape == (B, T, S)
+    assert alignment.dtype == np.float32
+    assert (alignment >= 0).all()
+    close(alignment.sum(-1), np.ones((B, T)))
+    assert not alignment.swapaxes(1, 2)[~REAL_SOURCE].any()
+
+
+def test_attention_maps_are_named_distributions(model):
+    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+    assert maps
+    for name, weights in maps.items():
+        side, kind = re.fullmatch(r"(encoder|decoder)/\d+/(self|cross)", name).groups()
+        queries = S if side == "encoder" else T
+        keys = T if (side, kind) == ("decoder", "self") else S
+        assert weights.dtype == tf.float32
+        assert (weights.shape[0], *weights.shape[2:]) == (B, queries, keys), name
+        close(tf.reduce_sum(weights, -1), np.ones(weights.shape[:3]))
+        if keys == S:
+            assert not np.moveaxis(weights.numpy(), -1, 1)[~REAL_SOURCE].any(), name
+        else:
+            assert not np.triu(weights, 1).any(), name
+
+
+def test_attention_maps_hold_every_layer_and_head(model):
+    if not isinstance(model, Transformer):
+        pytest.skip("a law of the Transformer")
+    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+    assert list(maps) == [
+        *("encoder/0/self", "encoder/1/self"),
+        *("decoder/0/self", "decoder/1/self"),
+        *("decoder/0/cross", "decoder/1/cross"),
+    ]
+    assert {weights.shape[1] for weights in maps.values()} == {2}
+
+
+def test_score_is_the_log_softmax_of_call_at_the_targets(model):
+    log_probs = tf.nn.log_softmax(logits_of(model)).numpy()
+    expected = np.take_along_axis(log_probs, TARGET[..., None], axis=-1)[..., 0]
+    scores = model.score(ids(SOURCE), ids(TARGET)).numpy()
+    assert scores.dtype == np.float32
+    close(scores[REAL_TARGET], expected[REAL_TARGET])
+    assert (scores[REAL_TARGET] < 0).all()
+
+
+# Learning
+
+
+def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
+    with tf.GradientTape() as tape:
+        loss = -tf.reduce_sum(model.score(ids(SOURCE), ids(TARGET))[REAL_TARGET])
+    weights = model.trainable_variables
+    for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+        assert gradient is not None, weight.path
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        assert np.isfinite(gradient).all(), weight.path
+        # A softmax does not see what is added to all its scores, so not the bias of the keys.
+        assert np.abs(gradient).max() > 1e-4 or weight.path.endswith("key/bias"), weight.path
+
+
+def test_updates_on_one_batch_lower_its_loss(case):
+    keras.utils.set_random_seed(2)
+    update = GradientUpdate(create(case), keras.optimizers.SGD(0.3))
+    batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
+    losses = [np.divide(*update.step(batch)["nll"]) for _ in range(30)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_dropout_is_active_in_training_only(model):
+    close(logits_of(model), logits_of(model, training=False), 0)
+    first, second = (logits_of(model, training=True) for _ in range(2))
+    assert np.abs(first - second).max() > 1e-3
+
+
+def test_the_same_seed_gives_the_same_fresh_weights(case):
+    def fresh(seed):
+        keras.utils.set_random_seed(seed)
+        return create(case).get_weights()
+
+    first, second, other = fresh(3), fresh(3), fresh(4)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any((a != b).any() for a, b in zip(first, other, strict=True))
+
+
+# Saving
+
+
+def test_configuration_round_trip_is_exact(model):
+    config = model.get_config()
+    copy = type(model).from_config(json.loads(json.dumps(config)))
+    assert copy.get_config() == config
+    assert [w.path for w in copy.weights] == [w.path for w in model.weights]
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+
+
+def test_weights_round_trip_is_exact(model, case, tmp_path):
+    model.save_weights(tmp_path / "model.weights.h5")
+    copy = create(case)
+    copy.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+
+
+def test_keras_file_round_trip_is_exact(model, tmp_path):
+    model.save(tmp_path / "model.keras")
+    copy = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(copy) is type(model)
+    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+
+
+# Tracing, compiling, precision
+
+
+UNKNOWN = tf.TensorSpec([None, None], tf.int32)
+
+
+def test_call_compiled_by_xla_equals_call_traced_with_unknown_dimensions(model):
+    def call(source_ids, target_in_ids):
+        return model({"source_ids": source_ids, "target_in_ids": target_in_ids})
+
+    inputs = ids(SOURCE), target_in(TARGET)
+    traced = tf.function(call, input_signature=[UNKNOWN, UNKNOWN])(*inputs)
+    close(traced, call(*inputs))
+    close(tf.function(call, jit_compile=True)(*inputs), traced)
+
+
+def test_score_and_explanations_trace_with_unknown_dimensions(model):
+    def methods(source_ids, target_ids):
+        return {
+            "score": model.score(source_ids, target_ids),
+            "align": model.align(source_ids, target_ids),
+            "maps": model.attention_maps(source_ids, target_ids),
+        }
+
+    traced = tf.function(methods, input_signature=[UNKNOWN, UNKNOWN])
+    for rows, columns in ((B, T), (1, 2)):
+        inputs = ids(SOURCE[:rows]), ids(TARGET[:rows, :columns])
+        keras.tree.map_structure(close, traced(*inputs), methods(*inputs))
+
+
+def test_decoding_methods_trace_with_unknown_dimensions(model):
+    def methods(source_ids, token_ids, step, max_target_length):
+        context = model.encode(source_ids)
+        state = model.initial_state(context, max_target_length)
+        beams = tf.shape(token_ids)[0] // tf.shape(source_ids)[0]
+        state = keras.tree.map_structure(lambda leaf: tf.repeat(leaf, beams, axis=0), state)
+        return model.decode_step(token_ids, step, state, context)
+
+    number = tf.TensorSpec([], tf.int32)
+    traced = tf.function(
+        methods,
+        input_signature=[UNKNOWN, tf.TensorSpec([None], tf.int32), number, number],
+    )
+    for rows, beams in ((B, 1), (2, 4)):
+        tokens = ids(np.arange(rows * beams) % 9 + 4)
+        inputs = ids(SOURCE[:rows]), tokens, tf.constant(0), tf.constant(T)
+        output = traced(*inputs)
+        assert output.logits.shape == (rows * beams, TARGET_VOCAB)
+        keras.tree.map_structure(close, output, methods(*inputs))
+
+
+def test_bfloat16_stays_finite_and_its_logits_float32(model, case):
+    half = create(case, dtype="mixed_bfloat16")
+    half.set_weights(model.get_weights())
+    with tf.GradientTape() as tape:
+        scores = half.score(ids(SOURCE), ids(TARGET))
+        loss = -tf.reduce_sum(scores[REAL_TARGET])
+    logits = logits_of(half)
+    assert logits.dtype == np.float32
+    assert np.isfinite(logits).all()
+    # Eight bits of mantissa through all layers: near, and not equal, or nothing ran in bfloat16.
+    difference = np.abs(logits - logits_of(model)).mean()
+    assert 0 < difference < 0.1 * logits.std()
+    for gradient in tape.gradient(loss, half.trainable_variables):
+        assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
+    stepped_logits = [o.logits for o in stepped(half, SOURCE, target_in(TARGET))]
+    assert {o.dtype for o in stepped_logits} == {tf.float32}
+    assert np.abs(tf.stack(stepped_logits, 1) - logits).mean() < 0.1 * logits.std()
+
+
+def test_bfloat16_explanations_are_float32_distributions(case):
+    half = create(case, dtype="mixed_bfloat16")
+    maps = half.attention_maps(ids(SOURCE), ids(TARGET))
+    for weights in (half.align(ids(SOURCE), ids(TARGET)), *maps.values()):
+        assert weights.dtype == tf.float32
+        close(tf.reduce_sum(weights, -1), np.ones(weights.shape[:-1]))

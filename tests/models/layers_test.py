@@ -1,0 +1,453 @@
+"""Layers against NumPy transcriptions of their papers' equations, in float64."""
+
+import doctest
+import importlib
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from models.layers.attention import (
+    MaskedMultiHeadAttention,
+    MultiHeadAttention,
+    ScaledDotProductAttention,
+)
+from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
+from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
+from models.layers.masks import causal_mask, padding_mask
+
+B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
+# Sentence 0 is whole, sentence 1 has two positions of padding.
+SOURCE_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
+BLOCK = {
+    "width": D,
+    "num_heads": H,
+    "ffn_width": F,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "ffn_dropout": 0.1,
+}
+
+
+# The papers' equations, transcribed. `w` maps weight paths to arrays.
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention_equation(query, key, value, mask=True):
+    """Equation 1 of Vaswani et al. 2017."""
+    scores = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    weights = softmax(np.where(mask, scores, -np.inf))
+    return weights @ value, weights
+
+
+def dense(w, name, x):
+    return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
+
+def multi_head_equation(w, query, memory, mask=True):
+    """`Concat(head_1, ..., head_H) W^O`, section 3.2.2, a head at a time."""
+    q, k, v = dense(w, "query", query), dense(w, "key", memory), dense(w, "value", memory)
+    parts = [slice(h * D // H, (h + 1) * D // H) for h in range(H)]
+    heads = [attention_equation(q[..., p], k[..., p], v[..., p], mask) for p in parts]
+    output = dense(w, "output", np.concatenate([output for output, _ in heads], -1))
+    return output, np.stack([weights for _, weights in heads], axis=1)
+
+
+def norm_equation(w, x):
+    """Ba et al. 2016, equation 4."""
+    centred = x - x.mean(-1, keepdims=True)
+    scale = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    return w["norm/gamma"] * centred / scale + w["norm/beta"]
+
+
+def feed_forward_equation(w, x):
+    """Equation 2 of Vaswani et al. 2017."""
+    return dense(w, "outer", np.maximum(0, dense(w, "inner", x)))
+
+
+def residual_equation(w, norm, x, sublayer):
+    """Section 3.1 for "post"; Xiong et al. 2020, figure 1 b for "pre"."""
+    return x + sublayer(norm_equation(w, x)) if norm == "pre" else norm_equation(w, x + sublayer(x))
+
+
+def encoder_equation(w, norm, x, source_mask):
+    mask = source_mask[:, None, :]
+    x = residual_equation(
+        part(w, "around_attention"),
+        norm,
+        x,
+        lambda x: multi_head_equation(part(w, "self_attention"), x, x, mask)[0],
+    )
+    return residual_equation(
+        part(w, "around_feed_forward"),
+        norm,
+        x,
+        lambda x: feed_forward_equation(part(w, "feed_forward"), x),
+    )
+
+
+def decoder_equation(w, norm, x, memory, source_mask):
+    past, mask = np.tri(x.shape[1], dtype=bool), source_mask[:, None, :]
+    for name, sublayer in (
+        ("self_attention", lambda w, x: multi_head_equation(w, x, x, past)[0]),
+        ("cross_attention", lambda w, x: multi_head_equation(w, x, memory, mask)[0]),
+        ("feed_forward", feed_forward_equation),
+    ):
+        inner = part(w, name)
+        x = residual_equation(
+            part(w, f"around_{name}"), norm, x, lambda x, f=sublayer, w=inner: f(w, x)
+        )
+    return x
+
+
+# Helpers
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng((seed, *shape)).normal(size=shape)
+
+
+def single(x):
+    return tf.constant(x, tf.float32)
+
+
+def randomised(layer):
+    """Builds a layer and gives every weight, biases too, a random value."""
+    layer.build(None)
+    for index, weight in enumerate(layer.weights):
+        weight.assign(random(*weight.shape, seed=index) * 0.5)
+    return layer
+
+
+def weights_of(layer):
+    """Weight paths below the layer -> float64 arrays."""
+    return {w.path.split("/", 1)[1]: w.numpy().astype(np.float64) for w in layer.weights}
+
+
+def part(w, name):
+    return {k.removeprefix(f"{name}/"): v for k, v in w.items() if k.startswith(f"{name}/")}
+
+
+def close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def gradients_of(layer, function):
+    """Gradients of a random projection of `function`'s output with respect to the weights."""
+    with tf.GradientTape() as tape:
+        output = function()
+        total = tf.reduce_sum(output * single(random(*output.shape, seed=99)))
+    gradients = tape.gradient(total, layer.trainable_variables)
+    return {
+        w.path: tf.convert_to_tensor(g)
+        for w, g in zip(layer.trainable_variables, gradients, strict=True)
+    }
+
+
+# Scaled dot-product attention
+
+
+@pytest.mark.parametrize("leading", [(), (B,), (B, H)])
+def test_attention_is_equation_1(leading):
+    query, key = random(*leading, T, D), random(*leading, S, D)
+    value = random(*leading, S, 3)
+    mask = np.random.default_rng(0).random((T, S)) < 0.6
+    mask[:, 0] = True
+    output, weights = ScaledDotProductAttention()(
+        single(query), single(key), single(value), tf.constant(mask)
+    )
+    expected_output, expected_weights = attention_equation(query, key, value, mask)
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_hidden_keys_get_no_weight_and_visible_ones_all_of_it(dtype):
+    layer = ScaledDotProductAttention(dtype=dtype)
+    key = single(-np.abs(random(B, S, D)) * 10)  # All scores are far below 0.
+    output, weights = layer(-key[:, :T], key, key, tf.constant(SOURCE_MASK[:, None]))
+    assert weights.dtype == tf.float32
+    assert output.dtype == layer.compute_dtype
+    assert not weights.numpy()[1, :, 3:].any()
+    close(tf.reduce_sum(weights, -1), np.ones((B, T)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_a_query_without_visible_keys_attends_equally_and_has_finite_gradients(dtype):
+    query, key = single(random(B, T, D)), single(random(B, S, D))
+    with tf.GradientTape() as tape:
+        tape.watch([query, key])
+        output, weights = ScaledDotProductAttention(dtype=dtype)(
+            query, key, key, tf.zeros((1, 1, S), tf.bool)
+        )
+    close(weights, np.full((B, T, S), 1 / S))
+    for gradient in tape.gradient(output, [query, key]):
+        assert np.isfinite(gradient.numpy()).all()
+
+
+def test_a_single_key_gets_all_the_weight_and_no_warning():
+    query, key = single(random(B, T, D)), single(random(B, 1, D))
+    output, weights = ScaledDotProductAttention()(query, key, key)
+    close(weights, np.ones((B, T, 1)))
+    close(output, np.repeat(key, T, axis=1))
+
+
+def test_attention_dropout_changes_outputs_in_training_only_and_weights_never():
+    layer = ScaledDotProductAttention(dropout=0.5)
+    x = single(random(B, T, D))
+    output, weights = layer(x, x, x, training=False)
+    again, _ = layer(x, x, x)
+    trained, trained_weights = layer(x, x, x, training=True)
+    close(again, output)
+    close(trained_weights, weights)
+    assert np.abs(trained - output).max() > 1e-3
+
+
+# Multi-head attention
+
+
+def test_multi_head_attention_is_heads_side_by_side():
+    layer = randomised(MultiHeadAttention(D, H))
+    query, memory, mask = random(B, T, D), random(B, S, D), SOURCE_MASK[:, None, :]
+    output, weights = layer(single(query), single(memory), tf.constant(mask[:, None]))
+    expected_output, expected_weights = multi_head_equation(weights_of(layer), query, memory, mask)
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+def test_multi_head_width_must_divide():
+    with pytest.raises(ValueError, match="width=8, num_heads=3"):
+        MultiHeadAttention(8, 3)
+
+
+def test_masked_attention_is_multi_head_attention_to_the_past():
+    layer = randomised(MaskedMultiHeadAttention(D, H))
+    x = random(B, T, D)
+    output, weights = layer(single(x))
+    expected_output, expected_weights = multi_head_equation(
+        weights_of(layer), x, x, np.tri(T, dtype=bool)
+    )
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+@pytest.mark.parametrize("room", [T, T + 3])
+def test_masked_attention_step_by_step_equals_whole_sequences(room):
+    layer = randomised(MaskedMultiHeadAttention(D, H))
+    x = single(random(B, T, D))
+    cache = layer.empty_cache(B, room)
+    outputs = []
+    for step in range(T):
+        output, *cache = layer.step(x[:, step : step + 1], step, *cache)
+        outputs.append(output)
+    close(tf.concat(outputs, axis=1), layer(x)[0])
+    for leaf in cache:
+        assert leaf.shape == (B, H, room, D // H)
+        assert not leaf.numpy()[:, :, T:].any()
+
+
+def test_masked_attention_step_ignores_what_stands_behind_it_in_the_cache():
+    layer = randomised(MaskedMultiHeadAttention(D, H))
+    x, (keys, values) = single(random(B, 1, D)), layer.empty_cache(B, 3)
+    expected, *_ = layer.step(x, 0, keys, values)
+    close(layer.step(x, 0, keys + 7.0, values + 7.0)[0], expected)
+
+
+def test_causal_mask_shows_the_past_and_the_present():
+    assert causal_mask(3).numpy()[0, 0].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+def test_padding_mask_is_true_on_real_tokens():
+    assert padding_mask(tf.constant([[5, 0, 7]]), 0).numpy().tolist() == [[True, False, True]]
+    assert padding_mask(tf.constant([[5, 0, 7]]), 7).numpy().tolist() == [[True, True, False]]
+
+
+# Embeddings and positions
+
+
+def test_sinusoids_are_those_of_section_3_5():
+    positions, width = np.array([0, 1, 2, 50, 300]), 10
+    expected = np.empty((len(positions), width))
+    for i in range(width // 2):
+        angle = positions / 10000 ** (2 * i / width)
+        expected[:, 2 * i], expected[:, 2 * i + 1] = np.sin(angle), np.cos(angle)
+    close(sinusoidal_positions(tf.constant(positions, tf.int32), width), expected, 1e-4)
+
+
+def test_embedding_looks_up_and_scales_by_the_root_of_the_width():
+    layer = randomised(TokenEmbedding(7, D))
+    table = weights_of(layer)["embeddings"]
+    ids = np.array([[3, 3, 0], [6, 1, 2]], np.int32)
+    close(layer(tf.constant(ids)), table[ids] * np.sqrt(D))
+
+
+def test_tied_logits_are_products_with_the_unscaled_embeddings():
+    layer = randomised(TokenEmbedding(7, D))
+    x = random(B, T, D)
+    close(layer.logits(single(x)), x @ weights_of(layer)["embeddings"].T)
+
+
+@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
+def test_tied_logits_are_float32_under_half_precision(dtype):
+    layer = randomised(TokenEmbedding(7, D, dtype=dtype))
+    vectors = layer(tf.constant([[1, 2]]))
+    assert vectors.dtype == layer.compute_dtype
+    assert layer.logits(vectors).dtype == tf.float32
+
+
+def test_fresh_embeddings_have_unit_variance_after_scaling():
+    keras.utils.set_random_seed(0)
+    layer = TokenEmbedding(500, 64)
+    vectors = layer(tf.range(500)[None]).numpy()
+    assert np.isclose(vectors.std(), 1.0, atol=0.05)
+
+
+# Blocks
+
+
+def test_feed_forward_is_equation_2():
+    layer = randomised(FeedForward(D, F, 0.1))
+    x = random(B, T, D)
+    close(layer(single(x)), feed_forward_equation(weights_of(layer), x))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_encoder_layer_is_its_equations(norm):
+    layer = randomised(EncoderLayer(**BLOCK, norm=norm))
+    x = random(B, S, D)
+    output, weights = layer(single(x), tf.constant(SOURCE_MASK[:, None, None]))
+    close(output, encoder_equation(weights_of(layer), norm, x, SOURCE_MASK), 1e-4)
+    assert weights.shape == (B, H, S, S)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_decoder_layer_is_its_equations(norm):
+    layer = randomised(DecoderLayer(**BLOCK, norm=norm))
+    x, memory = random(B, T, D), random(B, S, D, seed=1)
+    output, self_weights, cross_weights = layer(single(x), single(memory), tf.constant(SOURCE_MASK))
+    expected = decoder_equation(weights_of(layer), norm, x, memory, SOURCE_MASK)
+    close(output, expected, 1e-4)
+    assert self_weights.shape == (B, H, T, T)
+    assert cross_weights.shape == (B, H, T, S)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory(norm):
+    beams = 3
+    layer = randomised(DecoderLayer(**BLOCK, norm=norm))
+    x, memory = single(random(B * beams, T, D)), single(random(B, S, D))
+    expected, _, cross = layer(
+        x, tf.repeat(memory, beams, 0), tf.constant(SOURCE_MASK.repeat(beams, 0))
+    )
+    keys, values = layer.cross_attention.project_memory(memory)
+    cache = layer.self_attention.empty_cache(B * beams, T)
+    for step in range(T):
+        output, cache, weights = layer.step(
+            x[:, step : step + 1], step, cache, keys, values, tf.constant(SOURCE_MASK)
+        )
+        close(output[:, 0], expected[:, step])
+        by_sentence = tf.reshape(cross[:, :, step], (B, beams, H, S))
+        close(weights, tf.transpose(by_sentence, (0, 2, 1, 3)))
+
+
+# Every layer
+
+EXAMPLES = {
+    "multi-head": (
+        lambda: MultiHeadAttention(D, H, 0.1),
+        lambda layer, x: layer(x, x, causal_mask(tf.shape(x)[1]))[0],
+    ),
+    "masked": (lambda: MaskedMultiHeadAttention(D, H, 0.1), lambda layer, x: layer(x)[0]),
+    "feed-forward": (lambda: FeedForward(D, F, 0.1), lambda layer, x: layer(x)),
+    "encoder": (
+        lambda: EncoderLayer(**BLOCK, norm="post"),
+        lambda layer, x: layer(x, tf.ones_like(x[:, None, None, :, 0], tf.bool))[0],
+    ),
+    "decoder": (
+        lambda: DecoderLayer(**BLOCK, norm="pre"),
+        lambda layer, x: layer(x, x, tf.ones_like(x[:, :, 0], tf.bool))[0],
+    ),
+    "embedding": (
+        lambda: TokenEmbedding(7, D),
+        lambda layer, x: layer(tf.cast(x[:, :, 0] > 0, tf.int32)),
+    ),
+}
+
+
+@pytest.fixture(params=EXAMPLES, ids=str)
+def example(request):
+    create, function = EXAMPLES[request.param]
+    return randomised(create()), function
+
+
+def test_every_weight_gets_a_finite_gradient_that_is_not_zero(example):
+    layer, function = example
+    for path, gradient in gradients_of(
+        layer, lambda: function(layer, single(random(B, T, D)))
+    ).items():
+        assert np.isfinite(gradient.numpy()).all(), path
+        # A softmax does not see what is added to all its scores, so not the bias of the keys.
+        assert np.abs(gradient).max() > 1e-3 or path.endswith("key/bias"), path
+
+
+def test_lengths_may_be_unknown_while_tracing(example):
+    layer, function = example
+    traced = tf.function(
+        lambda x: function(layer, x), input_signature=[tf.TensorSpec([None, None, D])]
+    )
+    for shape in ((B, T, D), (1, 3, D)):
+        x = single(random(*shape))
+        close(traced(x), function(layer, x))
+
+
+def test_configuration_round_trip_gives_the_same_layer(example):
+    layer, function = example
+    copy = type(layer).from_config(layer.get_config())
+    copy.build(None)
+    copy.set_weights(layer.get_weights())
+    x = single(random(B, T, D))
+    np.testing.assert_array_equal(function(copy, x), function(layer, x))
+    assert copy.get_config() == layer.get_config()
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ScaledDotProductAttention(0.2, name="a"),
+        MultiHeadAttention(D, H, 0.3, name="b", dtype="mixed_bfloat16"),
+        MaskedMultiHeadAttention(D, H, 0.3, name="c"),
+        TokenEmbedding(7, D, name="d"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_registered_layers_are_found_again_by_keras(layer):
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert type(copy) is type(layer)
+    assert copy.get_config() == layer.get_config()
+    assert copy.dtype_policy.name == layer.dtype_policy.name
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "models",
+        "models.base",
+        "models.presets",
+        "models.transformer",
+        "models.layers.attention",
+        "models.layers.blocks",
+        "models.layers.embeddings",
+        "models.layers.masks",
+    ],
+)
+def test_docstring_examples_do_what_they_say(module):
+    assert doctest.testmod(importlib.import_module(module)).failed == 0

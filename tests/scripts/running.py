@@ -1,0 +1,36 @@
+"""Runs a script of the top level inside the test's process, as its command line would."""
+
+import importlib.util
+from pathlib import Path
+from typing import NamedTuple
+
+from absl import flags
+
+from training.console import one_line_errors
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class Done(NamedTuple):
+    """Exit status and output of a script."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_script(name, arguments, capsys):
+    """Runs `name`.py; its flags are forgotten afterwards, so that another script may follow."""
+    capsys.readouterr()
+    before = set(flags.FLAGS)
+    spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        flags.FLAGS([name, *map(str, arguments)])
+        status = one_line_errors(module.main)([name])
+    finally:
+        for flag in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, flag)
+        flags.FLAGS.unparse_flags()
+    return Done(status or 0, *capsys.readouterr())

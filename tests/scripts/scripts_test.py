@@ -1,0 +1,379 @@
+"""The four scripts, one after the other, on a corpus of a few words; and all bad input."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.scripts.running import ROOT, run_script
+from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
+
+QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("scripts")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder)
+
+
+def train(corpus, folder, capsys, *more, model_dir="run"):
+    return run_script(
+        "train",
+        [
+            *corpus,
+            *QUICK,
+            f"--model_dir={folder / model_dir}",
+            f"--data_dir={folder / 'data'}",
+            *more,
+        ],
+        capsys,
+    )
+
+
+@pytest.fixture(scope="module")
+def trained(folder, corpus):
+    """A model directory, trained for a few steps by the real command line."""
+    command = [sys.executable, "train.py", *corpus, *QUICK, "--max_steps=6"]
+    command += [f"--model_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "training pairs: 200" in done.stdout
+    assert "padding" in done.stdout
+    return folder / "run"
+
+
+def _records(run):
+    """What metrics.jsonl of a model directory holds."""
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_training_leaves_all_that_the_other_scripts_need(trained):
+    assert {p.name for p in trained.iterdir()} == {
+        "best.npz",
+        "checkpoints",
+        "config.json",
+        "metrics.jsonl",
+        "tensorboard",
+        "tokenizer",
+    }
+    records = _records(trained)
+    assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
+    assert records[-1]["kind"] == "valid"
+
+
+def test_a_finished_run_started_again_changes_nothing(trained, folder, corpus, capsys):
+    before = (trained / "best.npz").read_bytes()
+    done = train(corpus, folder, capsys, "--max_steps=6")
+    assert done.status == 0 and "resumed at step 6" in done.out
+    assert (trained / "best.npz").read_bytes() == before
+
+
+def test_other_settings_in_the_same_directory_are_refused(trained, folder, corpus, capsys):
+    done = train(corpus, folder, capsys, "--learning_rate=0.5", "--seed=9")
+    assert done.status == 1
+    assert "learning_rate was 0.003, is 0.5" in done.err and "seed was 1, is 9" in done.err
+
+
+def test_translates_standard_input_line_by_line(trained):
+    text = "one dog\n\nthe zebra\u2028sees\r\n   \nhouse"
+    done = subprocess.run(
+        [sys.executable, "translate.py", f"--model_dir={trained}"],
+        cwd=ROOT,
+        input=text.encode(),
+        capture_output=True,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.decode().split("\n")
+    assert len(lines) == 6 and lines[-1] == ""
+    assert lines[1] == "" and lines[3] == ""
+    assert b"2 of 5 empty lines" in done.stderr
+
+
+def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
+    source, target = folder / "valid.source", folder / "valid.target"
+    done = run_script(
+        "translate",
+        [
+            f"--model_dir={trained}",
+            f"--input={source}",
+            f"--reference={target}",
+            f"--output={folder / 'out.de'}",
+            f"--save_scores={folder / 'scores.json'}",
+        ],
+        capsys,
+    )
+    assert done.status == 0, done.err
+    assert done.out.startswith("BLEU|nrefs:1|case:mixed|") and "chrF2|" in done.out
+    assert len((folder / "out.de").read_text().splitlines()) == 20
+    assert json.loads((folder / "scores.json").read_text())["sentences"] == 20
+
+
+def test_n_best_lists_and_scores(trained, folder, capsys):
+    source = folder / "valid.source"
+    arguments = [f"--model_dir={trained}", f"--input={source}"]
+    best = run_script("translate", [*arguments, "--n_best=3"], capsys).out.splitlines()
+    assert [line.split(" ||| ")[0] for line in best] == [str(i) for i in range(20) for _ in "abc"]
+    scored = run_script("translate", [*arguments, "--scores"], capsys).out.splitlines()
+    for line, first in zip(scored, best[::3], strict=True):
+        score, text = line.split("\t")
+        assert first.split(" ||| ")[1:] == [text, score]
+
+
+@pytest.mark.parametrize("attention", ["cross", "encoder", "decoder"])
+@pytest.mark.parametrize("extra", [[], ["--layer=1", "--head=mean", "--merge_subwords"]])
+def test_draws_attention(trained, folder, capsys, attention, extra):
+    picture = folder / f"{attention}.svg"
+    done = run_script(
+        "visualize_attention",
+        [
+            f"--model_dir={trained}",
+            "--source=one dog runs",
+            "--target=eins Hund",
+            f"--attention={attention}",
+            f"--output={picture}",
+            *extra,
+        ],
+        capsys,
+    )
+    assert done.status == 0, done.err
+    assert "</svg>" in picture.read_text()
+
+
+def test_exports_and_the_export_needs_nothing_of_this_project(trained, folder, capsys):
+    arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
+    done = run_script("export", arguments, capsys)
+    assert done.status == 0, done.err
+    assert "translated alike" in done.out
+    assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1"]
+
+
+def test_sigterm_saves_and_the_same_command_goes_on(folder, corpus):
+    command = [sys.executable, "train.py", *corpus, *QUICK, "--max_steps=100000"]
+    command += [f"--model_dir={folder / 'stopped'}", f"--data_dir={folder / 'data'}"]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    metrics = folder / "stopped" / "metrics.jsonl"
+    deadline = time.monotonic() + 120
+    while not (metrics.exists() and metrics.read_text()) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM, err
+    (saved,) = (folder / "stopped" / "checkpoints").iterdir()
+    assert int(saved.stem) >= 2
+    assert f"saved at step {int(saved.stem):,}" in err.decode()
+
+
+def _kill_at_step(command, metrics, step):
+    """Runs a command and kills it once metrics.jsonl tells of a step."""
+    process = subprocess.Popen(
+        command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+    )
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if metrics.exists() and f'"step": {step},' in metrics.read_text():
+            process.kill()
+            break
+        time.sleep(0.005)
+    return process.wait()
+
+
+def test_killed_and_resumed_equals_never_killed_bit_for_bit(folder, corpus):
+    def command(name):
+        return [
+            *(sys.executable, "train.py", *corpus, *QUICK, "--max_steps=60"),
+            *("--save_every_steps=7", "--eval_every_steps=20", "--average_checkpoints=3"),
+            *(f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"),
+        ]
+
+    subprocess.run(command("whole"), cwd=ROOT, check=True, capture_output=True)
+    # The steps of a tiny model are fast: what counts is that the process dies in mid-run.
+    killed = [
+        _kill_at_step(command("killed"), folder / "killed/metrics.jsonl", s) for s in (10, 34)
+    ]
+    assert killed == [-signal.SIGKILL] * 2
+    subprocess.run(command("killed"), cwd=ROOT, check=True, capture_output=True)
+    for name in ("best.npz", "checkpoints/00000060.npz"):
+        with np.load(folder / "whole" / name) as whole, np.load(folder / "killed" / name) as again:
+            assert set(whole.files) == set(again.files)
+            for key in set(whole.files) - {"state"}:
+                assert np.array_equal(whole[key], again[key]), key
+    steps = [
+        [(r["step"], r["kind"], r.get("perplexity")) for r in _records(folder / name)]
+        for name in ("whole", "killed")
+    ]
+    assert steps[0] == steps[1]
+
+
+def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys, tmp_path):
+    short = tmp_path / "short.de"
+    short.write_text("\n".join(WORDS.values()), encoding="utf-8")
+    flags = [*corpus[:1], f"--train_target={short}", *corpus[2:]]
+    done = train(flags, folder, capsys, model_dir="bad")
+    assert done.status == 1
+    assert "has 200 lines" in done.err and f"{short} has 10" in done.err
+    assert not (folder / "bad").exists()
+
+
+BAD_TRAINING = {
+    "unknown preset": (["--model=transformer_huge"], "transformer_tiny"),
+    "unknown setting": (["--set=depth=3"], "num_decoder_layers"),
+    "setting without a value": (["--set=width"], "name=value"),
+    "setting of another type": (["--set=width=wide"], "a value like 128"),
+    "setting out of range": (["--set=dropout=1.5"], "[0, 1)"),
+    "heads that do not divide": (["--set=num_heads=3"], "multiple of num_heads"),
+    "dataset beside files": (["--dataset=demo"], "exclude each other"),
+    "tiny vocabulary": (["--vocab_size=20"], "--vocab_size"),
+    "nothing left": (["--max_length=1"], "no training pair is left of 200"),
+    "pieces without a list": (["--tokenizer=pretokenized"], "--vocab_file"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRAINING)
+def test_bad_training_flags_are_one_line(name, folder, corpus, capsys):
+    flags, expected = BAD_TRAINING[name]
+    done = train(corpus, folder, capsys, *flags, model_dir=f"bad {name}")
+    assert done.status == 1
+    assert done.err.startswith("error: ") and done.err.count("\n") == 1
+    assert expected in done.err
+
+
+def test_unknown_dataset_and_missing_file_are_one_line(folder, corpus, capsys):
+    done = run_script("train", ["--dataset=wmt99"], capsys)
+    assert (done.status, done.err.count("\n")) == (1, 1) and "there are demo" in done.err
+    done = train([*corpus[:3], "--valid_target=/no/such.de"], folder, capsys)
+    assert (done.status, done.err.count("\n")) == (1, 1) and "/no/such.de" in done.err
+    done = train(corpus[:3], folder, capsys)
+    assert done.status == 1 and "missing: --valid_target" in done.err
+
+
+def test_a_target_that_cannot_be_written_is_one_line(folder, corpus, trained, capsys):
+    (folder / "file").write_text("")
+    done = train(corpus, folder, capsys, model_dir="file")
+    assert (done.status, done.err.count("\n")) == (1, 1) and str(folder / "file") in done.err
+    inside = folder / "file" / "x"
+    for script, flag in (
+        ("translate", f"--output={inside}"),
+        ("visualize_attention", f"--output={inside}.png"),
+        ("export", f"--export_dir={inside}"),
+    ):
+        more = {
+            "translate": [f"--input={folder / 'valid.source'}"],
+            "visualize_attention": ["--source=dog"],
+        }
+        done = run_script(script, [f"--model_dir={trained}", flag, *more.get(script, [])], capsys)
+        assert done.status == 1 and str(inside) in done.err, script
+        assert done.err.splitlines()[-1].startswith("error: ")
+
+
+def _damage(path, run):
+    os.makedirs(path / "tokenizer")
+    for name in ("config.json", "best.npz", "tokenizer/shared.model"):
+        (path / name).write_bytes((run / name).read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "expected"),
+    [
+        ("config.json", lambda data: data[:40], "line 3"),
+        ("config.json", lambda data: b'{"format": 99}', "'format' is 99"),
+        ("config.json", lambda data: data.replace(b"_tiny", b"_huge"), "unknown model"),
+        ("config.json", lambda data: data.replace(b'"width": 16', b'"width": 32'), "do not match"),
+        ("best.npz", lambda data: data[: len(data) // 2], "damaged"),
+        ("best.npz", lambda data: data[:5000] + b"\x00\xff" * 50 + data[5100:], "damaged"),
+        ("tokenizer/shared.model", lambda data: data[:1000], "shared.model"),
+        ("tokenizer/shared.model", None, "tokenizer"),
+        ("best.npz", None, "best.npz"),
+        ("config.json", None, "not a model directory"),
+    ],
+)
+def test_a_damaged_model_directory_is_one_line(trained, tmp_path, capsys, file, change, expected):
+    _damage(tmp_path / "m", trained)
+    target = tmp_path / "m" / file
+    if change is None:
+        target.unlink()
+    else:
+        target.write_bytes(change(target.read_bytes()))
+    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={trained / 'config.json'}"]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1
+    assert done.err.startswith("error: ") and done.err.count("\n") == 1
+    assert expected in done.err
+
+
+def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, capsys):
+    from data_pipeline.tokenizers import BpeVocabulary
+
+    _damage(tmp_path / "m", trained)
+    BpeVocabulary.train(list(WORDS), 290).save(tmp_path / "m/tokenizer/shared.model")
+    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1 and "but the model has 300" in done.err
+
+
+BAD_TRANSLATION = {
+    "no model": (["--model_dir=/no/such"], "no such model directory"),
+    "n_best above the beam": (["--n_best=9"], "--beam_size=4"),
+    "missing input": (["--input=/no/such.en"], "/no/such.en"),
+    "scores without a reference": (["--save_scores=x.json"], "--reference"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_TRANSLATION)
+def test_bad_translation_flags_are_one_line(name, trained, folder, capsys):
+    flags, expected = BAD_TRANSLATION[name]
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}", *flags]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1
+    assert done.err.startswith("error: ") and done.err.count("\n") == 1
+    assert expected in done.err
+
+
+def test_bad_text_is_one_line_with_its_number(trained, tmp_path, capsys):
+    bad, short = tmp_path / "bad.en", tmp_path / "short.de"
+    bad.write_bytes(b"one\ntwo \xff\n")
+    short.write_text("eins\n")
+    done = run_script("translate", [f"--model_dir={trained}", f"--input={bad}"], capsys)
+    assert done.status == 1 and f"{bad}, line 2: not UTF-8" in done.err
+    bad.write_bytes(b"one\ntwo\n")
+    arguments = [f"--model_dir={trained}", f"--input={bad}", f"--reference={short}"]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1 and "has 2 lines" in done.err and "has 1" in done.err
+
+
+def test_a_sentence_of_unknown_words_is_named(folder, corpus, tmp_path, capsys):
+    train(corpus, folder, capsys, "--tokenizer=word", "--max_steps=2", model_dir="words")
+    text = tmp_path / "text.en"
+    text.write_text("one dog\nfoo bar baz\n")
+    arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1 and f"{text}, line 2: no token of it is known" in done.err
+    text.write_text("one foo\n")
+    assert run_script("translate", arguments, capsys).status == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--layer=9"], "layer"),
+        (["--head=9"], "head"),
+        (["--head=first"], "--head=first"),
+        (["--output=x.jpeg"], ".png"),
+        (["--source= "], "--source is empty"),
+    ],
+)
+def test_bad_picture_flags_are_one_line(trained, tmp_path, capsys, flags, expected):
+    arguments = [f"--model_dir={trained}", "--source=one dog", f"--output={tmp_path}/a.png", *flags]
+    done = run_script("visualize_attention", arguments, capsys)
+    assert done.status == 1
+    assert done.err.splitlines()[-1].startswith("error: ") and expected in done.err
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,207 @@
+"""The loop, its limits and the model directory, with a real model on a small corpus."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import sacrebleu
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import batches, encode_corpus
+from data_pipeline.tokenizers import train_tokenizer
+from decoding.translator import Translator
+from tests.tiny import SMALL, pairs
+from training import recipes
+from training.checkpoints import ModelDirectory, model_arrays, read_archive, restore
+from training.evaluation import Evaluation, Evaluator
+from training.loop import Limits, Trainer
+from training.updates import GradientUpdate, adam
+
+LIMITS = Limits(
+    max_steps=12,
+    max_epochs=0,
+    max_minutes=0,
+    patience=0,
+    eval_every_steps=4,
+    save_every_steps=4,
+    log_every_steps=2,
+    keep_checkpoints=2,
+)
+
+
+@pytest.fixture(scope="module")
+def text():
+    return [list(side) for side in zip(*pairs(120), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(text):
+    return train_tokenizer("word", *text, min_word_count=1)
+
+
+@pytest.fixture(scope="module")
+def corpus(text, tokenizer, tmp_path_factory):
+    return encode_corpus(*text, tokenizer, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def directory(tmp_path, tokenizer):
+    directory = ModelDirectory(tmp_path / "run")
+    config = {
+        "model": "transformer_tiny",
+        "settings": {**SMALL, "tie_embeddings": "target"},
+        "tokenizer": "word",
+        "vocab_sizes": [len(tokenizer.source), len(tokenizer.target)],
+        "dataset": "files",
+        "options": recipes.options("transformer_tiny", "files", {}),
+    }
+    directory.start(config, tokenizer)
+    return directory
+
+
+class Script:
+    """An evaluator that gives the perplexities of a list, one after the other."""
+
+    def __init__(self, perplexities):
+        self.perplexities = list(perplexities)
+
+    def __call__(self):
+        return Evaluation(self.perplexities.pop(0), 0.0, [("a", "b", "c")])
+
+
+def trainer(directory, corpus, perplexities, learning_rate=1e-3, **changes):
+    update = GradientUpdate(
+        directory.new_model(), adam(learning_rate=learning_rate, warmup_steps=10)
+    )
+    limits = LIMITS._replace(**changes)
+    return Trainer(directory, update, corpus, Script(perplexities), limits, max_tokens=64, seed=1)
+
+
+def records(directory, kind):
+    lines = directory.metrics_path.read_text().splitlines()
+    return [r for r in map(json.loads, lines) if r["kind"] == kind]
+
+
+def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 7, 6])
+    assert run.run() == 0
+    assert run.state["step"] == 12
+    assert directory.checkpoint_steps() == [8, 12]
+    assert [r["step"] for r in records(directory, "train")] == [2, 4, 6, 8, 10, 12]
+    assert [r["perplexity"] for r in records(directory, "valid")] == [9, 8, 7]
+
+
+def test_stops_after_the_largest_number_of_epochs(directory, corpus):
+    run = trainer(directory, corpus, [9] * 99, max_steps=0, max_epochs=2)
+    run.run()
+    assert run.state["step"] == 2 * sum(1 for _ in batches(corpus, 64, seed=1))
+
+
+def test_stops_after_the_largest_number_of_minutes(directory, corpus):
+    run = trainer(directory, corpus, [9, 9], max_minutes=1e-9)
+    run.run()
+    assert run.state["step"] == 1
+
+
+def test_stops_without_a_better_perplexity(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 8.5, 8.1, 0], max_steps=99, patience=2)
+    run.run()
+    assert run.state["step"] == 16
+    assert "no better perplexity in 2 validations" in run.reason
+
+
+def test_keeps_the_weights_of_the_best_validation(directory, corpus):
+    run = trainer(directory, corpus, [9, 5, 8, 6])
+    run.run()
+    best, state = read_archive(directory.best_path)
+    assert state["step"] == 8 and state["perplexity"] == 5
+    at_step_8, _ = read_archive(directory.checkpoint_path(8))
+    assert all(np.array_equal(best[name], at_step_8[name]) for name in best)
+
+
+def test_the_average_is_kept_if_it_is_better(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 7, 3])
+    run.run()
+    best, state = read_archive(directory.best_path)
+    assert state["averaged_steps"] == [8, 12]
+    ends = [read_archive(directory.checkpoint_path(step))[0] for step in (8, 12)]
+    for name, array in best.items():
+        np.testing.assert_allclose(array, (ends[0][name] + ends[1][name]) / 2, atol=1e-6)
+    # Training weights are still those of the last step.
+    now = model_arrays(run.update.model)
+    assert all(np.array_equal(ends[1][name], now[name].numpy()) for name in now)
+
+
+def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(directory, corpus, capsys):
+    trainer(directory, corpus, [9, 8, 7, 6]).run()
+    undisturbed, _ = read_archive(directory.checkpoint_path(12))
+    newest = directory.checkpoint_path(12)
+    data = bytearray(newest.read_bytes())
+    data[len(data) // 2] ^= 1
+    newest.write_bytes(data)
+    again = trainer(directory, corpus, [7, 6])
+    again.run()
+    out = capsys.readouterr().out
+    assert f"{newest}: damaged" in out and "resumed at step 8" in out
+    repeated, _ = read_archive(newest)
+    assert all(np.array_equal(undisturbed[name], repeated[name]) for name in undisturbed)
+    assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12]
+
+
+def test_more_steps_go_on_from_the_last(directory, corpus):
+    trainer(directory, corpus, [9, 8, 7, 6]).run()
+    run = trainer(directory, corpus, [6, 5, 4], max_steps=20)
+    run.run()
+    assert run.state["step"] == 20
+    assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12, 16, 20]
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):
+    run = trainer(directory, corpus, [9], learning_rate=float("inf"))
+    with pytest.raises(UserError, match="the loss is nan near step"):
+        run.run()
+
+
+def test_restore_assigns_nothing_unless_everything_fits(directory):
+    model = directory.new_model()
+    before = [w.numpy() for w in model.weights]
+    arrays = {name: np.ones(v.shape, np.float32) for name, v in model_arrays(model).items()}
+    name = list(arrays)[-1]
+    for broken in (
+        {**arrays, name: np.ones((1, 2, 3))},
+        {n: a for n, a in arrays.items() if n != name},
+    ):
+        with pytest.raises(UserError, match=name):
+            restore(model_arrays(model), broken, "file")
+        assert all(np.array_equal(b, w.numpy()) for b, w in zip(before, model.weights, strict=True))
+
+
+def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
+    directory, corpus, tokenizer, text
+):
+    model = directory.new_model()
+    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    translator = Translator(model, tokenizer, beam_size=1)
+    found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
+
+    total = tokens = 0
+    for source, target in zip(*text, strict=True):
+        ids = np.array(tokenizer.target.encode([target]), np.int32)
+        total -= float(np.sum(model.score(np.array(tokenizer.source.encode([source])), ids)))
+        tokens += ids.size
+    assert found.perplexity == pytest.approx(math.exp(total / tokens), rel=1e-4)
+    outputs = [best[0].text for best in translator.translate(text[0])]
+    bleu = sacrebleu.corpus_bleu(outputs, [text[1]], force=True)
+    assert found.bleu == pytest.approx(bleu.score)
+
+
+def test_the_model_directory_gives_back_the_model(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 7, 9])
+    run.run()
+    model, tokenizer, config = directory.load()
+    assert config["model"] == "transformer_tiny" and isinstance(model, models.TranslationModel)
+    assert tokenizer.fingerprint() == directory.tokenizer().fingerprint()
+    best, _ = read_archive(directory.best_path)
+    assert all(np.array_equal(best[n], v.numpy()) for n, v in model_arrays(model).items())

@@ -1,0 +1,77 @@
+"""The learning rate over time."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from training.schedules import InverseSquareRoot
+
+WARMUP = 40
+
+
+def rates(schedule, steps):
+    """Learning rates of updates 1, 2, ...; a schedule is given the updates made before."""
+    return np.array([float(schedule(step)) for step in range(steps)])
+
+
+def test_peak_is_reached_at_the_last_warm_up_step_and_never_exceeded():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), 3 * WARMUP)
+    assert values.argmax() + 1 == WARMUP
+    assert np.isclose(values.max(), 3e-3)
+
+
+def test_warm_up_is_linear_from_the_first_update_on():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
+    np.testing.assert_allclose(values, 3e-3 * np.arange(1, WARMUP + 1) / WARMUP, rtol=1e-5)
+
+
+def test_four_times_the_steps_halve_the_rate():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), 8 * WARMUP)
+    for step in (WARMUP, 2 * WARMUP):
+        assert np.isclose(values[4 * step - 1], values[step - 1] / 2)
+
+
+def test_papers_peak_gives_the_papers_equation_3():
+    width, warmup_steps = 512, 4000
+    schedule = InverseSquareRoot((width * warmup_steps) ** -0.5, warmup_steps)
+    for step in (1, 10, 3999, 4000, 4001, 100_000):
+        paper = width**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+        assert np.isclose(float(schedule(step - 1)), paper)
+
+
+def test_one_step_of_warm_up_begins_at_the_peak():
+    assert np.isclose(rates(InverseSquareRoot(0.5, 1), 1)[0], 0.5)
+
+
+@pytest.mark.parametrize("warmup_steps", [0, -5])
+def test_no_warm_up_step_is_refused(warmup_steps):
+    with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {warmup_steps}"):
+        InverseSquareRoot(1e-3, warmup_steps)
+
+
+def test_optimizer_takes_the_rate_of_the_update_that_it_makes():
+    optimizer = keras.optimizers.SGD(InverseSquareRoot(0.8, 4))
+    weight = keras.Variable([0.0])
+    steps = []
+    for _ in range(6):
+        before = weight.numpy().item()
+        optimizer.apply([tf.ones(1)], [weight])
+        steps.append(before - weight.numpy().item())
+    np.testing.assert_allclose(steps, rates(InverseSquareRoot(0.8, 4), 6), rtol=1e-4)
+
+
+def test_rate_is_float32_and_traces():
+    schedule = InverseSquareRoot(3e-3, WARMUP)
+    traced = tf.function(schedule, input_signature=[tf.TensorSpec([], tf.int64)])
+    value = traced(tf.constant(7, tf.int64))
+    assert value.dtype == tf.float32
+    assert np.isclose(float(value), float(schedule(7)))
+
+
+def test_configuration_round_trip_through_an_optimizer():
+    optimizer = keras.optimizers.Adam(InverseSquareRoot(3e-3, WARMUP))
+    saved = keras.saving.serialize_keras_object(optimizer)
+    schedule = keras.saving.deserialize_keras_object(saved)._learning_rate
+    assert isinstance(schedule, InverseSquareRoot)
+    assert schedule.get_config() == {"peak": 3e-3, "warmup_steps": WARMUP}
