@@ -68,7 +68,7 @@ def main(argv):
             head=head,
             merge_subwords=FLAGS.merge_subwords,
         )
-    except (ValueError, OSError) as error:
+    except ValueError as error:
         raise UserError(f"{FLAGS.output}: {error}") from None
     print(f"wrote {FLAGS.output}")
     return 0

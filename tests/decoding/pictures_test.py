@@ -8,7 +8,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from decoding import pictures
+from data_pipeline.files import UserError
+from decoding import figures, pictures
 
 font_manager = pytest.importorskip("matplotlib.font_manager")
 
@@ -140,13 +141,14 @@ def test_unknown_endings_are_refused(tmp_path, path):
     with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
         pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
     with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
-        pictures.save_curves({"a": ([1], [2])}, tmp_path / path, x_label="x", y_label="y")
+        figures.save_curves({"a": ([1], [2])}, tmp_path / path, x_label="x", y_label="y")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_missing_folder_is_reported(tmp_path):
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / "nowhere" / "a.png")
+def test_a_target_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/a\.png"):
+        pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / "file" / "a.png")
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_a_failure_leaves_the_old_picture_and_nothing_else(tmp_path, monkeypatch
         raise OSError("disk full")
 
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(UserError, match="disk full"):
         pictures.save_attention(transformer_maps(), SOURCE, TARGET, path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
@@ -279,7 +281,7 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
         checked.append(len(figure.axes))
 
     monkeypatch.setattr(Figure, "savefig", check)
-    monkeypatch.setattr(pictures, "_font_families", lambda text: (["DejaVu Sans"], ""))
+    monkeypatch.setattr(figures, "_font_families", lambda text: (["DejaVu Sans"], ""))
     title = "A title that is rather longer than some of the pictures below it are wide"
     pictures.save_attention(maps, source, target, tmp_path / "a.png", title=title)
     assert checked == [num_layers * num_heads + 1]
@@ -308,7 +310,7 @@ def test_control_characters_are_spelled_out(tmp_path):
 
 
 def test_a_png_that_would_be_huge_is_drawn_coarser(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_MAX_PIXELS", 200_000)
+    monkeypatch.setattr(figures, "_MAX_PIXELS", 200_000)
     maps = {"decoder/0/cross": random_map(1, 7, 8)}
     pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.png", dpi=300)
     width, height = png_size(tmp_path / "a.png")
@@ -316,7 +318,7 @@ def test_a_png_that_would_be_huge_is_drawn_coarser(tmp_path, monkeypatch):
 
 
 def test_a_png_too_large_to_be_legible_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(pictures, "_MAX_PIXELS", 10_000)
+    monkeypatch.setattr(figures, "_MAX_PIXELS", 10_000)
     maps = {"decoder/0/cross": random_map(1, 7, 8)}
     with pytest.raises(ValueError, match="too large"):
         pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.png")
@@ -329,7 +331,7 @@ def test_curves_are_written_alike(tmp_path, ending):
     series = {"base": ([0, 10, 20], [0.0, 5.5, np.nan]), "_$big$": ([0, 20], [1, 9])}
     paths = [tmp_path / f"{name}{ending}" for name in "ab"]
     for path in paths:
-        pictures.save_curves(series, path, x_label="updates", y_label="BLEU", title="Dev set")
+        figures.save_curves(series, path, x_label="updates", y_label="BLEU", title="Dev set")
     assert paths[0].read_bytes().startswith(MAGIC[ending])
     assert paths[0].read_bytes() == paths[1].read_bytes()
     if ending == ".svg":
@@ -338,7 +340,7 @@ def test_curves_are_written_alike(tmp_path, ending):
 
 def test_large_numbers_of_updates_are_written_out(tmp_path):
     series = {"base": ([0, 500_000, 1_000_000], [1, 2, 3])}
-    pictures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
+    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
     assert "1,000,000" in svg_texts(tmp_path / "a.svg")
 
 
@@ -348,5 +350,5 @@ def test_large_numbers_of_updates_are_written_out(tmp_path):
 )
 def test_curves_that_cannot_be_drawn_are_refused(tmp_path, series, message):
     with pytest.raises(ValueError, match=message):
-        pictures.save_curves(series, tmp_path / "a.svg", x_label="x", y_label="y")
+        figures.save_curves(series, tmp_path / "a.svg", x_label="x", y_label="y")
     assert list(tmp_path.iterdir()) == []

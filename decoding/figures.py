@@ -1,0 +1,174 @@
+"""What every picture shares: fonts and style, files written whole or not at all, line plots.
+
+Only matplotlib's object interface is used: no display is needed and no global figure is left open.
+"""
+
+import contextlib
+import math
+import os
+import unicodedata
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from data_pipeline.files import atomic_path
+
+# No date and no version: the same input gives the same bytes.
+_METADATA = {
+    ".png": {"Software": None},
+    ".svg": {"Date": None, "Creator": None},
+    ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+_LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
+
+
+def save_curves(
+    series: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+    path: str | os.PathLike,
+    *,
+    x_label: str,
+    y_label: str,
+    title: str | None = None,
+) -> None:
+    """Draws lines, such as learning curves or BLEU by sentence length.
+
+    Args:
+        series: name -> (x values, y values), equally many of both. NaN leaves a gap.
+        path: the file to write; it ends in .png, .svg or .pdf.
+        x_label: name and unit of the x axis.
+        y_label: name and unit of the y axis.
+        title: a line above the picture.
+
+    Raises:
+        ValueError: unknown file ending, no series, or x and y of different lengths.
+        UserError: the file cannot be written.
+
+    Example:
+        >>> save_curves({"dev": ([0, 1000, 2000], [0.0, 19.5, 24.1])}, "bleu.svg",
+        ...             x_label="updates", y_label="BLEU")
+    """
+    from matplotlib.figure import Figure
+
+    ending = check_path(path)
+    if not series:
+        raise ValueError("there are no series to draw")
+    with style([*series, x_label, y_label, title or ""], ending):
+        legend_width = 0.7 + text_widths(list(series), 10).max() if len(series) > 1 else 0
+        figure = Figure(figsize=(6 + legend_width, 4), layout="constrained")
+        axes = figure.add_subplot()
+        lines = []
+        for index, (name, (xs, ys)) in enumerate(series.items()):
+            xs, ys = np.asarray(xs), np.asarray(ys)
+            if xs.shape != ys.shape or xs.ndim != 1:
+                raise ValueError(f"series {name!r}: x has shape {xs.shape}, y has {ys.shape}")
+            colour = _LINE_COLOURS[index % len(_LINE_COLOURS)]
+            marker = "o" if len(xs) <= 20 else ""  # a single point would else be invisible
+            lines += axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.6)
+        axes.set(xlabel=x_label, ylabel=y_label)
+        axes.set_title(title or "", loc="left")
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.ticklabel_format(useOffset=False)
+        if all(float(x).is_integer() for line in lines for x in line.get_xdata()):
+            axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
+            axes.xaxis.set_major_formatter("{x:,.0f}")
+        if len(lines) > 1:  # outside, where it cannot cover a line
+            figure.legend(lines, list(series), loc="outside right upper", frameon=False)
+        save(figure, path, dpi=150)
+
+
+def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
+    """Returns the width in inches of each text, on one line, in the font of the figure."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(dpi=288)  # fine enough not to be rounded to pixels
+    renderer = FigureCanvasAgg(figure).get_renderer()
+    widths = {}
+    for text in set(texts):
+        measured = figure.text(0, 0, text, fontsize=font_size).get_window_extent(renderer).width
+        # An .svg viewer may have the Chinese or Japanese font that is missing here: one em each.
+        num_wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
+        widths[text] = max(measured / figure.dpi, num_wide * font_size / 72)
+    return np.array([widths[text] for text in texts])
+
+
+@contextlib.contextmanager
+def style(texts: Sequence[str], ending: str) -> Iterator[None]:
+    """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph."""
+    from matplotlib import style
+
+    families, missing = _font_families("".join(texts))
+    if missing and ending != ".svg":  # an .svg holds text, and the viewer finds the font
+        warnings.warn(
+            f"no installed font has the characters {missing!r}, boxes stand for them; install "
+            "a font such as Noto Sans CJK, or write an .svg",
+            stacklevel=4,
+        )
+    settings = {
+        "font.family": ["sans-serif"],  # the generic name goes into the .svg as a last resort
+        "font.sans-serif": families,
+        "text.parse_math": False,  # "$" is text
+        "svg.fonttype": "none",  # text stays text
+        "svg.hashsalt": "attention",
+        "axes.edgecolor": "#999999",
+        "axes.linewidth": 0.6,
+        "axes.unicode_minus": False,
+    }
+    with style.context(["default", settings]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        yield
+
+
+def _font_families(text: str) -> tuple[list[str], str]:
+    """Returns installed fonts that together have the text's glyphs, and the ones none has."""
+    from matplotlib import font_manager
+
+    missing = {character for character in text if character.isprintable()}
+    families = ["DejaVu Sans"]  # comes with matplotlib
+    upright = {
+        font.name
+        for font in font_manager.fontManager.ttflist
+        # "Last Resort" claims every character and draws a box for it.
+        if font.weight == 400 and font.style == "normal" and "Last" not in font.name
+    }
+    for name in families + sorted(upright, key=lambda name: ("Noto Sans" not in name, name)):
+        if not missing:
+            break
+        font = font_manager.findfont(font_manager.FontProperties(family=[name]))
+        glyphs = font_manager.get_font(font).get_charmap()
+        found = {character for character in missing if ord(character) in glyphs}
+        if found and name not in families:
+            families.append(name)
+        missing -= found
+    return families, "".join(sorted(missing))
+
+
+def check_path(path: str | os.PathLike) -> str:
+    """Returns the file ending."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending not in _METADATA:
+        raise ValueError(f"{path}: a picture's name must end in {', '.join(_METADATA)}")
+    return ending
+
+
+def save(figure: Any, path: str | os.PathLike, dpi: float) -> None:
+    """Writes the figure whole or not at all."""
+    path = Path(path)
+    ending = path.suffix.lower()
+    if ending == ".png":
+        area = float(np.prod(figure.get_size_inches()))
+        dpi = min(dpi, math.sqrt(_MAX_PIXELS / area))
+        if dpi < _MIN_DPI:
+            raise ValueError(
+                f"{path}: too large for a legible .png; draw one layer or one head, or write "
+                "an .svg or .pdf"
+            )
+    with atomic_path(path) as temporary:
+        figure.savefig(temporary, format=ending[1:], dpi=dpi, metadata=_METADATA[ending])
