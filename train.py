@@ -104,11 +104,33 @@ def corpus_files():
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def open_run(directory, preset, settings, dataset, options, train_lines):
-    """Makes the directory of a new run, or checks that the flags are those of the one in it."""
+def read_flags():
+    """(dataset name, its `Split`s, settings of the model, training options) from the flags."""
+    dataset, splits = corpus_files()
+    given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
+    options = recipes.options(FLAGS.model, dataset, given)
+    valid = models.preset_settings(FLAGS.model)
+    suited = recipes.MODEL_SETTINGS_BY_DATASET.get(dataset, {})
+    settings = {name: value for name, value in suited.items() if name in valid}
+    if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
+        settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
+    settings.update(settings_given(FLAGS.model))
+    if options["max_length"] > options["max_tokens_per_batch"]:
+        options["max_length"] = options["max_tokens_per_batch"]
+        print(f"max_length={options['max_length']}, because a batch holds no more tokens")
+    return dataset, splits, settings, options
+
+
+def open_run(directory, config, train_lines):
+    """Makes the directory of a new run, or checks that the run in it is the one of the flags.
+
+    Returns:
+        `Tokenizer`.
+    """
     if directory.exists():
-        check_same_run(directory, preset, settings, dataset, options)
-        return
+        check_same_run(directory, config)
+        return directory.tokenizer()
+    options = config["options"]
     tokenizer = tokenizers.train_tokenizer(
         options["tokenizer"],
         *train_lines,
@@ -117,70 +139,38 @@ def open_run(directory, preset, settings, dataset, options, train_lines):
         vocab_file=options["vocab_file"],
     )
     sizes = [len(tokenizer.source), len(tokenizer.target)]
-    if not tokenizer.shared and models.preset_settings(preset).get("tie_embeddings") == "all":
-        settings = {"tie_embeddings": "target", **settings}
-        print("tie_embeddings=target, because the tokenizer has a vocabulary for each side")
-    models.create(preset, *sizes, **settings)  # A setting that does not fit shows before writing.
-    directory.start(
-        {
-            "model": preset,
-            "settings": settings,
-            "tokenizer": tokenizer.kind,
-            "vocab_sizes": sizes,
-            "dataset": dataset,
-            "options": options,
-        },
-        tokenizer,
-    )
+    # A setting that does not fit shows before anything is written.
+    models.create(config["model"], *sizes, **config["settings"])
+    directory.start({**config, "vocab_sizes": sizes}, tokenizer)
+    return tokenizer
 
 
-def check_same_run(directory, preset, settings, dataset, options):
-    """Raises `UserError` where flags differ from those of the run in the directory."""
-    old = directory.config()
-    new = {"model": preset, "dataset": dataset, **settings, **options}
-    was = {"model": old["model"], "dataset": old["dataset"], **old["settings"], **old["options"]}
-    names = [name for name in new if name not in recipes.LIMITS and was.get(name) != new[name]]
-    if names:
-        changes = ", ".join(f"{name} was {was.get(name)!r}, is {new[name]!r}" for name in names)
+def check_same_run(directory, config):
+    """Raises `UserError` where flags or text differ from those of the run in the directory."""
+
+    def flat(config):
+        settings = {**models.preset_settings(config["model"]), **config["settings"]}
+        named = {name: config.get(name) for name in ("model", "dataset", "training_text")}
+        return {**named, **settings, **config["options"]}
+
+    was, now = flat(directory.config()), flat(config)
+    changes = [
+        f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
+        for name in {**was, **now}
+        if name not in recipes.LIMITS and was.get(name) != now.get(name)
+    ]
+    if changes:
         raise UserError(
-            f"{directory.path} holds a run with other settings: {changes}; give the same flags to "
-            "go on with it, or another --model_dir"
+            f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
+            "same flags to go on with it, or another --model_dir"
         )
 
 
-def main(argv):
-    """Reads flags, makes the parts, trains."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    settings = settings_given(FLAGS.model)
-    dataset, splits = corpus_files()
-    given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
-    options = recipes.options(FLAGS.model, dataset, given)
-    if options["max_tokens_per_batch"] < options["max_length"]:
-        options["max_length"] = options["max_tokens_per_batch"]
-    train_lines = datasets.read_split(splits["train"])
-    valid_lines = datasets.read_split(splits["valid"])
-
-    directory = ModelDirectory(FLAGS.model_dir)
-    open_run(directory, FLAGS.model, settings, dataset, options, train_lines)
-    tokenizer = directory.tokenizer()
-    corpus = pipeline.encode_corpus(*train_lines, tokenizer, FLAGS.data_dir, "training pairs")
-    corpus, dropped = pipeline.filter_pairs(
-        corpus, max_length=options["max_length"], max_length_ratio=options["max_length_ratio"]
-    )
-    valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
-
+def make_trainer(directory, tokenizer, options, corpus, valid, valid_lines):
+    """Model, update, evaluator and loop."""
     keras.utils.set_random_seed(options["seed"])
     model = directory.new_model()
     max_tokens = options["max_tokens_per_batch"]
-    for line in (
-        f"model: {FLAGS.model}, {model.count_params():,} parameters",
-        f"dropped: {', '.join(f'{count:,} {reason}' for reason, count in dropped.items())}",
-        *pipeline.describe(corpus, tokenizer, max_tokens, options["seed"]),
-        f"validation pairs: {valid.num_pairs:,}; BLEU on the first {options['bleu_lines']:,}",
-    ):
-        print(line, flush=True)
-
     update = GradientUpdate(
         model,
         adam(learning_rate=options["learning_rate"], warmup_steps=options["warmup_steps"]),
@@ -198,13 +188,49 @@ def main(argv):
         keep_checkpoints=options["average_checkpoints"],
         **{name: options[name] for name in Limits._fields if name in options},
     )
-    trainer = Trainer(
+    return Trainer(
         directory, update, corpus, evaluator, limits, max_tokens=max_tokens, seed=options["seed"]
     )
+
+
+def main(argv):
+    """Reads flags and text, opens the run, trains."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    dataset, splits, settings, options = read_flags()
+    train_lines, valid_lines = (datasets.read_split(splits[name]) for name in ("train", "valid"))
+    config = {
+        "model": FLAGS.model,
+        "settings": settings,
+        "tokenizer": options["tokenizer"],
+        "dataset": dataset,
+        "training_text": pipeline.text_hash(*train_lines),
+        "options": options,
+    }
+    directory = ModelDirectory(FLAGS.model_dir)
+    tokenizer = open_run(directory, config, train_lines)
+    corpus, valid = (
+        pipeline.encode_corpus(*lines, tokenizer, FLAGS.data_dir, name)
+        for name, lines in (("training pairs", train_lines), ("validation pairs", valid_lines))
+    )
+    corpus, dropped = pipeline.filter_pairs(
+        corpus, max_length=options["max_length"], max_length_ratio=options["max_length_ratio"]
+    )
+    trainer = make_trainer(directory, tokenizer, options, corpus, valid, valid_lines)
+    bleu_lines = min(options["bleu_lines"], valid.num_pairs)
+    for line in (
+        f"model: {FLAGS.model}, {trainer.update.model.count_params():,} parameters"
+        + "".join(f", {name}={value}" for name, value in settings.items()),
+        "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
+        f"dropped: {', '.join(f'{count:,} {reason}' for reason, count in dropped.items())}",
+        *pipeline.describe(corpus, tokenizer, trainer.max_tokens, options["seed"]),
+        f"validation pairs: {valid.num_pairs:,}, the first {bleu_lines:,} for BLEU",
+    ):
+        print(line, flush=True)
     signal_number = trainer.run()
     if signal_number:
         return 128 + signal_number
-    print(f"the model is in {FLAGS.model_dir}; next: python translate.py --model_dir=...")
+    print(f"the model is in {FLAGS.model_dir}; translate.py --model_dir={FLAGS.model_dir} uses it")
     return 0
 
 

@@ -122,7 +122,8 @@ def main(argv):
     began = time.monotonic()
     results = translator.translate(lines, n_best=FLAGS.n_best, description="translating")
     seconds = time.monotonic() - began
-    report(lines, results, translator.source_lengths(lines), config["options"]["max_length"])
+    lengths = [len(ids) for ids in tokenizer.source.encode(lines)]
+    report(lines, results, lengths, config["options"]["max_length"])
     if FLAGS.output:
         write_lines(FLAGS.output, formatted(results))
     else:

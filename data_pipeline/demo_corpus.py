@@ -15,7 +15,6 @@ import functools
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Sequence
-from enum import IntEnum
 from typing import NamedTuple
 
 _MAX_TOKENS = 25  # of either side
@@ -35,41 +34,6 @@ class DemoPair(NamedTuple):
     source: str
     target: str
     alignment: tuple[tuple[int, int], ...]
-
-
-class _Token(NamedTuple):
-    """A word; an English and a German word that share a key are aligned."""
-
-    text: str
-    keys: tuple[int, ...] = ()
-
-
-class _Field(IntEnum):
-    """The order of the German middle field."""
-
-    SUBJECT = 0
-    ACCUSATIVE_PRONOUN = 1
-    DATIVE_PRONOUN = 2
-    TIME = 3
-    DATIVE = 4
-    DEFINITE_ACCUSATIVE = 5
-    NEGATION = 6  # and adverbs of frequency
-    COMPANY = 7
-    LOCATION = 8
-    INDEFINITE_ACCUSATIVE = 9
-    BOUND = 10  # directions, prepositional objects and predicates
-
-
-class _Phrase(NamedTuple):
-    """A constituent in both languages, with the features that others agree with or refer to."""
-
-    english: list[_Token]
-    german: list[_Token]
-    field: int = _Field.SUBJECT
-    agreement: int = _THIRD
-    gender: str = ""  # m, f, n or p for plural; empty unless a noun phrase
-    kind: str = "person"
-    definite: bool = True
 
 
 class _Noun(NamedTuple):
@@ -98,11 +62,9 @@ class _Complement(NamedTuple):
 
 class _Verb(NamedTuple):
     english: tuple[str, ...]  # base, third person, past, participle
-    particle: str
-    movable: bool  # "picks him up", but "looks for him"
+    particle: str  # "+up" follows a pronoun, "-for" precedes it
     german: tuple[str, ...]  # infinitive, third person, past: without prefix; participle: with
     prefix: str
-    perfect: str  # haben or sein
     subjects: tuple[str, ...]
     complements: tuple[_Complement, ...]
     adjuncts: tuple[str, ...]  # none for states
@@ -118,6 +80,11 @@ class _Tense(NamedTuple):
 
 
 # ------------------------------------------------------------------------------------- lexicon
+
+
+def _pairs(table: str) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(entry.replace("_", " ").split("=")) for entry in table.split())
+
 
 # "_" is a space, "/" precedes an irregular plural, "-" is none; der* marks weak masculines.
 _NOUN_TABLE = {
@@ -135,8 +102,7 @@ _NOUN_TABLE = {
     "food": """apple der Apfel Äpfel; egg das Ei Eier; banana die Banane Bananen;
         potato die Kartoffel Kartoffeln; roll das Brötchen Brötchen; sausage die Wurst Würste;
         bread/- das Brot -; cheese/- der Käse -; soup/- die Suppe -; meat/- das Fleisch -;
-        rice/- der Reis -; tomato_soup/- die Tomatensuppe -;
-        chocolate_cake der Schokoladenkuchen Schokoladenkuchen""",
+        rice/- der Reis -; tomato_soup/- die Tomatensuppe -""",
     "drink": """milk/- die Milch -; water/- das Wasser -; coffee/- der Kaffee -; tea/- der Tee -;
         beer/- das Bier -; orange_juice/- der Orangensaft -""",
     "text": """book das Buch Bücher; letter der Brief Briefe; poem das Gedicht Gedichte;
@@ -157,13 +123,12 @@ _NOUN_TABLE = {
         town_hall das Rathaus Rathäuser; train_station der Bahnhof Bahnhöfe""",
     "tree": "tree der Baum Bäume; apple_tree der Apfelbaum Apfelbäume; rose die Rose Rosen",
 }
-_ADJECTIVE_TABLE = {  # in the usual English order
+_ADJECTIVE_TABLE = {  # in the usual English order; one of each half go together
     "person": """friendly=freundlich clever=klug famous=berühmt rich=reich poor=arm happy=glücklich
         sad=traurig hungry=hungrig tired=müde sick=krank young=jung old=alt""",
     "animal": """beautiful=schön small=klein big=groß hungry=hungrig tired=müde young=jung old=alt
         black=schwarz white=weiß brown=braun""",
-    "food": "good=gut cheap=billig fresh=frisch hot=heiß warm=warm cold=kalt",
-    "drink": "good=gut cheap=billig fresh=frisch hot=heiß warm=warm cold=kalt",
+    "food,drink": "good=gut cheap=billig fresh=frisch hot=heiß warm=warm cold=kalt",
     "text": """beautiful=schön interesting=interessant boring=langweilig famous=berühmt long=lang
         short=kurz new=neu old=alt""",
     "thing": """beautiful=schön cheap=billig small=klein big=groß heavy=schwer new=neu old=alt
@@ -171,8 +136,8 @@ _ADJECTIVE_TABLE = {  # in the usual English order
     "garment": """beautiful=schön cheap=billig long=lang short=kurz warm=warm new=neu old=alt
         red=rot blue=blau black=schwarz""",
     "vehicle": "beautiful=schön small=klein big=groß fast=schnell slow=langsam new=neu old=alt",
-    "place": "beautiful=schön quiet=ruhig famous=berühmt small=klein big=groß empty=leer old=alt",
-    "tree": "beautiful=schön small=klein big=groß old=alt green=grün",
+    "place": "beautiful=schön famous=berühmt quiet=ruhig small=klein big=groß new=neu old=alt",
+    "tree": "beautiful=schön small=klein old=alt green=grün",
 }
 
 # Subjects | complements | adjuncts: English and German verbs with their irregular principal parts.
@@ -180,19 +145,23 @@ _ADJECTIVE_TABLE = {  # in the usual English order
 # particle that pronouns precede, "-" a fixed particle; "ist_" marks perfects with "sein".
 _VERB_TABLE = {
     "weather | | time": "rain = regnen regnet regnete geregnet; snow = schneien",
-    "person,animal,text,thing,food | predicate |": "be was been = sein ist war ist_gewesen",
-    "person | that | time": """say said said = sagen; believe = glauben; hope = hoffen;
-        know knew known = wissen weiß wusste gewusst""",
-    "person | whether | time": "ask = fragen; know knew known = wissen weiß wusste gewusst",
-    "person | to | time": """try = versuchen; promise = versprechen verspricht versprach versprochen;
-        forget forgot forgotten = vergessen vergisst vergaß vergessen""",
+    "person,animal,text,thing,food | predicate |": "be was been = sein",
+    "person,animal,thing | location |": "be was been = sein",
+    "person | that | time": "say said said = sagen; believe = glauben; hope = hoffen",
+    "person | whether | time": "ask = fragen",
+    "person | that |": "know knew known = wissen weiß wusste gewusst",
+    "person | whether |": "know knew known = wissen weiß wusste gewusst",
+    "person | to | time": """try = versuchen; promise = versprechen verspricht versprach
+        versprochen; forget forgot forgotten = vergessen vergisst vergaß vergessen""",
     "person,animal | | location time": "sleep slept slept = schlafen schläft schlief geschlafen",
     "person | | company location time": """work = arbeiten; dance = tanzen;
         sing sang sung = singen singt sang gesungen""",
     "person | | company time": """get-up got got = auf+stehen steht stand ist_aufgestanden;
-        come-back came come = zurück+kommen kommt kam ist_zurückgekommen""",
+        come-back came come = zurück+kommen kommt kam ist_zurückgekommen;
+        fall-asleep fell fallen = ein+schlafen schläft schlief ist_eingeschlafen""",
     "person,vehicle | | time": "arrive = an+kommen kommt kam ist_angekommen",
-    "person | | location": "fall-asleep fell fallen = ein+schlafen schläft schlief ist_eingeschlafen",
+    "person,thing,garment | | time": """disappear = verschwinden verschwindet verschwand
+        ist_verschwunden""",
     "person | location | company": "live = wohnen",
     "person,animal | location | time": "stay = bleiben bleibt blieb ist_geblieben",
     "person,animal | direction | time": """go went gone = gehen geht ging ist_gegangen;
@@ -213,7 +182,8 @@ _VERB_TABLE = {
     "person,animal | acc=person,animal,tree | location time": """watch = beobachten;
         see saw seen = sehen sieht sah gesehen""",
     "person | acc=person | time": """meet met met = treffen trifft traf getroffen;
-        pick+up = ab+holen; invite = ein+laden lädt lud eingeladen; call = an+rufen ruft rief angerufen""",
+        pick+up = ab+holen; invite = ein+laden lädt lud eingeladen;
+        call = an+rufen ruft rief angerufen""",
     "person | acc=person,place | company time": "visit = besuchen",
     "person | acc=person,animal,place |": """love = lieben;
         know knew known = kennen kennt kannte gekannt""",
@@ -231,32 +201,21 @@ _VERB_TABLE = {
     "person | dat=person acc=goods | time": """give gave given = geben gibt gab gegeben;
         show showed shown = zeigen; send sent sent = schicken""",
     "person | for/auf/acc=person,vehicle | location time": "wait = warten",
-    "person | of/an/acc=person,animal | time": "think thought thought = denken denkt dachte gedacht",
+    "person | of/an/acc=person,animal | time": """think thought thought = denken denkt dachte
+        gedacht""",
     "person | about/über/acc=person,text | location time": """talk = sprechen spricht sprach
         gesprochen""",
     "person | of/von/dat=person,animal,food | time": "dream = träumen",
     "person,animal | with/mit/dat=animal | location time": "play = spielen",
 }
 _GOODS = "food,text,thing,garment"
-_IRREGULAR_FORMS = {  # present and past for I, he and we
-    "be": "am is are was was were",
-    "have": "have has have",
-    "do": "do does do did did did",
-    "want": "want wants want wanted wanted wanted",
-    "can": "can can can could could could",
-    "must": "must must must",
-    "will": "will will will",
-    "should": "should should should",
-    "to": "to to to",
-    "sein": "bin ist sind war war waren",
-    "haben": "habe hat haben",
-    "wollen": "will will wollen wollte wollte wollten",
-    "können": "kann kann können konnte konnte konnten",
-    "müssen": "muss muss müssen",
-    "werden": "werde wird werden",
-    "sollen": "sollte sollte sollten",
-    "zu": "zu zu zu",
-}
+# Present and past for I, he and we, where the principal parts do not tell.
+_IRREGULAR_TABLE = """be: am is are was was were; have: have has have; do: do does do did did did;
+    want: want wants want wanted wanted wanted; can: can can can could could could; to: to to to;
+    must: must must must; will: will will will; should: should should should; zu: zu zu zu;
+    sein: bin ist sind war war waren; haben: habe hat haben; werden: werde wird werden;
+    können: kann kann können konnte konnte konnten; müssen: muss muss müssen;
+    wollen: will will wollen wollte wollte wollten; sollen: sollte sollte sollten"""
 _ENDING_TABLE = {  # masculine, feminine, neuter and plural; "-" is none
     "definite": {"nom": "er ie as ie", "acc": "en ie as ie", "dat": "em er em en"},
     "ein": {"nom": "- e - e", "acc": "en e - e", "dat": "em er em en"},
@@ -264,12 +223,12 @@ _ENDING_TABLE = {  # masculine, feminine, neuter and plural; "-" is none
     "mixed": {"nom": "er e es en", "acc": "en e es en", "dat": "en en en en"},
     "weak": {"nom": "e e e en", "acc": "en e e en", "dat": "en en en en"},
 }
-_PRONOUNS = (  # English subject and object; German nominative, accusative, dative; agreement
-    ("I", "me", "ich", "mich", "mir", _FIRST),
-    ("we", "us", "wir", "uns", "uns", _PLURAL),
-    ("he", "him", "er", "ihn", "ihm", _THIRD),
-    ("she", "her", "sie", "sie", "ihr", _THIRD),
-    ("they", "them", "sie", "sie", "ihnen", _PLURAL),
+_PRONOUNS = (  # agreement; English subject and object; German nominative, accusative, dative
+    (_FIRST, "I me ich mich mir"),
+    (_PLURAL, "we us wir uns uns"),
+    (_THIRD, "he him er ihn ihm"),
+    (_THIRD, "she her sie sie ihr"),
+    (_PLURAL, "they them sie sie ihnen"),
 )
 _ANAPHORS = {"m": "er", "f": "sie", "n": "es", "p": "sie"}
 _A = _Determiner("a - -", "ein", "ein", "mixed", 0.4)
@@ -279,11 +238,10 @@ _HOW_MANY = _Determiner("x how|many x", "wie|viel", "strong", "strong")
 _DEFINITE = (
     *5 * [_Determiner("the the the", "d", "definite", "weak", 0.06, definite=True)],
     _Determiner("this these this", "dies", "strong", "weak", 0.06, definite=True),
-    _Determiner("my my my", "mein", "ein", "mixed", 0.06, definite=True),
-    _Determiner("our our our", "unser", "ein", "mixed", 0.06, definite=True),
-    _Determiner("his his his", "sein", "ein", "mixed", 0.06, definite=True),
-    _Determiner("her her her", "ihr", "ein", "mixed", 0.06, definite=True),
-    _Determiner("their their their", "ihr", "ein", "mixed", 0.06, definite=True),
+    *(
+        _Determiner(f"{english} {english} {english}", german, "ein", "mixed", 0.06, definite=True)
+        for english, german in _pairs("my=mein our=unser his=sein her=ihr their=ihr")
+    ),
 )
 _AFFIRMATIVE = (
     *_DEFINITE,
@@ -293,29 +251,13 @@ _AFFIRMATIVE = (
     _Determiner("x some x", "einig", "strong", "strong"),
 )
 _NEGATABLE = (*_DEFINITE, *10 * [_A])  # in negated clauses; "not a" becomes "kein"
-_CONTRACTIONS = {
-    "in dem": "im",
-    "in das": "ins",
-    "zu dem": "zum",
-    "zu der": "zur",
-    "von dem": "vom",
-}
-
+_CONTRACTION_TABLE = "in_dem=im in_das=ins zu_dem=zum zu_der=zur von_dem=vom"
 _ADVERBIAL_TABLE = {  # english/german/case=kinds
     "location": """in/in/dat=city in/in/dat=place behind/hinter/dat=place,tree
         in_front_of/vor/dat=place next_to/neben/dat=place,tree""",
     "direction": "into/in/acc=place to/zu/dat=place through/durch/acc=place",
     "journey": "to/nach/dat=city",
     "company": "with/mit/dat=person,animal without/ohne/acc=person,animal",
-}
-_FIELDS = {
-    "nom": _Field.SUBJECT,
-    "dat": _Field.DATIVE,
-    "acc": _Field.INDEFINITE_ACCUSATIVE,
-    "company": _Field.COMPANY,
-    "location": _Field.LOCATION,
-    "direction": _Field.BOUND,
-    "journey": _Field.BOUND,
 }
 _FREQUENCY_TABLE = "often=oft always=immer never=nie seldom=selten sometimes=manchmal"
 # "|" separates aligned chunks; "#i" aligns a German chunk with English chunk i.
@@ -346,11 +288,10 @@ _TENSES = {
     "wanted": _Tense(2, "want to", "wollen", True, "past", "past"),
     "infinitive": _Tense(0, "to", "zu", False, "future", "present"),
 }
+_SIMPLE, _FACTUAL = ("present", "past"), ("present", "past", "perfect")
 _CONJUNCTION_TABLE = {
-    "present": """because=weil although=obwohl when=wenn if=wenn while=während before=bevor
-        as_soon_as=sobald""",
-    "past": """because=weil although=obwohl when=als while=während before=bevor
-        as_soon_as=sobald""",
+    "present": "because=weil although=obwohl when=wenn if=wenn while=während as_soon_as=sobald",
+    "past": "because=weil although=obwohl when=als while=während before=bevor as_soon_as=sobald",
     "perfect": "because=weil although=obwohl",
 }
 _PERSON_SYLLABLES = (
@@ -365,17 +306,12 @@ _CITY_SYLLABLES = (
 )
 
 
-def _pairs(table: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(entry.replace("_", " ").split("=")) for entry in table.split())
-
-
 def _softened(word: str) -> str:
     """Writes a final y after a consonant as "ie", as English endings ask."""
     return word[:-1] + "ie" if word.endswith("y") and word[-2] not in "aeou" else word
 
 
 def _with_s(word: str) -> str:
-    """English plural or third person: "apples", "tries", "watches"."""
     return _softened(word) + ("es" if word.endswith(("s", "sh", "ch", "o")) else "s")
 
 
@@ -390,8 +326,7 @@ def _noun(kind: str, row: str) -> _Noun:
 def _complement(text: str) -> _Complement:
     head, _, kinds = text.replace("goods", _GOODS).partition("=")
     *prepositions, role = head.replace("_", " ").split("/")
-    english, german = prepositions or ("", "")
-    return _Complement(english, german, role, tuple(kinds.split(",")))
+    return _Complement(*(prepositions or ("", "")), role, tuple(kinds.split(",")))
 
 
 def _weak_forms(infinitive: str, prefix: str) -> tuple[str, ...]:
@@ -404,20 +339,17 @@ def _weak_forms(infinitive: str, prefix: str) -> tuple[str, ...]:
 def _verb(frame: str, row: str) -> _Verb:
     subjects, complements, adjuncts = (field.split() for field in frame.split("|"))
     english, german = (side.split() for side in row.split("="))
-    base, _, particle = english[0].replace("+", "-").partition("-")
+    base = english[0].replace("+", "-").split("-")[0]
     regular = _softened(base).removesuffix("e") + "ed"
     prefix, _, infinitive = german[0].rpartition("+")
-    parts = (infinitive, *german[1:]) if german[1:] else _weak_forms(infinitive, prefix)
     return _Verb(
-        (base, _with_s(base), *(english[1:] or (regular, regular))),
-        particle,
-        "+" in english[0],
-        (*parts[:3], parts[3].removeprefix("ist_")),
-        prefix,
-        "sein" if parts[3].startswith("ist_") else "haben",
-        tuple(subjects[0].split(",")),
-        tuple(map(_complement, complements)),
-        tuple(adjuncts),
+        english=(base, _with_s(base), *(english[1:] or (regular, regular))),
+        particle=english[0].removeprefix(base),
+        german=(infinitive, *(german[1:] or _weak_forms(infinitive, prefix)[1:])),
+        prefix=prefix,
+        subjects=tuple(subjects[0].split(",")),
+        complements=tuple(map(_complement, complements)),
+        adjuncts=tuple(adjuncts),
     )
 
 
@@ -433,17 +365,18 @@ def _finite_forms(verbs: Iterable[_Verb]) -> dict[str, list[str]]:
         first = stem + "e" if third.endswith("t") else third
         plural = past + ("n" if past.endswith("e") else "en")
         forms[infinitive] = [first, third, infinitive, past, past, plural]
-    return forms | {lemma: row.split() for lemma, row in _IRREGULAR_FORMS.items()}
+    irregular = (entry.split(":") for entry in _IRREGULAR_TABLE.split(";"))
+    return forms | {lemma.strip(): row.split() for lemma, row in irregular}
 
 
 _NOUNS = {
     kind: tuple(_noun(kind, row) for row in table.split(";")) for kind, table in _NOUN_TABLE.items()
 }
-_VERBS = tuple(
-    _verb(frame, row) for frame, table in _VERB_TABLE.items() for row in table.split(";")
-)
+_VERBS = tuple(_verb(frame, row) for frame in _VERB_TABLE for row in _VERB_TABLE[frame].split(";"))
 _FORMS = _finite_forms(_VERBS)
-_ADJECTIVES = {kind: _pairs(table) for kind, table in _ADJECTIVE_TABLE.items()}
+_ADJECTIVES = {
+    kind: _pairs(table) for kinds, table in _ADJECTIVE_TABLE.items() for kind in kinds.split(",")
+}
 _ENDINGS = {
     (name, case): dict(zip("mfnp", (ending.strip("-") for ending in row.split()), strict=True))
     for name, rows in _ENDING_TABLE.items()
@@ -453,15 +386,39 @@ _ADVERBIALS = {
     role: tuple(map(_complement, table.split())) for role, table in _ADVERBIAL_TABLE.items()
 }
 _TIMES = {
-    key: tuple(row.strip().split("=") for row in table.split(";"))
-    for key, table in _TIME_TABLE.items()
+    key: [row.strip().split("=") for row in table.split(";")] for key, table in _TIME_TABLE.items()
 }
 _CONJUNCTIONS = {tense: _pairs(table) for tense, table in _CONJUNCTION_TABLE.items()}
+_CONTRACTIONS = dict(_pairs(_CONTRACTION_TABLE))
 _FREQUENCIES, _NUMERALS = _pairs(_FREQUENCY_TABLE), _pairs(_NUMERAL_TABLE)
-_SUBJECT_KINDS = ("person",) * 16 + ("animal", "animal", "thing", "garment", "vehicle", "weather")
+_SUBJECTS = 30 * ("person",) + 3 * ("animal",) + ("thing", "garment", "vehicle", "weather")
 
 
 # ------------------------------------------------------------------------------------- grammar
+
+# The German middle field, from the left to the right sentence bracket.
+_FIELD_TABLE = """nom acc-pronoun dat-pronoun time dat-definite acc-definite frequency negation
+    company location dat acc direction journey bound"""
+_FIELDS = _FIELD_TABLE.split()
+
+
+class _Token(NamedTuple):
+    """A word; an English and a German word that share a key are aligned."""
+
+    text: str
+    keys: tuple[int, ...] = ()
+
+
+class _Phrase(NamedTuple):
+    """A constituent in both languages, with the features that others agree with or refer to."""
+
+    english: list[_Token]
+    german: list[_Token]
+    field: str = "nom"
+    agreement: int = _THIRD
+    gender: str = ""  # m, f, n or p for plural; empty unless a noun phrase
+    kind: str = "person"
+    definite: bool = True
 
 
 @functools.cache
@@ -469,11 +426,10 @@ def _verbs(subject: str, complement: str = "") -> tuple[_Verb, ...]:
     """Verbs by the kind of their subject and the role or kind of their only, bare complement."""
 
     def admits(verb: _Verb) -> bool:
-        roles = {name for row in verb.complements for name in (row.role, *row.kinds)}
+        names = {name for row in verb.complements for name in (row.role, *row.kinds)}
         if not complement:
-            return not roles & {"predicate", "that", "whether", "to"}
-        bare = len(verb.complements) == 1 and not verb.complements[0].german
-        return bare and complement in roles
+            return not names & {"predicate", "that", "whether", "to"}
+        return complement in names and len(verb.complements) == 1 and not verb.complements[0].german
 
     return tuple(verb for verb in _VERBS if subject in verb.subjects and admits(verb))
 
@@ -489,7 +445,7 @@ _NOTHING = _Phrase([], [])
 _COMMA = _Phrase([], [_Token(",")])  # one that only German has
 
 
-def _english_verbs(verb, tense, agreement, keys, question, modifier) -> list[_Token]:
+def _english_verbs(verb, tense, agreement, keys, question, modifier: _Phrase) -> list[_Token]:
     """The verb forms with do-support, and "not" or an adverb among them."""
     row, (main, key) = _TENSES[tense], keys
     lemma, *link = (row.english or verb.english[0]).split()
@@ -499,14 +455,16 @@ def _english_verbs(verb, tense, agreement, keys, question, modifier) -> list[_To
     else:
         key = main
     lexical = bool(link) or (not row.english and lemma != "be")
-    negated = bool(modifier) and modifier[0].text == "not"
+    negated = modifier.field == "negation"
     if lexical and (question or negated):
         rest.insert(0, _Token(lemma, (key,)))
         lemma, lexical = "do", False
     finite = _Token(_FORMS[lemma][3 * row.past + agreement], (key,))
     if negated and finite.text == "can":
-        return [_Token("cannot", (key, *modifier[0].keys)), *rest]
-    return [*modifier, finite, *rest] if lexical else [finite, *modifier, *rest]
+        return [_Token("cannot", (key, *modifier.english[0].keys)), *rest]
+    if lexical:
+        return [*modifier.english, finite, *rest]
+    return [finite, *modifier.english, *rest]
 
 
 def _german_verbs(verb, tense, agreement, keys) -> tuple[_Token, list[_Token], list[_Token]]:
@@ -514,7 +472,8 @@ def _german_verbs(verb, tense, agreement, keys) -> tuple[_Token, list[_Token], l
     row, (main, helper) = _TENSES[tense], keys
     lemma, nonfinite = row.german or verb.german[0], verb.prefix + verb.german[0]
     if tense == "perfect":
-        lemma, nonfinite = verb.perfect, verb.german[3]
+        lemma = "sein" if verb.german[3].startswith("ist_") else "haben"
+        nonfinite = verb.german[3].removeprefix("ist_")
     form = _FORMS[lemma][3 * row.past + agreement]
     if not row.german:
         bracket = [_Token(verb.prefix, (main,))] if verb.prefix else []
@@ -523,28 +482,26 @@ def _german_verbs(verb, tense, agreement, keys) -> tuple[_Token, list[_Token], l
     if tense != "infinitive":
         return finite, bracket, [*bracket, finite]
     if verb.prefix:
-        return finite, bracket, [_Token(verb.prefix + "zu" + verb.german[0], (helper, main))]
+        return finite, bracket, [_Token(verb.prefix + form + verb.german[0], (helper, main))]
     return finite, bracket, [finite, *bracket]
 
 
 def _linearise(verb, tense, keys, order, front, subject, middle, modifier) -> _Phrase:
     """Orders a clause in each language; `middle` is in English order, German sorts by field."""
-    inverted = order == "question"
-    forms = _english_verbs(verb, tense, subject.agreement, keys, inverted, modifier.english)
-    particle = _Phrase([_Token(verb.particle, keys[:1])] if verb.particle else [], [])
-    pronoun = (_Field.ACCUSATIVE_PRONOUN, _Field.DATIVE_PRONOUN)
-    shift = verb.movable and bool(middle) and middle[0].field in pronoun
-    english = [*front.english, *forms[:inverted], *subject.english, *forms[inverted:]]
+    question, agreement = order == "question", subject.agreement
+    forms = _english_verbs(verb, tense, agreement, keys, question, modifier)
+    particle = _Phrase([_Token(verb.particle[1:], keys[:1])] if verb.particle else [], [])
+    shift = verb.particle[:1] == "+" and bool(middle) and middle[0].field.endswith("pronoun")
+    english = [*front.english, *forms[:question], *subject.english, *forms[question:]]
     english += _join(*middle[:shift], particle, *middle[shift:]).english
-    finite, bracket, end = _german_verbs(verb, tense, subject.agreement, keys)
-    fields = sorted([*middle, modifier], key=lambda phrase: phrase.field)
-    rest = _join(subject, *fields).german
+    finite, bracket, end = _german_verbs(verb, tense, agreement, keys)
+    field = _join(*sorted([*middle, modifier], key=lambda part: _FIELDS.index(part.field))).german
     if order == "final":
-        german = [*front.german, *rest, *end]
-    elif inverted or front.german:
-        german = [*front.german, finite, *rest, *bracket]
+        german = [*front.german, *subject.german, *field, *end]
+    elif question or front.german:
+        german = [*front.german, finite, *subject.german, *field, *bracket]
     else:
-        german = [*subject.german, finite, *_join(*fields).german, *bracket]
+        german = [*subject.german, finite, *field, *bracket]
     return _Phrase(english, german)
 
 
@@ -563,24 +520,24 @@ class _Grammar:
 
     # Words and noun phrases.
 
-    def unit(self, english: str, german: str, field: int = _Field.SUBJECT) -> _Phrase:
+    def unit(self, english: str, german: str, field: str = "nom") -> _Phrase:
         """Links two texts; "|" separates aligned chunks, "#i" names another English chunk."""
         source = [(chunk, self._key()) for chunk in english.split("|")]
         target = []
         for position, chunk in enumerate(german.split("|")):
             words, _, index = chunk.partition("#")
             target.append((words, source[int(index or position)][1]))
-        return _Phrase(
-            [_Token(word, (key,)) for words, key in source for word in words.split()],
-            [_Token(word, (key,)) for words, key in target for word in words.split()],
-            field,
+        tokens = (
+            [_Token(word, (key,)) for words, key in side for word in words.split()]
+            for side in (source, target)
         )
+        return _Phrase(*tokens, field)
 
-    def number(self) -> tuple[str, str]:
-        """English and German number from two on: words up to twelve, digits above."""
+    def number(self, spread: int) -> tuple[str, str]:
+        """English and German number: words from two to twelve, digits from 13 to 13 * spread."""
         if self.chance(0.6):
             return self.pick(_NUMERALS)
-        digits = str(int(13 * 750 ** self._random() ** 2))
+        digits = str(int(13 * spread ** self._random() ** 2))
         return digits, digits
 
     def name(self, syllables: Sequence[str]) -> str:
@@ -598,7 +555,7 @@ class _Grammar:
         return self.unit(name, name)
 
     def determiner(self, row: _Determiner, number: int, case, gender, negation) -> _Phrase:
-        """A determiner and perhaps a numeral; negation turns "a" and nothing into "kein"."""
+        """A determiner and perhaps a numeral; negation turns "a" or nothing into "kein"."""
         word = row.english.split()[number].strip("-")
         if negation is not None and row is _A:
             phrase = self.unit(word, "")
@@ -607,20 +564,23 @@ class _Grammar:
             return phrase
         phrase = self.unit(word, row.stem + _ENDINGS[row.endings, case][gender] if word else "")
         if number == 1 and self.chance(row.numeral_rate):
-            return _join(phrase, self.unit(*self.number()))
+            return _join(phrase, self.unit(*self.number(750)))
         return phrase
 
     def adjectives(self, kind: str, endings: dict[str, str], gender: str) -> list[_Phrase]:
         """None, one or two adjectives in the usual order."""
-        options, count = _ADJECTIVES[kind], self.chance(0.45) + self.chance(0.07)
-        places = sorted({int(self._random() * len(options)) for _ in range(count)})
-        return [
-            self.unit(options[place][0], options[place][1].removesuffix("e") + endings[gender])
-            for place in places
-        ]
+        options = _ADJECTIVES[kind]
+        half, draw = len(options) // 2, self._random()
+        if draw < 0.07:
+            chosen = [self.pick(options[:half]), self.pick(options[half:])]
+        else:
+            chosen = [self.pick(options)] if draw < 0.45 else []
+        return [self.unit(en, de.removesuffix("e") + endings[gender]) for en, de in chosen]
 
-    def noun_phrase(self, noun, case, determiners, *, plural=0.35, negation=None) -> _Phrase:
-        """Determiner, numeral, adjectives and noun in agreement."""
+    def noun_phrase(
+        self, noun, case, determiners, *, plural=0.35, attributive=True, negation=None
+    ) -> _Phrase:
+        """Determiner, numeral, adjectives (if `attributive`) and noun in agreement."""
         number = int(self.chance(plural)) if noun.english[1] else 2
         gender = "p" if number == 1 else noun.gender
         row = self.pick(determiners)
@@ -634,20 +594,19 @@ class _Grammar:
             german += "n"
         elif number == 0 and noun.weak and case != "nom":
             german = noun.german[1]
-        head = self.unit(noun.english[number == 1], german)
-        phrase = _join(determiner, *self.adjectives(noun.kind, endings, gender), head)
+        adjectives = self.adjectives(noun.kind, endings, gender) if attributive else []
+        phrase = _join(determiner, *adjectives, self.unit(noun.english[number == 1], german))
         if phrase.english[0].text == "a" and phrase.english[1].text[0] in "aeiou":
             phrase.english[0] = phrase.english[0]._replace(text="an")
-        definite_object = row.definite and case == "acc"
         return phrase._replace(
-            field=_Field.DEFINITE_ACCUSATIVE if definite_object else _FIELDS[case],
+            field=f"{case}-definite" if row.definite and case != "nom" else case,
             agreement=_PLURAL if number == 1 else _THIRD,
             gender=gender,
             kind=noun.kind,
             definite=row.definite,
         )
 
-    def nominal(self, kinds, case, determiners, pronouns=_PRONOUNS, *, rate=0.2, negation=None):
+    def nominal(self, kinds, case, determiners, pronouns=_PRONOUNS, *, rate=0.2, **options):
         """A pronoun (with probability `rate` for persons), a name or a noun phrase."""
         kind = self.pick(kinds)
         if kind == "weather":
@@ -656,18 +615,19 @@ class _Grammar:
             name = self.name(_CITY_SYLLABLES)
             return self.unit(name, name)
         if kind == "person" and self.chance(rate):
-            subject, english, *german, agreement = self.pick(pronouns)
-            column = ("nom", "acc", "dat").index(case)
-            phrase = self.unit(english if column else subject, german[column], _Field(column))
-            return phrase._replace(agreement=agreement)
+            agreement, forms = self.pick(pronouns)
+            subject, other, *german = forms.split()
+            if case == "nom":
+                return self.unit(subject, german[0])._replace(agreement=agreement)
+            return self.unit(other, german[1 if case == "acc" else 2], f"{case}-pronoun")
         if kind == "person" and self.chance(0.3):
-            field = _Field.DEFINITE_ACCUSATIVE if case == "acc" else _FIELDS[case]
+            field = case if case == "nom" else f"{case}-definite"
             return self.person_name(case)._replace(field=field)
-        return self.noun_phrase(self.pick(_NOUNS[kind]), case, determiners, negation=negation)
+        return self.noun_phrase(self.pick(_NOUNS[kind]), case, determiners, **options)
 
     # The parts of a clause.
 
-    def prepositional(self, row: _Complement, phrase: _Phrase, field: int) -> _Phrase:
+    def prepositional(self, row: _Complement, phrase: _Phrase, field: str) -> _Phrase:
         whole = _join(self.unit(row.english, row.german), phrase)._replace(field=field)
         first, second = whole.german[:2]
         contracted = _CONTRACTIONS.get(f"{first.text} {second.text}")
@@ -678,25 +638,24 @@ class _Grammar:
     def adverbial(self, role: str) -> _Phrase:
         row = self.pick(_ADVERBIALS[role])
         phrase = self.nominal(row.kinds, row.role, (*_DEFINITE, _A), rate=0)
-        return self.prepositional(row, phrase, _FIELDS[role])
+        return self.prepositional(row, phrase, role)
 
     def time(self, tense: str, habitual: bool) -> _Phrase:
         key = _TENSES[tense].times
-        if key == "present" and habitual and self.chance(0.35):
-            key = "habit"
-        english, german = self.number()
+        key = "habit" if key == "present" and habitual and self.chance(0.35) else key
+        english, german = self.number(5)
         year, hour = 1850 + int(170 * self._random()), 1 + int(12 * self._random())
         values = {"english": english, "german": german, "year": year, "hour": hour}
-        return self.unit(*(text.format(**values) for text in self.pick(_TIMES[key])), _Field.TIME)
+        return self.unit(*(text.format(**values) for text in self.pick(_TIMES[key])), "time")
 
     def modifier(self, subject: _Phrase, tense: str, order: str) -> _Phrase:
         """Negation or an adverb of frequency, where both languages give it the same scope."""
         if not subject.definite or order == "question" or tense in ("must", "infinitive"):
             return _NOTHING
         if self.chance(0.15):
-            return self.unit("not", "nicht", _Field.NEGATION)
-        if tense in ("present", "past") and self.chance(0.15):
-            return self.unit(*self.pick(_FREQUENCIES), _Field.NEGATION)
+            return self.unit("not", "nicht", "negation")
+        if tense in _SIMPLE and self.chance(0.15):
+            return self.unit(*self.pick(_FREQUENCIES), "frequency")
         return _NOTHING
 
     def complements(self, verb, subject: _Phrase, negation: _Phrase | None) -> list[_Phrase]:
@@ -706,27 +665,30 @@ class _Grammar:
         phrases = []
         for row in verb.complements:
             if row.role == "predicate":
-                phrases.append(self.unit(*self.pick(_ADJECTIVES[subject.kind]), _Field.BOUND))
+                phrases.append(self.unit(*self.pick(_ADJECTIVES[subject.kind]), "bound"))
             elif row.role in _ADVERBIALS:
                 phrases.append(self.adverbial(row.role))
-            elif row.role in _FIELDS:
+            elif row.role in ("acc", "dat"):
                 last = row is verb.complements[-1]
                 kein = negation if last and not row.german else None
                 determiners = _AFFIRMATIVE if last and negation is None else _DEFINITE
                 determiners = determiners if kein is None else _NEGATABLE
                 phrase = self.nominal(row.kinds, row.role, determiners, pronouns, negation=kein)
-                if row.german:
-                    phrase = self.prepositional(row, phrase, _Field.BOUND)
+                phrase = self.prepositional(row, phrase, "bound") if row.german else phrase
                 phrases.append(phrase)
         return phrases
 
     def event(self, tense, kind="person", complement="", determiners=_AFFIRMATIVE, subject=None):
         """A verb and its subject that go together in this tense."""
+        verbs = _verbs(kind, complement)
+        if tense not in _SIMPLE:  # states stay simple
+            verbs = [verb for verb in verbs if verb.adjuncts]
         while True:
-            verb = self.pick(_verbs(kind, complement))
-            if tense not in ("present", "past") and not verb.adjuncts:
-                continue  # states are simple
-            agent = subject or self.nominal((kind,), "nom", determiners, rate=0.3)
+            verb = self.pick(verbs)
+            attributive = complement != "predicate"  # no "cold bananas are hot"
+            agent = subject or self.nominal(
+                (kind,), "nom", determiners, rate=0.3, attributive=attributive
+            )
             if subject is None and kind == "person" and self.chance(0.05):
                 noun = self.noun_phrase(self.pick(_NOUNS[kind]), "nom", _DEFINITE)
                 agent = _join(noun, self.unit("and", "und"), self.person_name("nom"))
@@ -737,14 +699,11 @@ class _Grammar:
 
     # Clauses.
 
-    def clause(
-        self, verb, subject, tense, *, order="main", rate=0.0, front=None, gap=False
-    ) -> _Phrase:
+    def clause(self, event, tense, *, order="main", rate=0.0, front=None, gap=False) -> _Phrase:
         """Draws the rest of a clause and puts it in order.
 
         Args:
-            verb: the lexicon entry.
-            subject: the nominative phrase.
+            event: the verb and its subject.
             tense: a key of `_TENSES`.
             order: "main" (verb second), "question" (English inverts too) or "final".
             rate: probability of each adjunct that the verb admits.
@@ -755,55 +714,56 @@ class _Grammar:
             The clause. Its features are those of its last noun phrase, so that a relative clause
             or a pronoun can refer to it; the gender is empty if the languages end differently.
         """
+        verb, subject = event
         modifier = self.modifier(subject, tense, order)
-        negation = modifier if modifier.german[:1] and modifier.german[0].text == "nicht" else None
+        negation = modifier if modifier.field == "negation" else None
         middle = [] if gap else self.complements(verb, subject, negation)
         if any(phrase.german[0].text.startswith("kein") for phrase in middle):
             modifier = modifier._replace(german=[])
-        timeless = modifier is not _NOTHING and negation is None
         adjuncts = [
-            self.adverbial(role) if role != "time" else self.time(tense, modifier is _NOTHING)
+            self.adverbial(role) if role != "time" else self.time(tense, negation is None)
             for role in verb.adjuncts
-            if self.chance(rate) and not (timeless and role == "time")
+            if self.chance(rate) and not (role == "time" and modifier.field == "frequency")
         ]
         if adjuncts and order == "main" and front is None and self.chance(0.4):
             front = adjuncts.pop()
         middle += adjuncts
         keys = self._key(), self._key()
         clause = _linearise(verb, tense, keys, order, front or _NOTHING, subject, middle, modifier)
-        if middle and middle[-1] is max(middle, key=lambda phrase: phrase.field):
+        if middle and middle[-1] is max(middle, key=lambda part: _FIELDS.index(part.field)):
             last = middle[-1]
             clause = clause._replace(agreement=last.agreement, gender=last.gender, kind=last.kind)
         return clause
 
+    def tense(self, names: Sequence[str] = tuple(_TENSES)) -> str:
+        return self.pick([name for name in names for _ in range(_TENSES[name].weight)])
+
     def statement(self, tense: str, rate=0.15, determiners=_AFFIRMATIVE, **options) -> _Phrase:
-        kind, complement = self.pick(_SUBJECT_KINDS), ""
-        if tense in ("present", "past") and self.chance(0.15):
+        kind, complement = self.pick(_SUBJECTS) if tense in _FACTUAL else "person", ""
+        if tense in _SIMPLE and self.chance(0.12):
             kind, complement = self.pick(("person", "animal", "text", "thing", "food")), "predicate"
-        verb, subject = self.event(tense, kind, complement, determiners)
-        return self.clause(verb, subject, tense, rate=rate, **options)
+        return self.clause(
+            self.event(tense, kind, complement, determiners), tense, rate=rate, **options
+        )
 
     def relative(self, phrase: _Phrase, tense: str) -> _Phrase:
         """Adds a relative clause on the last noun of a phrase, between commas in German."""
         human = phrase.kind == "person"
-        tense = "past" if _TENSES[tense].past else self.tense(("present", "past", "perfect"))
+        tense = "past" if _TENSES[tense].past else self.tense(_FACTUAL)
         if phrase.kind == "animal" or (human and self.chance(0.5)):
             german = "d" + _ENDINGS["definite", "nom"][phrase.gender]
             pronoun = self.unit("who" if human else "that", german)
             pronoun = pronoun._replace(agreement=phrase.agreement, kind=phrase.kind)
-            verb, _ = self.event(tense, phrase.kind, subject=pronoun)
-            clause = self.clause(verb, pronoun, tense, order="final", rate=0.2)
+            event = self.event(tense, phrase.kind, subject=pronoun)
+            clause = self.clause(event, tense, order="final", rate=0.2)
         else:
-            verb, subject = self.event(tense, "person", phrase.kind, _DEFINITE)
-            german = "d" + _ENDINGS["definite", verb.complements[0].role][phrase.gender]
+            event = self.event(tense, "person", phrase.kind, _DEFINITE)
+            german = "d" + _ENDINGS["definite", event[0].complements[0].role][phrase.gender]
             german = "denen" if german == "den" and phrase.gender == "p" else german
             front = self.unit("whom" if human else "that", german)
-            clause = self.clause(verb, subject, tense, order="final", front=front, gap=True)
+            clause = self.clause(event, tense, order="final", front=front, gap=True)
         whole = _join(phrase, _COMMA, clause, _COMMA)
         return phrase._replace(english=whole.english, german=whole.german)
-
-    def tense(self, names: Sequence[str] = tuple(_TENSES)) -> str:
-        return self.pick([name for name in names for _ in range(_TENSES[name].weight)])
 
     # Sentences.
 
@@ -813,7 +773,7 @@ class _Grammar:
         if self.chance(0.12):
             verb, subject = self.event(tense)
             subject = self.relative(subject, tense) if subject.gender else subject
-            return self.clause(verb, subject, tense, rate=0.2)
+            return self.clause((verb, subject), tense, rate=0.2)
         clause = self.statement(tense, 0.35, (*_AFFIRMATIVE, _NO))
         if clause.gender and self.chance(0.2):
             return self.relative(clause, tense)
@@ -826,8 +786,8 @@ class _Grammar:
         english = "they" if clause.agreement == _PLURAL else "it"
         pronoun = self.unit(english, _ANAPHORS[clause.gender])
         pronoun = pronoun._replace(agreement=clause.agreement, kind=clause.kind)
-        verb, _ = self.event(tense, "thing", "predicate", subject=pronoun)
-        because = self.clause(verb, pronoun, tense, order="final")
+        event = self.event(tense, "thing", "predicate", subject=pronoun)
+        because = self.clause(event, tense, order="final")
         return _join(clause, _COMMA, self.unit("because", "weil"), because)
 
     def coordinated(self) -> _Phrase:
@@ -847,38 +807,34 @@ class _Grammar:
 
     def complement_clause(self) -> _Phrase:
         """A clause with "that" or "whether", or an infinitive with "to"."""
-        tense = self.tense(("present", "past", "perfect"))
+        tense = self.tense(_FACTUAL)
         kind = self.pick(("that", "that", "whether", "to"))
-        matrix = self.clause(*self.event(tense, complement=kind), tense)
+        matrix = self.clause(self.event(tense, complement=kind), tense)
         if kind == "to":
-            verb, nobody = self.event("infinitive", subject=_NOTHING)
-            return _join(matrix, _COMMA, self.clause(verb, nobody, "infinitive", order="final"))
+            event = self.event("infinitive", subject=_NOTHING)
+            return _join(matrix, _COMMA, self.clause(event, "infinitive", order="final"))
         past = _TENSES[tense].past
         tense = self.tense(("past", "could") if past else ("present", "perfect", "future"))
         conjunction = self.unit(kind, "dass" if kind == "that" else "ob")
         return _join(matrix, _COMMA, conjunction, self.statement(tense, order="final"))
 
-    def polar_question(self) -> _Phrase:
-        return self.statement(self.tense(), 0.25, order="question")
-
-    def content_question(self) -> _Phrase:
-        """A question for the subject, the object, the place, the time or the reason."""
-        tense, word = self.tense(), self.pick(("who", "where", "when", "why", "what", "what"))
+    def question(self) -> _Phrase:
+        """A yes-no question, or one for the subject, object, place, time or reason."""
+        tense = self.tense()
+        word = self.pick(("", "", "who", "where", "when", "why", "what", "what"))
+        if not word:
+            return self.statement(tense, 0.25, order="question")
         if word == "who":
             who = self.unit(word, "wer")._replace(definite=False)
-            return self.clause(*self.event(tense, subject=who), tense, rate=0.3)
-        role = ""
-        if word == "where":
-            role = self.pick(("location", "direction", "journey"))
-            front = self.unit(word, "wo" if role == "location" else "wohin")
-        elif word == "what":
-            role = self.pick(tuple(_NOUNS))
-        else:
-            front = self.unit(word, "wann" if word == "when" else "warum")
-        verb, subject = self.event(tense, complement=role)
+            return self.clause(self.event(tense, subject=who), tense, rate=0.3, front=_NOTHING)
+        options = {"where": ("location", "direction", "journey"), "what": tuple(_NOUNS)}
+        role = self.pick(options.get(word, ("",)))
+        event = self.event(tense, complement=role)
+        german = {"when": "wann", "why": "warum", "location": "wo"}
+        front = self.unit(word, german.get(word) or german.get(role, "wohin"))
         if word == "what":
-            front = self.object_question(role, verb.complements[0].role)
-        return self.clause(verb, subject, tense, order="question", front=front, gap=bool(role))
+            front = self.object_question(role, event[0].complements[0].role)
+        return self.clause(event, tense, order="question", front=front, gap=bool(role))
 
     def object_question(self, kind: str, case: str) -> _Phrase:
         """What, whom, "which" with a noun or "how many" with a noun."""
@@ -892,10 +848,11 @@ class _Grammar:
         return self.unit("what", "was")
 
     def sentence(self) -> DemoPair:
+        """Draws one sentence pair within the length limit."""
         while True:
             pattern, mark = self.pick(_PATTERNS)
             phrase = _join(pattern(self), self.unit(mark, mark))
-            english, german = phrase.english, _punctuate(phrase.german)
+            english, german = phrase.english, _punctuated(phrase.german)
             if max(len(english), len(german)) <= _MAX_TOKENS:
                 return DemoPair(_text(english), _text(german), _links(english, german))
 
@@ -905,19 +862,18 @@ _PATTERNS = (
     *2 * [(_Grammar.coordinated, ".")],
     *6 * [(_Grammar.adverbial_clause, ".")],
     *6 * [(_Grammar.complement_clause, ".")],
-    *2 * [(_Grammar.polar_question, "?")],
-    *4 * [(_Grammar.content_question, "?")],
+    *6 * [(_Grammar.question, "?")],
 )
 
 
-def _punctuate(german: list[_Token]) -> list[_Token]:
-    """Merges adjacent commas and drops a comma before the final mark."""
-    tokens: list[_Token] = []
-    for token in german:
-        if tokens and tokens[-1].text == "," and token.text in ",.?":
-            tokens.pop()
-        tokens.append(token)
-    return tokens
+def _punctuated(german: list[_Token]) -> list[_Token]:
+    """Drops the comma that closes a relative clause before another mark."""
+    following = itertools.chain((token.text for token in german[1:]), " ")
+    return [
+        token
+        for token, text in zip(german, following, strict=True)
+        if token.text != "," or text not in ",.?"
+    ]
 
 
 def _text(tokens: list[_Token]) -> str:
@@ -966,7 +922,7 @@ def generate(
     if min(counts.values()) < 0:
         raise ValueError(f"The demo corpus cannot have a negative number of pairs: {counts}.")
     if total > _MAX_PAIRS:
-        raise ValueError(f"The demo grammar gives at most {_MAX_PAIRS} distinct pairs: {counts}.")
+        raise ValueError(f"The demo corpus can have at most {_MAX_PAIRS} pairs in all: {counts}.")
     distinct: dict[str, DemoPair] = {}
     stream = sentences(seed)
     while len(distinct) < total:

@@ -56,6 +56,12 @@ def encode_lines(vocabulary, lines):
     return EncodedSide(flat, lengths)
 
 
+def text_hash(source_lines, target_lines):
+    """A hash, 32 hexadecimal digits, that changes with any character of either side."""
+    sides = (hashlib.sha256("\n".join(lines).encode()) for lines in (source_lines, target_lines))
+    return hashlib.sha256(b"".join(side.digest() for side in sides)).hexdigest()[:32]
+
+
 def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus"):
     """Tokenises both sides, or reads the result of an earlier call.
 
@@ -72,10 +78,8 @@ def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus
     Returns:
         `EncodedCorpus`.
     """
-    digest = hashlib.sha256(f"{_CACHE_VERSION} {tokenizer.fingerprint()}".encode())
-    for lines in (source_lines, target_lines):
-        digest.update(hashlib.sha256("\n".join(lines).encode()).digest())
-    path = Path(cache_dir, f"{digest.hexdigest()[:32]}.npz")
+    key = f"{_CACHE_VERSION} {tokenizer.fingerprint()} {text_hash(source_lines, target_lines)}"
+    path = Path(cache_dir, f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.npz")
     try:
         with open(path, "rb") as file, np.load(file) as saved:
             sides = [EncodedSide(saved[f"{s}_ids"], saved[f"{s}_lengths"]) for s in SIDES]

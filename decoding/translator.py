@@ -1,12 +1,12 @@
 """Strings to strings: tokenizer, batches by length, beam search, detokenizer."""
 
+from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import encode_lines
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.beam_search import beam_search
@@ -78,10 +78,6 @@ class Translator:
         self.beam_size = beam_size
         self._search = make_search(model, beam_size=beam_size, length_penalty=length_penalty)
 
-    def source_lengths(self, lines):
-        """Tokens of every line, with `</s>`: `[num_lines]` int32."""
-        return encode_lines(self.tokenizer.source, lines).lengths
-
     def check_known(self, lines, name):
         """Raises `UserError` at a line that has words, none of them in the vocabulary."""
         for number, ids in enumerate(self.tokenizer.source.encode(lines), start=1):
@@ -103,24 +99,21 @@ class Translator:
             For every line, in order, a list of `n_best` `Translation`, the best first (one for an
             empty line).
         """
-        source = encode_lines(self.tokenizer.source, lines)
-        starts = np.cumsum(source.lengths, dtype=np.int64) - source.lengths
+        source = self.tokenizer.source.encode(lines)
+        lengths = np.array([len(ids) for ids in source], np.int32)
         results = [[EMPTY]] * len(lines)
         # The longest first: if memory is short, it shows at once.
-        order = [i for i in np.argsort(-source.lengths, kind="stable") if source.lengths[i] > 1]
-        progress = Progress(description, len(lines), "lines") if description else None
-        for first in range(0, len(order), self.batch_size):
-            rows = order[first : first + self.batch_size]
-            ids = np.full((len(rows), source.lengths[rows].max()), PAD_ID, np.int32)
-            for row, i in zip(ids, rows, strict=True):
-                row[: source.lengths[i]] = source.ids[starts[i] : starts[i] + source.lengths[i]]
-            found = tf.nest.map_structure(lambda t: t.numpy(), self._search(ids))
-            for row, i in enumerate(rows):
-                results[i] = [self._translation(found, row, k) for k in range(n_best)]
-            if progress:
-                progress.update(len(rows))
-        if progress:
-            progress.__exit__()
+        order = [i for i in np.argsort(-lengths, kind="stable") if lengths[i] > 1]
+        bar = Progress(description, len(order), "lines") if description else nullcontext()
+        with bar as progress:
+            for first in range(0, len(order), self.batch_size):
+                rows = order[first : first + self.batch_size]
+                found = self._search(_padded([source[i] for i in rows]))
+                found = tf.nest.map_structure(lambda t: t.numpy(), found)
+                for row, i in enumerate(rows):
+                    results[i] = [self._translation(found, row, k) for k in range(n_best)]
+                if progress:
+                    progress.update(len(rows))
         return results
 
     def _translation(self, found, row, k):
@@ -133,3 +126,11 @@ class Translator:
             bool(found.finished[row, k]),
             ids,
         )
+
+
+def _padded(sentences):
+    """Arrays of ids to one `[B, S]` int32 array."""
+    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return ids

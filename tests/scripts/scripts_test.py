@@ -84,6 +84,17 @@ def test_other_settings_in_the_same_directory_are_refused(trained, folder, corpu
     assert "learning_rate was 0.003, is 0.5" in done.err and "seed was 1, is 9" in done.err
 
 
+def test_another_text_or_setting_in_the_same_directory_is_refused(
+    trained, folder, corpus, capsys, tmp_path
+):
+    other = corpus_flags(tmp_path, train=199)
+    done = train([*other[:2], *corpus[2:]], folder, capsys, "--max_steps=6")
+    assert done.status == 1 and "training_text was" in done.err
+    flags = [flag for flag in [*corpus, *QUICK] if "num_heads" not in flag]
+    done = run_script("train", [*flags, f"--model_dir={trained}"], capsys)
+    assert done.status == 1 and "num_heads was 2, is 4" in done.err
+
+
 def test_translates_standard_input_line_by_line(trained):
     text = "one dog\n\nthe zebra\u2028sees\r\n   \nhouse"
     done = subprocess.run(
