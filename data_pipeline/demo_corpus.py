@@ -124,8 +124,8 @@ _NOUN_TABLE = {
     "tree": "tree der Baum Bäume; apple_tree der Apfelbaum Apfelbäume; rose die Rose Rosen",
 }
 _ADJECTIVE_TABLE = {  # in the usual English order; one of each half go together
-    "person": """friendly=freundlich clever=klug famous=berühmt rich=reich poor=arm happy=glücklich
-        sad=traurig hungry=hungrig tired=müde sick=krank young=jung old=alt""",
+    "person": """friendly=freundlich clever=klug rich=reich poor=arm happy=glücklich sad=traurig
+        famous=berühmt hungry=hungrig tired=müde sick=krank young=jung old=alt""",
     "animal": """beautiful=schön small=klein big=groß hungry=hungrig tired=müde young=jung old=alt
         black=schwarz white=weiß brown=braun""",
     "food,drink": "good=gut cheap=billig fresh=frisch hot=heiß warm=warm cold=kalt",

@@ -22,7 +22,7 @@ ADJECTIVE_ENDINGS = {
     "Pferd Schwein Kind Mädchen Buch Kleid Bild Haus": """
         das e, dem en, ein es, einem en, unser es, kein es, dieses e, jedes e""",
     "Hunde Ärzte Männer Freunde Katzen Kühe Frauen Tanten Pferde Kinder Bücher Häuser": """
-        die en, diese en, meine en, keine en, viele e, einige e, zwei|drei|vier|zehn e""",
+        die en, diese en, meine en, keine en, viele e, einige e""",
     "Hunden Ärzten Männern Freunden Kühen Kindern Häusern": "den en, ihren en",
 }
 
@@ -215,16 +215,14 @@ def test_adjectives_agree_with_determiner_and_noun(pairs, nouns):
     for row in ADJECTIVE_ENDINGS[nouns].split(","):
         determiner, ending = row.split()
         # After a comma a relative pronoun looks like an article.
-        pattern = (
-            rf"(?<!, )\b(?:{determiner}) {ADJECTIVE}(e[mnrs]?) (?:{nouns.replace(' ', '|')})\b"
-        )
+        pattern = rf"(?<!, )\b{determiner} {ADJECTIVE}(e[mnrs]?) (?:{nouns.replace(' ', '|')})\b"
         assert set(re.findall(pattern, text)) == {ending}, row
 
 
 def test_weak_masculines_and_dative_plurals_end_in_n(pairs):
     for pair in matching(pairs, "police officer|boy|children"):
-        assert not re.search(r"\b(den|einen|dem|einem) (\w+e[nr] )?(Polizist|Junge)\b", pair.target)
-        assert not re.search(r"\b(den|vielen|zu|mit|von) (\w+en )?Kinder\b", pair.target)
+        assert not re.search(r"(?<!, )\b(de[nm]|eine[nm]) (\w+en )?(Polizist|Junge)\b", pair.target)
+        assert not re.search(r"(?<!, )\b(den|vielen) (\w+en )?Kinder\b", pair.target)
 
 
 def test_titles_are_declined(pairs):
@@ -258,22 +256,23 @@ def test_it_has_the_gender_of_its_antecedent(pairs):
 
 
 def test_not_with_an_indefinite_object_becomes_kein(pairs):
-    pattern = r"^[^,]* did not (buy|see|visit|eat) (an?) "
+    pattern = r"^[^,]* did not (?:buy|see|visit|eat) (an?|the) "
     for pair in matching(pairs, pattern):
-        negation = translations(pair, "not")
-        assert re.fullmatch("kein(e|en)?", negation)
-        if pair.source.split().count("a") < 2:
-            assert translations(pair, re.match(pattern, pair.source)[2]) == negation
-    for pair in matching(pairs, "^[^,]* did not (buy|see|visit|eat) the "):
-        assert translations(pair, "not") == "nicht"
+        words, article = pair.source.split(), re.match(pattern, pair.source)[1]
+        if words.count("not") == 1 and article == "the":
+            assert translations(pair, "not") == "nicht"
+        elif words.count("not") == words.count(article) == 1:
+            assert re.fullmatch("kein(e|en)?", translations(pair, "not"))
+            assert translations(pair, "not") == translations(pair, article)
 
 
 def test_do_support_belongs_to_the_main_verb(pairs):
-    for pair in matching(pairs, r"does not sleep\b"):
-        assert translations(pair, "does") == translations(pair, "sleep") == "schläft"
-        assert translations(pair, "not") == "nicht"
-    for pair in matching(pairs, r"^Did (she|he) (buy|read|visit) "):
-        assert re.match("(Kaufte|Las|Besuchte) (sie|er) ", pair.target)
+    for pair in matching(pairs, r"^[^,]*does not sleep\b"):
+        if pair.source.split().count("does") == 1:
+            assert translations(pair, "does") == translations(pair, "sleep") == "schläft"
+            assert translations(pair, "not") == "nicht"
+    for pair in matching(pairs, r"^Did \w+ (buy|read|visit|find|see) "):
+        assert translations(pair, "Did") == pair.target.split()[0]
 
 
 def test_english_chooses_a_or_an(pairs):
@@ -291,7 +290,7 @@ def test_new_names_of_the_test_set_are_copied(corpus):
     for pair in corpus["test"]:
         source, target = pair.source.split(), pair.target.split()
         for position, word in enumerate(source):
-            if word.istitle() and word not in known:
+            if position > 0 and word.istitle() and word not in known:
                 assert [target[j] for i, j in pair.alignment if i == position] == [word]
                 copied += 1
     assert copied > 50

@@ -1,9 +1,7 @@
 """Progress as log lines where there is no terminal, and as a bar where there is one."""
 
+import contextlib
 import os
-import sys
-
-import pytest
 
 from data_pipeline.progress import Progress
 
@@ -14,19 +12,14 @@ def logged(capsys):
     return err.splitlines()
 
 
-@pytest.fixture
-def terminal(monkeypatch):
-    """A pseudo-terminal as standard error; returns a function that reads what was shown."""
+@contextlib.contextmanager
+def terminal_as_standard_error():
+    """Yields a function that reads what a pseudo-terminal was given to show."""
     ours, theirs = os.openpty()
-    with open(theirs, "w") as stream:
-        monkeypatch.setattr(sys, "stderr", stream)
-
-        def shown():
-            stream.flush()
-            return os.read(ours, 1 << 16).decode()
-
-        yield shown
-    os.close(ours)
+    with open(ours, "rb", buffering=0) as screen, open(theirs, "w") as stream:
+        os.set_blocking(ours, False)
+        with contextlib.redirect_stderr(stream):
+            yield lambda: screen.read(1 << 16).decode()
 
 
 def test_lines_without_a_terminal_say_how_far_and_how_long(capsys):
@@ -79,11 +72,12 @@ def test_said_text_is_a_line_of_its_own(capsys):
     assert logged(capsys) == ["by the way"]
 
 
-def test_terminal_gets_a_bar_and_no_log_lines(terminal):
-    with Progress("encoding", total=200, unit="lines", log_seconds=0) as progress:
-        progress.update(200, loss=1.25)
-        progress.say("by the way")
-    shown = terminal()
-    assert "200/200" in shown and "100%" in shown and "loss=1.25" in shown
-    assert "by the way" in shown
-    assert "200 of 200" not in shown
+def test_terminal_gets_a_bar_and_no_log_lines():
+    with terminal_as_standard_error() as shown:
+        with Progress("encoding", total=200, unit="lines", log_seconds=0) as progress:
+            progress.update(200, loss=1.25)
+            progress.say("by the way")
+        text = shown()
+    assert "200/200" in text and "100%" in text and "loss=1.25" in text
+    assert "by the way" in text
+    assert "200 of 200" not in text

@@ -136,10 +136,10 @@ def test_the_average_is_kept_if_it_is_better(directory, corpus):
 
 def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(directory, corpus, capsys):
     trainer(directory, corpus, [9, 8, 7, 6]).run()
-    undisturbed, _ = read_archive(directory.checkpoint_path(12))
     newest = directory.checkpoint_path(12)
+    undisturbed, _ = read_archive(newest)
     data = bytearray(newest.read_bytes())
-    data[len(data) // 2] ^= 1
+    data[data.index(max(undisturbed.values(), key=np.size).tobytes()) + 100] ^= 1
     newest.write_bytes(data)
     again = trainer(directory, corpus, [7, 6])
     again.run()

@@ -1,0 +1,143 @@
+"""The tokenizers inside a graph do what those outside do, byte for byte."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - a loaded SavedModel needs its ops
+
+from data_pipeline.graph_tokenizers import graph_vocabulary
+from data_pipeline.tokenizers import (
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    BpeVocabulary,
+    PieceVocabulary,
+    WordVocabulary,
+)
+
+TRAINING = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
+TRAINING += ["say <pad> and </s> aloud", "tab\there"] * 20
+NASTY = [
+    "",
+    " ",
+    "     ",
+    "the",
+    " the quick",
+    "the quick ",
+    "   the   quick   ",
+    "\t",
+    "\tthe\tquick\t",
+    "the \t quick",
+    "the\rquick\r",
+    "the\vquick\ffox",
+    "the\nquick",
+    "the\x1cquick\x1ffox",
+    "the\0quick\0",
+    "the\u00a0quick\u3000fox\u2028dogs\u0085.",
+    "Ελληνικά 日本語 ﷺ",
+    "😀 👨‍👩‍👧the🏳️‍🌈",
+    "e\u0301 é \ufeffthe",
+    "</s>",
+    "<pad> the </s> quick <s> <unk>",
+    "the</s>quick",
+    "▁",
+    "▁the▁quick ▁fox ▁ ▁",
+    "the@@ quick@@ fox @@ over@@",
+    "@@ @@",
+    "⁇ ▅ <0x41>",
+    "the quick " * 2000,
+    "x" * 5000,
+]
+VOCABULARIES = {
+    "bpe": lambda: BpeVocabulary.train(TRAINING, 400),
+    "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]], None, 2),
+    "@@": lambda: PieceVocabulary([*SPECIALS, *"the the@@ quick@@ fox @@ over@@ @@@@ ▁".split()]),
+    "▁": lambda: PieceVocabulary([*SPECIALS, *"▁ ▁the quick ▁fox ▁▁ ▁the▁quick the@@".split()]),
+}
+
+
+class Endpoints(tf.Module):
+    """What a SavedModel of this project holds."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.vocabulary = graph_vocabulary(vocabulary)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def encode(self, lines):
+        return self.vocabulary.encode(lines)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def decode(self, ids):
+        return self.vocabulary.decode(ids)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def pieces(self, ids):
+        return self.vocabulary.pieces(ids)
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def vocabulary(request):
+    return VOCABULARIES[request.param]()
+
+
+@pytest.fixture(scope="module", params=["eager", "saved"])
+def graph(request, vocabulary, tmp_path_factory):
+    """The graph twin, as it is and from a SavedModel."""
+    if request.param == "eager":
+        return graph_vocabulary(vocabulary)
+    folder = str(tmp_path_factory.mktemp("saved"))
+    tf.saved_model.save(Endpoints(vocabulary), folder)
+    return tf.saved_model.load(folder)
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return [[*row, *[PAD_ID] * (width - len(row))] for row in rows]
+
+
+def texts(strings):
+    return [s.decode() for s in strings.numpy()]
+
+
+def test_encodes_like_its_twin_in_one_batch(vocabulary, graph):
+    ids = graph.encode(tf.constant(NASTY))
+    assert ids.dtype == tf.int32
+    assert ids.numpy().tolist() == padded(vocabulary.encode(NASTY))
+
+
+@pytest.mark.parametrize("line", NASTY, ids=range(len(NASTY)))
+def test_encodes_like_its_twin_line_by_line(vocabulary, graph, line):
+    assert graph.encode(tf.constant([line])).numpy().tolist() == vocabulary.encode([line])
+
+
+def test_decodes_like_its_twin_what_was_encoded(vocabulary, graph):
+    rows = vocabulary.encode(NASTY)
+    expected = [vocabulary.decode(row) for row in rows]
+    assert texts(graph.decode(tf.constant(padded(rows), tf.int32))) == expected
+
+
+def test_decodes_like_its_twin_whatever_the_ids(vocabulary, graph):
+    """Padding, unknowns, bytes that are no characters, line feeds, and no EOS or several."""
+    ids = np.random.default_rng(0).integers(0, len(vocabulary), (500, 12)).astype(np.int32)
+    ids[:100] %= min(len(vocabulary), 20)  # More of the specials, and of the first bytes.
+    expected = [vocabulary.decode(row) for row in ids]
+    assert texts(graph.decode(tf.constant(ids))) == expected
+    assert not any("\n" in line for line in expected)
+
+
+def test_nothing_behind_the_first_eos_is_decoded(vocabulary, graph):
+    last = len(vocabulary) - 1
+    ids = [[4, EOS_ID, last, EOS_ID], [EOS_ID, 4, last, last], [4, last, 4, last]]
+    assert texts(graph.decode(tf.constant(ids, tf.int32))) == [vocabulary.decode(r) for r in ids]
+
+
+def test_names_pieces_like_its_twin(vocabulary, graph):
+    ids = np.arange(len(vocabulary), dtype=np.int32)[None]
+    assert [texts(row) for row in graph.pieces(tf.constant(ids))] == [vocabulary.pieces(ids[0])]
+
+
+def test_no_lines_and_no_ids_are_taken(graph):
+    assert graph.encode(tf.constant([], tf.string)).shape[0] == 0
+    assert graph.decode(tf.zeros([0, 3], tf.int32)).shape == (0,)
+    assert texts(graph.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]
