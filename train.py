@@ -40,26 +40,36 @@ for _split in ("train", "valid"):
 
 # Without a default here: recipes.py has one for each model and corpus.
 flags.DEFINE_enum("tokenizer", None, tokenizers.KINDS, "How text becomes ids.")
-flags.DEFINE_integer("vocab_size", None, "Pieces of bpe; most words a side of word (0: all).")
+flags.DEFINE_integer(
+    "vocab_size", None, "Pieces of bpe; most words a side of word (0: all).", lower_bound=0
+)
 flags.DEFINE_integer("min_word_count", None, "word: rarer words become UNK.", lower_bound=1)
 flags.DEFINE_string("vocab_file", None, "pretokenized: list of pieces, one a line.")
-flags.DEFINE_integer("max_length", None, "Longest training sentence, in tokens with </s>.")
-flags.DEFINE_float("max_length_ratio", None, "Largest ratio of the lengths of a training pair.")
+flags.DEFINE_integer(
+    "max_length", None, "Longest training sentence, in tokens with </s>.", lower_bound=1
+)
+flags.DEFINE_float(
+    "max_length_ratio", None, "Largest ratio of the lengths of a training pair.", lower_bound=1.0
+)
 flags.DEFINE_integer("max_tokens_per_batch", None, "Rows x longest padded side.", lower_bound=1)
 flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
 flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
 flags.DEFINE_float("label_smoothing", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.999)
 flags.DEFINE_float("clip_norm", None, "Largest norm of the gradient; 0: any.", lower_bound=0.0)
-flags.DEFINE_integer("max_steps", None, "Stop after this many updates; 0: no limit.")
-flags.DEFINE_integer("max_epochs", None, "Stop after this many epochs; 0: no limit.")
-flags.DEFINE_float("max_minutes", None, "Stop after this long, all sittings; 0: no limit.")
-flags.DEFINE_integer("patience", None, "Stop after so many validations without a better one; 0: no")
+flags.DEFINE_integer("max_steps", None, "Stop after this many updates; 0: no limit.", lower_bound=0)
+flags.DEFINE_integer("max_epochs", None, "Stop after this many epochs; 0: no limit.", lower_bound=0)
+flags.DEFINE_float(
+    "max_minutes", None, "Stop after this long, all sittings; 0: no limit.", lower_bound=0
+)
+flags.DEFINE_integer(
+    "patience", None, "Stop after so many validations without a better one; 0: no.", lower_bound=0
+)
 flags.DEFINE_integer("eval_every_steps", None, "Updates between validations.", lower_bound=1)
 flags.DEFINE_integer("save_every_steps", None, "Updates between checkpoints.", lower_bound=1)
 flags.DEFINE_integer("log_every_steps", None, "Updates between metrics.", lower_bound=1)
 flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged.", lower_bound=1)
 flags.DEFINE_integer("bleu_lines", None, "Validation lines translated for BLEU.", lower_bound=1)
-flags.DEFINE_integer("seed", None, "Of weights, dropout and order.")
+flags.DEFINE_integer("seed", None, "Of weights, dropout and order.", lower_bound=0)
 
 
 def settings_given(preset):

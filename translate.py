@@ -14,7 +14,14 @@ from training import quiet  # noqa: F401 - before all that imports TensorFlow
 
 from absl import app, flags
 
-from data_pipeline.files import UserError, decode_lines, read_lines, write_lines, write_text
+from data_pipeline.files import (
+    UserError,
+    check_writable,
+    decode_lines,
+    read_lines,
+    write_lines,
+    write_text,
+)
 from decoding.translator import Translator
 from training.checkpoints import ModelDirectory
 from training.console import machine, one_line_errors
@@ -39,7 +46,10 @@ flags.DEFINE_string("save_scores", "", "With --reference: writes scores and sett
 def read_input():
     """(lines, name for errors)."""
     if FLAGS.input:
-        return read_lines(FLAGS.input), FLAGS.input
+        lines = read_lines(FLAGS.input)
+        if not lines:
+            raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
+        return lines, FLAGS.input
     return decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
 
 
@@ -109,8 +119,8 @@ def main(argv):
             f"{name} has {len(lines)} lines and {FLAGS.reference} has {len(references)}; line n of "
             "one must translate line n of the other"
         )
-    if references == []:
-        raise UserError(f"{FLAGS.reference}: empty; there is nothing to score")
+    for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
+        check_writable(path)  # Before the work, not after it.
     translator = Translator(
         model,
         tokenizer,

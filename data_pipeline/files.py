@@ -88,6 +88,16 @@ def atomic_path(path):
             temporary.unlink(missing_ok=True)
 
 
+def check_writable(path):
+    """Raises `UserError` if a file could not be written; to be called before long work."""
+    with contextlib.suppress(_Checked), atomic_path(path):
+        raise _Checked
+
+
+class _Checked(Exception):
+    """Leaves `atomic_path` before it replaces anything."""
+
+
 def write_text(path, text):
     """Writes a UTF-8 file atomically, line ends untouched."""
     with atomic_path(path) as temporary:

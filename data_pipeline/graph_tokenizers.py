@@ -14,6 +14,7 @@ class GraphBpe(tf.Module):
     """SentencePiece inside a graph.
 
     Its ops live in tensorflow_text: who loads such a SavedModel from Python imports that first.
+    `tf.random.set_seed` drops TensorFlow's kernels and with them the model: seed before, not after.
     """
 
     def __init__(self, vocabulary):

@@ -15,7 +15,8 @@ class Hypotheses(NamedTuple):
         log_probs: `[B, K]` float32, natural log-probability of all tokens with EOS.
         scores: `[B, K]` float32, `log_probs` divided by the length penalty.
         finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished ones
-            stand behind the finished ones.
+            stand behind the finished ones. Where there are fewer than K hypotheses at all, the
+            places left have a log-probability of -1e8 or less.
     """
 
     ids: Any

@@ -30,6 +30,7 @@ class Translation(NamedTuple):
     ids: list
 
 
+_MAX_TOKENS = 8192  # Of a batch: a few very long lines must not exhaust the memory.
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
 
 
@@ -96,8 +97,8 @@ class Translator:
             description: name of the progress bar, or None for no bar.
 
         Returns:
-            For every line, in order, a list of `n_best` `Translation`, the best first (one for an
-            empty line).
+            For every line, in order, a list of `n_best` `Translation`, the best first; fewer where
+            the model has no more (one for an empty line).
         """
         source = self.tokenizer.source.encode(lines)
         lengths = np.array([len(ids) for ids in source], np.int32)
@@ -106,12 +107,14 @@ class Translator:
         order = [i for i in np.argsort(-lengths, kind="stable") if lengths[i] > 1]
         bar = Progress(description, len(order), "lines") if description else nullcontext()
         with bar as progress:
-            for first in range(0, len(order), self.batch_size):
-                rows = order[first : first + self.batch_size]
+            while order:
+                count = max(1, min(self.batch_size, _MAX_TOKENS // lengths[order[0]]))
+                rows, order = order[:count], order[count:]
                 found = self._search(_padded([source[i] for i in rows]))
                 found = tf.nest.map_structure(lambda t: t.numpy(), found)
                 for row, i in enumerate(rows):
-                    results[i] = [self._translation(found, row, k) for k in range(n_best)]
+                    real = np.flatnonzero(found.log_probs[row] > -1e8)[:n_best]
+                    results[i] = [self._translation(found, row, k) for k in real]
                 if progress:
                     progress.update(len(rows))
         return results

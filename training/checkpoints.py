@@ -157,23 +157,32 @@ class ModelDirectory:
         """Path of the checkpoint of a step."""
         return self.checkpoint_folder / f"{step:08d}.npz"
 
-    def checkpoint_steps(self):
-        """Steps of all checkpoints, ascending."""
-        names = self.checkpoint_folder.glob("*.npz")
-        return sorted(int(p.stem) for p in names if re.fullmatch(r"\d{8,}", p.stem))
+    def checkpoint_steps(self, every=1):
+        """Steps of all checkpoints that are multiples of `every`, ascending."""
+        names = [p.stem for p in self.checkpoint_folder.glob("*.npz")]
+        return sorted(int(n) for n in names if re.fullmatch(r"\d{8,}", n) and int(n) % every == 0)
 
-    def save_checkpoint(self, variables, state, keep):
-        """Writes the checkpoint of `state["step"]` and removes all but the last `keep`."""
+    def save_checkpoint(self, variables, state, *, keep, every):
+        """Writes the checkpoint of `state["step"]`.
+
+        Of the older ones, the last `keep` at multiples of `every` stay. Those that a signal caused
+        at other steps do not, so that the average in the end does not depend on signals.
+        """
         write_archive(self.checkpoint_path(state["step"]), variables, state)
-        for step in self.checkpoint_steps()[:-keep]:
+        kept = {state["step"], *self.checkpoint_steps(every)[-keep:]}
+        for step in set(self.checkpoint_steps()) - kept:
             self.checkpoint_path(step).unlink()
 
     def restore_newest(self, variables):
         """Restores the newest checkpoint that can be read; damaged ones are named and removed.
 
+        What a killed run left half-written is removed, too.
+
         Returns:
             Its state, or None if there is none.
         """
+        for unfinished in self.path.rglob(".unfinished-*"):
+            unfinished.unlink(missing_ok=True)
         for step in reversed(self.checkpoint_steps()):
             path = self.checkpoint_path(step)
             try:

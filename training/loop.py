@@ -149,13 +149,18 @@ class Trainer:
         state["epoch"] += 1
         state["batch"] = 0
 
-    def _log(self):
-        means = {name: float(amount / count) for name, (amount, count) in self.sums.items()}
-        if not math.isfinite(means["loss"]):
+    def _check_finite(self):
+        """Stops the run before a spoilt model is scored or saved."""
+        loss = float(self.sums["loss"][0]) if self.sums else 0.0
+        if not math.isfinite(loss):
             raise UserError(
-                f"the loss is {means['loss']} near step {self.state['step']}; the last checkpoint "
-                "is still good: try a lower --learning_rate or more --warmup_steps"
+                f"the loss is {loss} near step {self.state['step']}; the last checkpoint is still "
+                "good: try a lower --learning_rate or more --warmup_steps"
             )
+
+    def _log(self):
+        self._check_finite()
+        means = {name: float(amount / count) for name, (amount, count) in self.sums.items()}
         now = time.monotonic()
         rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
         self.logged_at = now
@@ -165,10 +170,14 @@ class Trainer:
             "tokens_per_second": round(rate, 1),
         }
         self.shown = {"loss": f"{means['loss']:.3f}", "tokens/s": f"{rate:,.0f}"}
+        if self.limits.max_minutes:  # The bar knows the steps only.
+            left = self.limits.max_minutes - self.state["seconds"] / 60
+            self.shown["minutes left"] = f"{max(left, 0):.0f}"
         self._record("train", record)
         self.sums = {}
 
     def _evaluate(self):
+        self._check_finite()
         began = time.monotonic()
         evaluation = self.evaluator()
         state = self.state
@@ -214,16 +223,19 @@ class Trainer:
         write_archive(self.directory.best_path, arrays, {"step": self.state["step"], **state})
 
     def _save(self):
+        self._check_finite()
         if not self.directory.checkpoint_path(self.state["step"]).exists():
             self.state["seconds"] = time.monotonic() - self.clock
-            keep = self.limits.keep_checkpoints
-            self.directory.save_checkpoint(self.variables, self.state, keep)
+            self.directory.save_checkpoint(
+                self.variables,
+                self.state,
+                keep=self.limits.keep_checkpoints,
+                every=self.limits.save_every_steps,
+            )
 
     def _average(self):
         """Keeps the average of the last checkpoints as the best model if it is better."""
-        # Checkpoints that a signal caused do not count: the result must not depend on them.
-        every = self.limits.save_every_steps
-        steps = [s for s in self.directory.checkpoint_steps() if s % every == 0]
+        steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
         if len(steps) < 2:
             return
         arrays = self.directory.average(steps)

@@ -1,5 +1,7 @@
 """Batches under a budget of tokens: complete, within it, well mixed and repeatable."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -45,7 +47,7 @@ def test_rows_times_longest_side_never_exceed_the_budget(lengths, seed):
 
 def test_batch_takes_all_pairs_that_fit(lengths):
     batches = batches_of(plan_epoch(*lengths, BUDGET))
-    for rows, following in zip(batches, batches[1:], strict=False):
+    for rows, following in itertools.pairwise(batches):
         one_more = [*rows, following[0]]
         assert len(one_more) * lengths[:, one_more].max() > BUDGET
 
@@ -58,11 +60,11 @@ def test_seed_and_epoch_fix_all_batches(many):
 
 @pytest.mark.parametrize("other", [{"seed": 3, "epoch": 1}, {"seed": 4, "epoch": 0}])
 def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
-    # Batches of tens of pairs, so that many pairs of equal lengths can change places.
-    one, two = plan_epoch(*many, 600, seed=3, epoch=0), plan_epoch(*many, 600, **other)
+    many = many // 10 + 1  # Many pairs of equal lengths, which can change places.
+    one, two = plan_epoch(*many, BUDGET, seed=3, epoch=0), plan_epoch(*many, BUDGET, **other)
     assert not np.array_equal(one.rows, two.rows)
     groups, other_groups = ({frozenset(rows) for rows in batches_of(p)} for p in (one, two))
-    assert len(groups & other_groups) < len(groups) / 2
+    assert len(groups & other_groups) < len(groups) / 10
 
 
 def test_epoch_and_seed_do_not_stand_for_each_other(many):

@@ -1,7 +1,10 @@
 """Progress as log lines where there is no terminal, and as a bar where there is one."""
 
 import contextlib
+import fcntl
 import os
+import struct
+import termios
 
 from data_pipeline.progress import Progress
 
@@ -16,6 +19,8 @@ def logged(capsys):
 def terminal_as_standard_error():
     """Yields a function that reads what a pseudo-terminal was given to show."""
     ours, theirs = os.openpty()
+    rows, columns = 24, 100  # A new one has 0 columns, where no bar has room.
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with open(ours, "rb", buffering=0) as screen, open(theirs, "w") as stream:
         os.set_blocking(ours, False)
         with contextlib.redirect_stderr(stream):

@@ -98,7 +98,7 @@ def test_bpe_gives_back_random_unicode(bpe):
 
 
 def test_bpe_changes_nothing_but_spaces(bpe):
-    assert round_trip(bpe, "  the  quick ▁ fox ") == "the quick fox"
+    assert round_trip(bpe, "  the  quick a▁b  fox ") == "the quick a b fox"
     assert round_trip(bpe, "the\tquick \t fox") == "the\tquick \t fox"
 
 
@@ -111,7 +111,8 @@ def test_characters_not_in_training_are_bytes_and_not_unknown(bpe):
 def test_bpe_decodes_to_one_line_whatever_the_ids(bpe):
     (line_feed,) = (i for i, piece in enumerate(bpe.pieces(range(len(bpe)))) if piece == "<0x0A>")
     (the,) = bpe.encode(["the"])
-    assert bpe.decode([*the[:-1], line_feed, *the]) == "the the"
+    assert bpe.decode([*the[:-1], line_feed, *the]).split() == ["the", "the"]
+    assert "\n" not in bpe.decode([*the[:-1], line_feed, *the])
 
 
 def test_bpe_special_ids_are_the_first_four(bpe):
@@ -253,11 +254,11 @@ def pretokenized(folder, *lines):
 @pytest.mark.parametrize(
     ("pieces", "text", "words"),
     [
-        (["Donau@@", "dampf@@", "schiff", "ahoi"], "Donau@@ dampf@@ schiff ahoi", "Donaudampfschiff ahoi"),
-        (["▁Donau", "dampf", "schiff", "▁ahoi"], "▁Donau dampf schiff ▁ahoi", "Donaudampfschiff ahoi"),
+        (["Dampf@@", "schiff", "ahoi"], "Dampf@@ schiff ahoi", "Dampfschiff ahoi"),
+        (["▁Dampf", "schiff", "▁ahoi"], "▁Dampf schiff ▁ahoi", "Dampfschiff ahoi"),
         (["Schiff", "ahoi"], "Schiff  ahoi", "Schiff ahoi"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("beside", ["", " 123", "\t-4.5"])
 def test_pieces_are_looked_up_and_joined_to_words(tmp_path, pieces, text, words, beside):
     tokenizer = pretokenized(tmp_path, *(piece + beside for piece in pieces))
