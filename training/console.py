@@ -25,7 +25,7 @@ def one_line_errors(main):
             print(f"error: {error}", file=sys.stderr)
             return 1
         except BrokenPipeError:  # The reader of our output has gone, as `head` does.
-            sys.stderr.close()
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 1
         except KeyboardInterrupt:
             print("interrupted", file=sys.stderr)

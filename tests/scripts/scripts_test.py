@@ -235,6 +235,28 @@ def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys,
     assert not (folder / "bad").exists()
 
 
+@pytest.mark.parametrize("tokenizer", ["word", "pretokenized"])
+def test_every_tokenizer_goes_the_whole_way(tokenizer, folder, corpus, tmp_path, capsys):
+    pieces = tmp_path / "pieces.txt"
+    both = [*WORDS, *WORDS.values(), "un@@", "known"]
+    pieces.write_text("".join(f"{word} {i}\n" for i, word in enumerate(both)), encoding="utf-8")
+    flags = [f"--tokenizer={tokenizer}", "--max_steps=2"]
+    flags += [f"--vocab_file={pieces}"] * (tokenizer == "pretokenized")
+    model_dir = f"--model_dir={tmp_path / 'run'}"
+    text = tmp_path / "text.en"
+    text.write_text("one dog\n\nhouse zebra\n")
+    for script, arguments in (
+        ("train", [*corpus, *QUICK, *flags, f"--data_dir={folder / 'data'}"]),
+        ("translate", [f"--input={text}", f"--output={tmp_path / 'out.de'}"]),
+        ("visualize_attention", ["--source=one dog", f"--output={tmp_path / 'a.png'}"]),
+        ("export", [f"--export_dir={tmp_path / 'serving'}", f"--check_input={text}"]),
+    ):
+        done = run_script(script, [model_dir, *arguments], capsys)
+        assert done.status == 0, done.err
+    assert (tmp_path / "out.de").read_text().count("\n") == 3
+    assert "<unk>" not in (tmp_path / "out.de").read_text()
+
+
 BAD_TRAINING = {
     "unknown preset": (["--model=transformer_huge"], "transformer_tiny"),
     "unknown setting": (["--set=depth=3"], "num_decoder_layers"),

@@ -1,0 +1,57 @@
+"""README and BUILD say what the code does."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import models
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = ("train", "translate", "visualize_attention", "export")
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "BUILD.md")}
+
+
+def flags_of(script):
+    """Names of the flags that a script defines."""
+    text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
+    names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
+    if script == "train":
+        names += [
+            f"{split}_{side}" for split in ("train", "valid") for side in ("source", "target")
+        ]
+    return set(names)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_flag_of_a_command_exists(name):
+    commands = re.findall(r"(\w+)\.py((?:[^\n`]|\\\n)*)", TEXTS[name].replace("\\\n", " "))
+    used = [(script, set(re.findall(r"--(\w+)", rest))) for script, rest in commands]
+    used = [(script, flags) for script, flags in used if script in SCRIPTS and flags]
+    assert used
+    for script, flags in used:
+        assert flags <= flags_of(script), script
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_every_flag_in_the_text_exists_somewhere(name):
+    known = set().union(*map(flags_of, SCRIPTS)) | {"logdir"}
+    used = re.findall(r"`--(\w+)", TEXTS[name])
+    assert set(used) <= known
+
+
+def test_every_preset_is_in_the_readme():
+    for preset in models.preset_names():
+        assert f"| `{preset}` |" in TEXTS["README.md"]
+
+
+def test_every_file_of_the_map_exists():
+    for row in re.findall(r"^\| (`.*?`) \|", TEXTS["README.md"], re.M):
+        for path in re.findall(r"`([\w/]+(?:\.py|/))`", row):
+            assert (ROOT / path).exists(), path
+
+
+def test_the_result_table_is_that_of_the_result_files():
+    subprocess.run([sys.executable, "benchmarks/results_table.py", "--check"], cwd=ROOT, check=True)
