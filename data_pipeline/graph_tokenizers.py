@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from data_pipeline.tokenizers import EOS_ID, PAD_ID, SPECIALS, UNK_ID
+from data_pipeline.tokenizers import EOS_ID, PAD_ID, UNK_ID
 
 
 def graph_vocabulary(vocabulary):
@@ -46,9 +46,8 @@ class GraphWords(tf.Module):
         super().__init__()
         self.words = tf.constant(vocabulary.words)
         self.style = vocabulary.style
-        entries = [(word, i) for word, i in vocabulary.index.items() if word not in SPECIALS]
-        keys = tf.constant([word for word, _ in entries], tf.string)
-        values = tf.constant([i for _, i in entries], tf.int32)
+        keys = tf.constant(list(vocabulary.index), tf.string)
+        values = tf.constant(list(vocabulary.index.values()), tf.int32)
         self.table = tf.lookup.StaticHashTable(
             tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNK_ID
         )

@@ -1,6 +1,7 @@
 """Sentence pairs to padded id batches: tokenised once, cached, filtered, batched by tokens."""
 
 import hashlib
+import sys
 import zipfile
 from pathlib import Path
 from typing import NamedTuple
@@ -87,7 +88,7 @@ def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
-        print(f"{path}: damaged cache, made anew", flush=True)
+        print(f"{path}: damaged cache, made anew", file=sys.stderr, flush=True)
 
     sides = []
     with Progress(f"encoding {name}", 2 * len(source_lines), "lines") as progress:
@@ -166,9 +167,11 @@ def batches(corpus, max_tokens, *, seed=None, epoch=0, first_batch=0):
         corpus.source.lengths, corpus.target.lengths, max_tokens, seed=seed, epoch=epoch
     )
     rows, sizes = plan.batches(first_batch)
-    source, target = (
-        tf.RaggedTensor.from_row_lengths(side.ids, side.lengths, validate=False) for side in corpus
-    )
+    with tf.device("CPU"):  # The corpus does not belong into an accelerator's memory.
+        source, target = (
+            tf.RaggedTensor.from_row_lengths(side.ids, side.lengths, validate=False)
+            for side in corpus
+        )
 
     def gather(rows):
         return {

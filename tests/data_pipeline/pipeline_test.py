@@ -15,6 +15,7 @@ from data_pipeline.pipeline import (
     encode_corpus,
     encode_lines,
     filter_pairs,
+    text_hash,
 )
 from data_pipeline.tokenizers import EOS_ID, PAD_ID, train_tokenizer
 
@@ -120,9 +121,9 @@ def test_truncated_cache_is_made_anew(tokenizer, corpus, tmp_path, capsys, left)
     whole = cache.read_bytes()
     cache.write_bytes(whole[: left if isinstance(left, int) else int(left * len(whole))])
     assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
-    assert f"{cache}: damaged cache" in capsys.readouterr().out
+    assert f"{cache}: damaged cache" in capsys.readouterr().err
     assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
-    assert capsys.readouterr().out == ""
+    assert capsys.readouterr().err == ""
 
 
 def test_cache_whose_bytes_changed_is_made_anew(tokenizer, corpus, tmp_path):
@@ -155,6 +156,19 @@ def test_other_text_is_never_served_from_the_cache(tokenizer, tmp_path, change):
     corpus = encode_corpus(source, target, tokenizer, tmp_path)
     assert rows_of(corpus.source) == tokenizer.source.encode(source)
     assert rows_of(corpus.target) == tokenizer.target.encode(target)
+
+
+def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
+    texts = [
+        (["a b", "c"], ["d"]),
+        (["a b", "C"], ["d"]),
+        (["a b", "c"], ["d "]),
+        (["a", "b c"], ["d"]),
+        (["d"], ["a b", "c"]),
+        (["a b"], ["c", "d"]),
+    ]
+    assert len({text_hash(*sides) for sides in texts}) == len(texts)
+    assert text_hash(["a b", "c"], ["d"]) == text_hash(*texts[0])
 
 
 # Filtering

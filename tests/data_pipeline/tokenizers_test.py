@@ -193,6 +193,13 @@ def test_words_seen_less_than_the_least_count_are_unknown():
     assert vocabulary.decode(ids) == "a <unk> <unk> b"
 
 
+def test_each_side_has_the_words_of_its_own_text():
+    tokenizer = train_tokenizer("word", ["a b"], ["c b"], min_word_count=1)
+    assert tokenizer.source.words[4:] == ["a", "b"]
+    assert tokenizer.target.words[4:] == ["b", "c"]
+    assert not tokenizer.shared
+
+
 def test_limit_keeps_the_most_frequent_words_and_counts_the_specials():
     vocabulary = WordVocabulary.train(["c c c a a b b b b"], 6, 1)
     assert vocabulary.words == [*SPECIALS, "b", "c"]
