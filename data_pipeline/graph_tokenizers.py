@@ -75,6 +75,6 @@ class GraphWords(tf.Module):
 
 
 def _until_eos(ids):
-    """`[B, T]` -> ragged rows that end before the first EOS."""
+    """`[B, T]` -> ragged rows that end before the first EOS, without padding."""
     before_eos = tf.math.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=1) == 0
-    return tf.ragged.boolean_mask(ids, before_eos)
+    return tf.ragged.boolean_mask(ids, before_eos & (ids != PAD_ID))

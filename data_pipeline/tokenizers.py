@@ -7,6 +7,7 @@ where they are shared. In each, pad, unk, bos and eos are the ids 0, 1, 2 and 3.
 import collections
 import hashlib
 import io
+import itertools
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -355,5 +356,6 @@ def _check_entries(words, name):
 
 
 def _until_eos(ids):
-    ids = list(ids)
-    return ids[: ids.index(EOS_ID)] if EOS_ID in ids else ids
+    """The ids before the first EOS, without padding: a hypothesis cut short has no EOS."""
+    before_eos = itertools.takewhile(lambda i: i != EOS_ID, ids)
+    return [i for i in before_eos if i != PAD_ID]

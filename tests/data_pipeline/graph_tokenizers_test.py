@@ -137,6 +137,14 @@ def test_nothing_behind_the_first_eos_is_decoded(vocabulary, graph):
     assert texts(graph.decode(tf.constant(ids, tf.int32))) == [vocabulary.decode(r) for r in ids]
 
 
+def test_padding_is_not_decoded_even_without_eos(vocabulary, graph):
+    last = len(vocabulary) - 1
+    ids = [[last, 4, PAD_ID, PAD_ID], [last, 4, EOS_ID, PAD_ID]]
+    decoded = texts(graph.decode(tf.constant(ids, tf.int32)))
+    assert decoded == [vocabulary.decode([last, 4])] * 2
+    assert decoded == [vocabulary.decode(row) for row in ids]
+
+
 def test_names_pieces_like_its_twin(vocabulary, graph):
     ids = np.arange(len(vocabulary), dtype=np.int32)[None]
     assert [texts(row) for row in graph.pieces(tf.constant(ids))] == [vocabulary.pieces(ids[0])]
