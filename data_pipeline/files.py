@@ -76,8 +76,8 @@ def atomic_path(path):
         os.close(handle)
         temporary = Path(name)
         yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
+        # Not forced to the disk: that guards against a loss of power only, against which checkpoints
+        # have their sums and predecessors, and stalls a run for half a minute where the disk is busy.
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
