@@ -76,8 +76,8 @@ def atomic_path(path):
         os.close(handle)
         temporary = Path(name)
         yield temporary
-        # Not forced to the disk: that guards against a loss of power only, against which checkpoints
-        # have their sums and predecessors, and stalls a run for half a minute where the disk is busy.
+        # Not forced to the disk: that would guard against a loss of power only, for which
+        # checkpoints have sums and predecessors, and stalls a run while the disk is busy.
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
