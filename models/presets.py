@@ -3,7 +3,9 @@
 import inspect
 
 from models.base import SettingError
+from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
+from models.transformer_simple import SimpleTransformer
 
 
 def _transformer(layers, width, heads, ffn_width, dropout, **settings):
@@ -18,8 +20,109 @@ def _transformer(layers, width, heads, ffn_width, dropout, **settings):
     }
 
 
+def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settings):
+    """`dropouts`: on embeddings, between layers, on outputs."""
+    names = ("embedding_dropout", "dropout", "output_dropout")
+    return {
+        "embedding_width": embedding_width,
+        "encoder_units": encoder_units,
+        "decoder_units": decoder_units,
+        **dict(zip(names, dropouts, strict=True)),
+        **settings,
+    }
+
+
+# The LSTM with attention of Luong et al. 2015 in the sizes that are published on europarl10k.
+_LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25))
+
 # name: (class, settings, one line: origin; what it scores)
 PRESETS = {
+    "rnn_attention": (
+        RecurrentTranslationModel,
+        _recurrent(
+            256,
+            256,
+            256,
+            (0.1, 0.0, 0.1),
+            cell="rnn",
+            bidirectional=False,
+            score="reduced_rank",  # With k = 256, matrices of queries and keys.
+            rank=256,
+            input_feeding=False,
+            combine="sum",
+        ),
+        "the plainest RNN with attention: tanh cells, context + state; no published score",
+    ),
+    "lstm_seq2seq": (
+        RecurrentTranslationModel,
+        _recurrent(
+            64,
+            128,
+            128,
+            (0.25, 0.25, 0.25),
+            bidirectional=False,
+            score="none",
+            input_feeding=False,
+            reverse_source=True,
+            initial_state="final",
+        ),
+        "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
+    ),
+    "gru_bahdanau": (
+        RecurrentTranslationModel,
+        _recurrent(
+            620,
+            1000,
+            1000,
+            (0.0, 0.0, 0.0),
+            cell="gru",
+            score="additive",
+            rank=1000,
+            input_feeding=False,
+            attend_before=True,
+            initial_state="projected_tanh",
+        ),
+        "Bahdanau et al. 2015, tanh for maxout; published 26.75 BLEU on WMT14 en-fr (RNNsearch-50)",
+    ),
+    "lstm_luong": (
+        RecurrentTranslationModel,
+        _LUONG,
+        "Luong et al. 2015, small, input feeding; published 10.91 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_luong_deep": (
+        RecurrentTranslationModel,
+        {**_LUONG, "num_encoder_layers": 2, "num_decoder_layers": 3},
+        "lstm_luong with 2 + 3 layers; published 9.97 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_lexical": (
+        RecurrentTranslationModel,
+        {**_LUONG, "lexical": True},
+        "Nguyen and Chiang 2018 over lstm_luong; published 12.68 lower-cased BLEU on europarl10k",
+    ),
+    "lstm_conv": (
+        RecurrentTranslationModel,
+        _recurrent(
+            256,
+            256,
+            256,
+            (0.0, 0.0, 0.3),
+            convolution_width=2,
+            score="reduced_rank",
+            rank=128,
+            initial_state="projected",
+        ),
+        "convolution, bi-LSTM and reduced-rank scores of Stanford's CS224n; no published score",
+    ),
+    "transformer_simple": (
+        SimpleTransformer,
+        {},
+        "one head, learned positions, no normalisation, one cross-attention; no published score",
+    ),
+    "transformer_coursework": (
+        Transformer,
+        _transformer(2, 128, 2, 512, 0.1, attention_dropout=0.2, tie_embeddings="none"),
+        "small Vaswani et al. 2017; published 11.03 lower-cased BLEU on europarl10k",
+    ),
     "transformer_tiny": (
         Transformer,
         # Pre-norm, because at this size post-norm learns to attend much later.

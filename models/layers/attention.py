@@ -12,6 +12,23 @@ from models.layers.masks import causal_mask
 HIDDEN_SCORE = -1e9
 
 
+def masked_softmax(scores, attention_mask=None):
+    """Weights that sum to 1 over the last axis and are 0 where the mask is False.
+
+    Args:
+        scores: `[..., S]`.
+        attention_mask: bool, broadcastable to the shape of `scores`; None allows all.
+
+    Returns:
+        `[..., S]` float32. Where every key is hidden all weights are equal, never NaN.
+    """
+    scores = ops.cast(scores, "float32")
+    if attention_mask is not None:
+        scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
+    # Keras warns of a softmax over one key, which is no mistake here.
+    return ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
+
+
 @keras.saving.register_keras_serializable("nmt_zoo")
 class ScaledDotProductAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
@@ -51,11 +68,7 @@ class ScaledDotProductAttention(keras.layers.Layer):
         """
         query = query * (query.shape[-1] ** -0.5)
         scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [..., T, S]
-        scores = ops.cast(scores, "float32")
-        if attention_mask is not None:
-            scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
-        # Keras warns of a softmax over one key, which is no mistake here.
-        weights = ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
+        weights = masked_softmax(scores, attention_mask)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
         return ops.matmul(used, value), weights
 

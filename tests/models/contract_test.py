@@ -12,7 +12,9 @@ import pytest
 import tensorflow as tf
 
 import models
+from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
+from models.transformer_simple import SimpleTransformer
 from training.updates import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
@@ -30,12 +32,29 @@ TINY = {
         "attention_dropout": 0.1,
         "ffn_dropout": 0.1,
     },
+    SimpleTransformer: {"width": 16, "ffn_width": 32, "max_length": 8},
+    RecurrentTranslationModel: {
+        "embedding_width": 8,
+        "encoder_units": 8,
+        "decoder_units": 16,
+        "rank": 6,
+        "embedding_dropout": 0.1,
+        "dropout": 0.1,
+        "output_dropout": 0.1,
+    },
+}
+
+# preset: settings besides the tiny ones of its class.
+TINY_PRESETS = {
+    "lstm_seq2seq": {"encoder_units": 16},
+    # One case for both: that of several layers.
+    "lstm_luong": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    "lstm_luong_deep": {"num_decoder_layers": 2},
 }
 
 # name: (preset, settings besides the tiny ones)
 VARIANTS = {
     "pre-norm, target tied": ("transformer_base", {"norm": "pre", "tie_embeddings": "target"}),
-    "nothing tied": ("transformer_base", {"tie_embeddings": "none"}),
 }
 
 
@@ -47,7 +66,7 @@ def tiny_cases():
         **VARIANTS,
     }.items():
         model_class = models.PRESETS[preset][0]
-        overrides = {**TINY[model_class], **extra}
+        overrides = {**TINY[model_class], **TINY_PRESETS.get(preset, {}), **extra}
         tiny = (model_class, {**models.preset_settings(preset), **overrides})
         if tiny not in seen:
             seen.append(tiny)
@@ -262,7 +281,7 @@ def test_align_is_a_distribution_over_real_source_tokens(model):
 
 def test_attention_maps_are_named_distributions(model):
     maps = model.attention_maps(ids(SOURCE), ids(TARGET))
-    assert maps
+    assert maps or model.get_config()["score"] == "none"
     for name, weights in maps.items():
         side, kind = re.fullmatch(r"(encoder|decoder)/\d+/(self|cross)", name).groups()
         queries = S if side == "encoder" else T
@@ -314,7 +333,7 @@ def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
 
 def test_updates_on_one_batch_lower_its_loss(case):
     keras.utils.set_random_seed(2)
-    update = GradientUpdate(create(case), keras.optimizers.SGD(0.3))
+    update = GradientUpdate(create(case), keras.optimizers.Adam(0.02))
     batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
     losses = [np.divide(*update.step(batch)["nll"]) for _ in range(30)]
     assert np.isfinite(losses).all()

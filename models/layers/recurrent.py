@@ -1,0 +1,317 @@
+"""Recurrent cells and layers.
+
+Every cell has one matrix for the inputs of all its gates and one for its state, so a step is one
+product, and the inputs of all time steps are projected at once before the loop begins.
+"""
+
+import keras
+from keras import ops
+
+
+def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
+    """Applies a step to every position in turn, each time to the state that the last one left.
+
+    `keras.layers.RNN` is the loop, because XLA can compile its gradient; that of `ops.scan` it
+    cannot, for want of a bound on the number of steps.
+
+    Args:
+        step: function of `(x [B, X], state)` that returns `(output [B, Y], state)`.
+        inputs: `[B, T, X]`.
+        state: list of `[B, *]`, in the dtype of `inputs`.
+        step_mask: `[B, T]` bool; where it is False the state is carried over as it is.
+        reverse: whether to begin at the last position.
+
+    Returns:
+        `(outputs [B, T, Y], state)`, the outputs in the order of the inputs. Where `step_mask` is
+        False an output means nothing, but is finite.
+    """
+    loop = keras.layers.RNN(
+        _Step(step, [leaf.shape[-1] for leaf in state], inputs.dtype),
+        return_sequences=True,
+        return_state=True,
+        go_backwards=reverse,
+        name="scan",
+        dtype=keras.backend.standardize_dtype(inputs.dtype),
+    )
+    outputs, *state = loop(inputs, initial_state=list(state), mask=step_mask)
+    return (ops.flip(outputs, axis=1) if reverse else outputs), state
+
+
+class _Step:
+    """A function in the shape of cell that `keras.layers.RNN` asks for."""
+
+    built = True
+
+    def __init__(self, step, state_size, dtype):
+        self.step = step
+        self.state_size = state_size
+        self.output_size = state_size[0]
+        self.compute_dtype = keras.backend.standardize_dtype(dtype)
+
+    def call(self, inputs, states, training=None):
+        return self.step(inputs, list(states))
+
+    __call__ = call
+
+
+def _per_gate(make_initializer, num_gates):
+    """An initializer that draws the columns of every gate as a matrix of their own."""
+
+    def initialize(shape, dtype=None):
+        gate = (shape[0], shape[1] // num_gates)
+        return ops.concatenate([make_initializer()(gate, dtype) for _ in range(num_gates)], axis=1)
+
+    return initialize
+
+
+class RecurrentCell(keras.layers.Layer):
+    """What all cells share: weights, and the projection of their inputs.
+
+    Input weights begin as Glorot and Bengio 2010, recurrent weights orthogonal (Saxe et al. 2014),
+    each gate by itself; biases as 0, except that of the forget gate.
+
+    Args:
+        input_width: size of the inputs that are known before the loop begins.
+        units: U, size of the state.
+        fed_width: size of the inputs that the loop itself makes, such as fed-back attention;
+            0 for none.
+        forget_bias: first bias of the forget gate; only `LSTMCell` has one.
+    """
+
+    num_gates = 1
+    num_states = 1
+
+    def __init__(self, input_width, units, fed_width=0, forget_bias=1.0, **kwargs):
+        super().__init__(**kwargs)
+        self.input_width = input_width
+        self.units = units
+        self.fed_width = fed_width
+        self.forget_bias = forget_bias
+
+    def build(self, input_shape=None):
+        glorot = _per_gate(keras.initializers.GlorotUniform, self.num_gates)
+        orthogonal = _per_gate(keras.initializers.Orthogonal, self.num_gates)
+        columns = self.num_gates * self.units
+        self.kernel = self.add_weight(
+            name="kernel", shape=(self.input_width, columns), initializer=glorot
+        )
+        self.fed_kernel = (
+            self.add_weight(name="fed_kernel", shape=(self.fed_width, columns), initializer=glorot)
+            if self.fed_width
+            else None
+        )
+        self.recurrent_kernel = self.add_weight(
+            name="recurrent_kernel", shape=(self.units, columns), initializer=orthogonal
+        )
+        self.bias = self.add_weight(name="bias", shape=(columns,), initializer=self._first_bias)
+        self.built = True
+
+    def _first_bias(self, shape, dtype=None):
+        return ops.zeros(shape, dtype)
+
+    def _times(self, x, kernel):
+        return ops.matmul(x, ops.cast(kernel, self.compute_dtype))
+
+    def project(self, x):
+        """`[..., input_width]` -> `[..., gates * U]`, the part of the gates that `x` decides."""
+        x = ops.cast(x, self.compute_dtype)
+        return self._times(x, self.kernel) + ops.cast(self.bias, self.compute_dtype)
+
+    def step(self, projected, state, fed=None):
+        """One time step.
+
+        Args:
+            projected: `[N, gates * U]` from `project`.
+            state: list of `num_states` tensors `[N, U]`; the first is the cell's output.
+            fed: `[N, fed_width]`, or None if that is 0.
+
+        Returns:
+            The new state, as `state`.
+        """
+        if self.fed_kernel is not None:
+            projected = projected + self._times(fed, self.fed_kernel)
+        return self._step(projected, state, self._times(state[0], self.recurrent_kernel))
+
+    def _step(self, projected, state, recurrent):
+        """The cell's equations, from both projections `[N, gates * U]`."""
+        raise NotImplementedError
+
+    def get_config(self):
+        names = ("input_width", "units", "fed_width", "forget_bias")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class RNNCell(RecurrentCell):
+    """`h = tanh(A h' + B x + c)`, Elman 1990; h' is the state before."""
+
+    def _step(self, projected, state, recurrent):
+        return [ops.tanh(projected + recurrent)]
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class GRUCell(RecurrentCell):
+    """The gated recurrent unit, Cho et al. 2014, with the reset gate behind the product.
+
+    `r = sigmoid(W_r x + U_r h' + b_r)`, `z = sigmoid(W_z x + U_z h' + b_z)`,
+    `n = tanh(W x + b + r * (U h' + b'))`, `h = (1 - z) * n + z * h'`. The paper has `U (r * h')`
+    instead; this form, that of cuDNN, needs one product a step instead of two after one another.
+    The columns of the weights are those of r, z, n.
+    """
+
+    num_gates = 3
+
+    def build(self, input_shape=None):
+        super().build(input_shape)
+        self.recurrent_bias = self.add_weight(
+            name="recurrent_bias", shape=(self.units,), initializer="zeros"
+        )
+
+    def _step(self, projected, state, recurrent):
+        gates = 2 * self.units
+        r, z = ops.split(ops.sigmoid(projected[:, :gates] + recurrent[:, :gates]), 2, axis=-1)
+        bias = ops.cast(self.recurrent_bias, self.compute_dtype)
+        n = ops.tanh(projected[:, gates:] + r * (recurrent[:, gates:] + bias))
+        return [n + z * (state[0] - n)]
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class LSTMCell(RecurrentCell):
+    """Long short-term memory with a forget gate, Gers et al. 2000.
+
+    `i, f, o = sigmoid(W x + U h' + b)`, `g = tanh(W_g x + U_g h' + b_g)`, `c = f * c' + i * g`,
+    `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are those of i, f, o, g.
+    A first bias of 1 lets a fresh forget gate remember (Jozefowicz et al. 2015).
+    """
+
+    num_gates = 4
+    num_states = 2
+
+    def _first_bias(self, shape, dtype=None):
+        forget = ops.full((self.units,), self.forget_bias, dtype)
+        rest = ops.zeros((2 * self.units,), dtype)
+        return ops.concatenate([ops.zeros((self.units,), dtype), forget, rest])
+
+    def _step(self, projected, state, recurrent):
+        total = projected + recurrent
+        i, f, o = ops.split(ops.sigmoid(total[:, : 3 * self.units]), 3, axis=-1)
+        c = f * state[1] + i * ops.tanh(total[:, 3 * self.units :])
+        return [o * ops.tanh(c), c]
+
+
+CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class RecurrentLayer(keras.layers.Layer):
+    """A cell that reads a sequence in one direction.
+
+    `call` takes whole sequences; `step` takes one position, with equal results.
+
+    Args:
+        cell: one of `CELLS`.
+        input_width: size of the inputs.
+        units: U.
+        reverse: whether to read from the end.
+        fed_width: as `RecurrentCell`; only `step` can feed.
+        forget_bias: as `RecurrentCell`.
+
+    Example:
+        >>> layer = RecurrentLayer("lstm", input_width=3, units=4)
+        >>> outputs, (h, c) = layer(ops.ones((2, 5, 3)))
+        >>> outputs.shape, h.shape
+        (TensorShape([2, 5, 4]), TensorShape([2, 4]))
+    """
+
+    def __init__(
+        self, cell, input_width, units, reverse=False, fed_width=0, forget_bias=1.0, **kwargs
+    ):
+        super().__init__(**kwargs)
+        self.kind = cell
+        self.reverse = reverse
+        self.cell = CELLS[cell](
+            input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
+        )
+
+    def build(self, input_shape=None):
+        self.cell.build()
+        self.built = True
+
+    def zero_state(self, batch_size):
+        """The state before the first token: `num_states` zero tensors `[B, U]`."""
+        shape = (batch_size, self.cell.units)
+        return [ops.zeros(shape, self.compute_dtype) for _ in range(self.cell.num_states)]
+
+    def call(self, x, state=None, step_mask=None):
+        """Whole sequences.
+
+        Args:
+            x: `[B, T, input_width]`.
+            state: the first state, a list of `[B, U]`; None for zeros.
+            step_mask: `[B, T]` bool, True for real tokens. The state is carried over the others
+                unchanged, so padding changes nothing in either direction.
+
+        Returns:
+            `(outputs [B, T, U], last state)`.
+        """
+        state = self.zero_state(ops.shape(x)[0]) if state is None else state
+
+        def step(projected, state):
+            state = self.cell.step(projected, state)
+            return state[0], state
+
+        return scan_over_time(step, self.cell.project(x), state, step_mask, self.reverse)
+
+    def step(self, x, state, fed=None):
+        """One position: `x [N, input_width]`, state and `fed` as of the cell -> new state."""
+        return self.cell.step(self.cell.project(x), state, fed)
+
+    def get_config(self):
+        cell = self.cell.get_config()
+        names = ("input_width", "units", "fed_width", "forget_bias")
+        return {
+            **super().get_config(),
+            "cell": self.kind,
+            "reverse": self.reverse,
+            **{name: cell[name] for name in names},
+        }
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class BidirectionalLayer(keras.layers.Layer):
+    """Two recurrent layers, one reading forward, one backward (Schuster and Paliwal 1997).
+
+    Args:
+        cell: one of `CELLS`.
+        input_width: size of the inputs.
+        units: U, of each direction.
+        forget_bias: as `RecurrentCell`.
+    """
+
+    def __init__(self, cell, input_width, units, forget_bias=1.0, **kwargs):
+        super().__init__(**kwargs)
+        settings = {"forget_bias": forget_bias, "dtype": self.dtype_policy}
+        self.forward = RecurrentLayer(cell, input_width, units, name="forward", **settings)
+        self.backward = RecurrentLayer(
+            cell, input_width, units, reverse=True, name="backward", **settings
+        )
+
+    def build(self, input_shape=None):
+        self.forward.build()
+        self.backward.build()
+        self.built = True
+
+    def call(self, x, step_mask=None):
+        """As `RecurrentLayer.call`, outputs `[B, T, 2U]` and states `[B, 2U]`, forward first."""
+        forward, forward_state = self.forward(x, step_mask=step_mask)
+        backward, backward_state = self.backward(x, step_mask=step_mask)
+        pairs = zip(forward_state, backward_state, strict=True)
+        return (
+            ops.concatenate([forward, backward], axis=-1),
+            [ops.concatenate(pair, axis=-1) for pair in pairs],
+        )
+
+    def get_config(self):
+        forward = self.forward.get_config()
+        names = ("cell", "input_width", "units", "forget_bias")
+        return {**super().get_config(), **{name: forward[name] for name in names}}

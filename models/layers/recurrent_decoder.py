@@ -1,0 +1,244 @@
+"""The decoder of recurrent models: cells, attention to the source, and how they feed each other."""
+
+import keras
+from keras import ops
+
+from models.layers.recurrent import RecurrentLayer, scan_over_time
+from models.layers.scores import SourceAttention
+
+
+class RecurrentDecoder(keras.layers.Layer):
+    """A stack of cells with at most one attention, which the uppermost cell asks.
+
+    With h_t the uppermost cell's state at target position t and c_t the context, the mean of the
+    memory under the attention weights, the output is
+
+    * without attention: `h_t`
+    * combine "tanh": `tanh(W [c_t; h_t])`, Luong et al. 2015, equation 5
+    * combine "sum": `V c_t + h_t`
+
+    The query is h_t; with `attend_before` it is h_(t-1), and c_t enters the lowest cell together
+    with token t (Bahdanau et al. 2015, appendix A.2.2). With `input_feeding` the output of
+    position t - 1 enters it too (Luong et al. 2015, section 3.3). Only with one of these two is
+    the attention part of the loop over time; else all positions attend at once.
+
+    Arguments as `models.rnn.RecurrentTranslationModel`; `memory_width` is the size of the
+    encoder's outputs.
+    """
+
+    def __init__(
+        self,
+        *,
+        cell,
+        num_layers,
+        embedding_width,
+        units,
+        memory_width,
+        score,
+        rank,
+        input_feeding,
+        attend_before,
+        combine,
+        dropout,
+        output_dropout,
+        forget_bias,
+        **kwargs,
+    ):
+        super().__init__(**kwargs)
+        dtype = self.dtype_policy
+        self.units = units
+        self.memory_width = memory_width
+        self.input_feeding = input_feeding
+        self.attend_before = attend_before
+        fed_width = memory_width * attend_before + units * input_feeding
+        self.stack = [
+            RecurrentLayer(
+                cell,
+                units if index else embedding_width,
+                units,
+                fed_width=0 if index else fed_width,
+                forget_bias=forget_bias,
+                name=f"layer_{index}",
+                dtype=dtype,
+            )
+            for index in range(num_layers)
+        ]
+        self.attention = None
+        self.combination = None
+        if score != "none":
+            self.attention = SourceAttention(
+                score,
+                units,
+                memory_width,
+                rank,
+                value_width=units if combine == "sum" else 0,
+                name="attention",
+                dtype=dtype,
+            )
+            if combine == "tanh":
+                self.combination = keras.layers.Dense(
+                    units, "tanh", use_bias=False, name="combination", dtype=dtype
+                )
+            else:
+                self.memory_width = units  # of the values
+        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=dtype)
+        self.output_dropout = keras.layers.Dropout(
+            output_dropout, name="output_dropout", dtype=dtype
+        )
+
+    def build(self, input_shape=None):
+        for layer in self.stack:
+            layer.build()
+        if self.attention is not None:
+            self.attention.build()
+        if self.combination is not None:
+            self.combination.build((None, None, self.memory_width + self.units))
+        self.built = True
+
+    @property
+    def num_states(self):
+        """Tensors in the state of a layer: 2 for "lstm", 1 for the other cells."""
+        return self.stack[0].cell.num_states
+
+    def project_memory(self, memory):
+        """`[B, S, memory_width]` -> context leaves `keys`, `values`; none without attention."""
+        if self.attention is None:
+            return {}
+        keys, values = self.attention.project_memory(memory)
+        return {"keys": keys, "values": values}
+
+    def attend(self, query, context):
+        """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
+
+        Without attention there are no context vectors, and the weights say that nothing is known:
+        they are equal on all real tokens.
+        """
+        source_mask = context["source_mask"][:, None, :]
+        if self.attention is not None:
+            return self.attention(query, context["keys"], context["values"], source_mask)
+        real = ops.cast(source_mask, "float32")
+        weights = real / ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
+        return None, ops.repeat(weights, ops.shape(query)[1], axis=1)
+
+    def combine(self, vectors, top):
+        """Context vectors and uppermost states, `[..., *]` and `[..., U]` -> `[..., U]`."""
+        if self.attention is None:
+            return top
+        if self.combination is None:
+            return vectors + top
+        return self.combination(ops.concatenate([vectors, top], axis=-1))
+
+    def _attend_each(self, query, context):
+        """`attend` for N hypotheses: `[N, U]` -> `[N, *]`, `[N, S]`."""
+        by_sentence = (ops.shape(context["source_mask"])[0], -1, self.units)
+        vectors, weights = self.attend(ops.reshape(query, by_sentence), context)  # [B, K, *]
+        if vectors is not None:
+            vectors = ops.reshape(vectors, (-1, vectors.shape[-1]))
+        return vectors, ops.reshape(weights, (-1, ops.shape(weights)[-1]))
+
+    def step(self, projected, state, context, kept=None):
+        """One target position.
+
+        Args:
+            projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
+            state: `{"cells": [[N, U], ...]}`, `num_states` tensors a layer from below; with
+                input feeding also `"fed" [N, U]`, the output of the position before.
+            context: `source_mask [B, S]`, `keys`, `values`; N is a multiple of B.
+            kept: dropout factors `[N, num_layers * U]`: between the layers, then for the output;
+                None for no dropout.
+
+        Returns:
+            `(output [N, U], state, weights [N, S])`.
+        """
+        count = self.num_states
+        cells = [state["cells"][i : i + count] for i in range(0, len(state["cells"]), count)]
+        fed, x = [], None
+        if self.attend_before:
+            vectors, weights = self._attend_each(cells[-1][0], context)
+            fed.append(vectors)
+        if self.input_feeding:
+            fed.append(state["fed"])
+        fed = ops.concatenate(fed, axis=-1) if len(fed) > 1 else fed[0] if fed else None
+        new_cells = []
+        for index, (layer, cell_state) in enumerate(zip(self.stack, cells, strict=True)):
+            if index == 0:
+                new = layer.cell.step(projected, cell_state, fed)
+            else:
+                new = layer.step(self._keep(x, kept, index - 1), cell_state)
+            x = new[0]
+            new_cells.extend(new)
+        if not self.attend_before:
+            vectors, weights = self._attend_each(x, context)
+        output = self._keep(self.combine(vectors, x), kept, len(self.stack) - 1)
+        new_state = {"cells": new_cells}
+        if self.input_feeding:
+            new_state["fed"] = output
+        return output, new_state, weights
+
+    def _keep(self, x, kept, place):
+        if kept is None:
+            return x
+        return x * kept[:, place * self.units : (place + 1) * self.units]
+
+    def call(self, embedded, state, context, need_weights=False, training=None):
+        """Whole target sequences.
+
+        Args:
+            embedded: `[B, T, embedding_width]`.
+            state: as of `step`, the first one, with B rows.
+            context: as of `step`.
+            need_weights: whether the weights are wanted where they cost extra.
+            training: whether dropout is active.
+
+        Returns:
+            `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.
+        """
+        if self.input_feeding or self.attend_before:
+            top, outputs = self._loop(embedded, state, context, training)
+        else:
+            top, outputs = self._layer_by_layer(embedded, state, training), None
+        if self.input_feeding and not need_weights:
+            return outputs, None
+        query = top
+        if self.attend_before:
+            first = state["cells"][-self.num_states][:, None]
+            query = ops.concatenate([first, top[:, :-1]], axis=1)
+        vectors, weights = self.attend(query, context)
+        if not self.input_feeding:
+            outputs = self.output_dropout(self.combine(vectors, top), training=training)
+        return outputs, weights
+
+    def _layer_by_layer(self, x, state, training):
+        """Uppermost states `[B, T, U]` where no output is fed back."""
+        count = self.num_states
+        for index, layer in enumerate(self.stack):
+            if index:
+                x = self.dropout(x, training=training)
+            x, _ = layer(x, state=state["cells"][index * count : (index + 1) * count])
+        return x
+
+    def _loop(self, embedded, state, context, training):
+        """`(uppermost states, outputs)`, `[B, T, U]` each, all that is fed back in one loop."""
+        gates = self.stack[0].cell.project(embedded)  # [B, T, gates * U]
+        inputs, width = gates, gates.shape[-1]
+        if training:
+            inputs = ops.concatenate([gates, self._dropout_factors(gates)], axis=-1)
+
+        def step(x, leaves):
+            kept = x[:, width:] if training else None
+            output, new, _ = self.step(
+                x[:, :width], keras.tree.pack_sequence_as(state, leaves), context, kept
+            )
+            # The weights are not among the outputs: from the states they follow for all positions
+            # at once, in float32, and only where they are wanted.
+            together = ops.concatenate([new["cells"][-self.num_states], output], axis=-1)
+            return together, keras.tree.flatten(new)
+
+        outputs, _ = scan_over_time(step, inputs, keras.tree.flatten(state))
+        return outputs[..., : self.units], outputs[..., self.units :]
+
+    def _dropout_factors(self, gates):
+        """`kept` of `step` for all positions: drawn before the loop, so that this has no state."""
+        ones = ops.ones((*ops.shape(gates)[:2], self.units), gates.dtype)
+        places = [self.dropout] * (len(self.stack) - 1) + [self.output_dropout]
+        return ops.concatenate([place(ones, training=True) for place in places], axis=-1)

@@ -1,0 +1,131 @@
+"""Attention with one head and a choice of score functions, as recurrent models have it.
+
+Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
+"""
+
+import keras
+from keras import ops
+
+from models.layers.attention import masked_softmax
+
+SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
+
+
+def _matrix(width, name, dtype, **settings):
+    """A product with a matrix, without a bias."""
+    return keras.layers.Dense(width, use_bias=False, name=name, dtype=dtype, **settings)
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class SourceAttention(keras.layers.Layer):
+    """Weights `softmax_s score(h, m_s)` of the memory's vectors m_s for a query h, and their mean.
+
+    Scores:
+
+    * dot: `h^T m_s`
+    * multiplicative: `h^T W m_s`
+    * reduced_rank: `(U h)^T (V m_s)` with k rows in U and V, which is the one before with W of
+      rank k; with k the width of the vectors it is also the attention with query and key matrices
+    * additive: `v^T tanh(W h + U m_s)`, W and U with k rows
+
+    None is scaled, as in the papers.
+
+    Args:
+        score: one of `SCORES`.
+        query_width: size of h.
+        memory_width: size of m_s.
+        rank: k of reduced_rank and additive; 0 stands for `query_width`.
+        value_width: size of a matrix product of m_s that is averaged instead of m_s; 0 for none.
+
+    Raises:
+        ValueError: an unknown score, or vectors of two sizes for "dot".
+
+    Example:
+        >>> layer = SourceAttention("additive", query_width=4, memory_width=6)
+        >>> keys, values = layer.project_memory(ops.ones((2, 5, 6)))
+        >>> mean, weights = layer(ops.ones((2, 3, 4)), keys, values, ops.ones((2, 1, 5), "bool"))
+        >>> mean.shape, weights.shape
+        (TensorShape([2, 3, 6]), TensorShape([2, 3, 5]))
+    """
+
+    def __init__(self, score, query_width, memory_width, rank=0, value_width=0, **kwargs):
+        super().__init__(**kwargs)
+        if score not in SCORES:
+            raise ValueError(f"score must be one of {', '.join(SCORES)}, found {score!r}")
+        if score == "dot" and query_width != memory_width:
+            raise ValueError(
+                "score=dot needs queries and memory of one size, found "
+                f"query_width={query_width}, memory_width={memory_width}"
+            )
+        self.score = score
+        self.query_width = query_width
+        self.memory_width = memory_width
+        self.rank = rank
+        self.value_width = value_width
+        dtype, rank = self.dtype_policy, rank or query_width
+        # Products of k terms begin k^-1/2 times as large as their terms, so that a fresh softmax
+        # is not saturated; the other scores begin small without help.
+        spread = keras.initializers.VarianceScaling(1 / rank, "fan_avg", "uniform")
+        self.query = {
+            "reduced_rank": _matrix(rank, "query", dtype, kernel_initializer=spread),
+            "additive": _matrix(rank, "query", dtype),
+        }.get(score)
+        self.memory = {
+            "multiplicative": _matrix(query_width, "memory", dtype),
+            "reduced_rank": _matrix(rank, "memory", dtype),
+            "additive": _matrix(rank, "memory", dtype),
+        }.get(score)
+        self.vector = _matrix(1, "vector", dtype) if score == "additive" else None
+        self.value = _matrix(value_width, "value", dtype) if value_width else None
+
+    def build(self, query_shape=None):
+        for projection, width in (
+            (self.query, self.query_width),
+            (self.memory, self.memory_width),
+            (self.vector, self.rank or self.query_width),
+            (self.value, self.memory_width),
+        ):
+            if projection is not None:
+                projection.build((None, None, width))
+        self.built = True
+
+    def project_memory(self, memory):
+        """All that depends on the memory alone, for a whole sentence at once.
+
+        Args:
+            memory: `[B, S, memory_width]`.
+
+        Returns:
+            `(keys, values)`: keys `[B, S, k]` for "additive"; `[B, k, S]` for the others, so that
+            no step has to turn them. Values `[B, S, memory_width or value_width]`.
+        """
+        keys = memory if self.memory is None else self.memory(memory)
+        values = memory if self.value is None else self.value(memory)
+        return (keys if self.score == "additive" else ops.transpose(keys, (0, 2, 1))), values
+
+    def scores(self, query, keys):
+        """`query [B, T, query_width]`, keys of `project_memory` -> `[B, T, S]`."""
+        query = query if self.query is None else self.query(query)
+        if self.score != "additive":
+            return ops.matmul(query, keys)
+        hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])  # [B, T, S, k]
+        return ops.squeeze(self.vector(hidden), -1)
+
+    def call(self, query, keys, values, attention_mask):
+        """Attends.
+
+        Args:
+            query: `[B, T, query_width]`.
+            keys: from `project_memory`.
+            values: from `project_memory`.
+            attention_mask: bool, broadcastable to `[B, T, S]`, True where attention is allowed.
+
+        Returns:
+            `(mean [B, T, size of the values], weights [B, T, S] float32)`.
+        """
+        weights = masked_softmax(self.scores(query, keys), attention_mask)
+        return ops.matmul(ops.cast(weights, self.compute_dtype), values), weights
+
+    def get_config(self):
+        names = ("score", "query_width", "memory_width", "rank", "value_width")
+        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

@@ -1,0 +1,417 @@
+"""Recurrent encoder-decoders, from the bottleneck of one vector to attention and beyond.
+
+Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bahdanau et al. 2015,
+"Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
+"Effective Approaches to Attention-based Neural Machine Translation"; Nguyen and Chiang 2018
+(arXiv 2017), "Improving Lexical Choice in Neural Machine Translation".
+"""
+
+import keras
+from keras import ops
+
+from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.layers.masks import padding_mask
+from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
+from models.layers.recurrent_decoder import RecurrentDecoder
+from models.layers.scores import SCORES
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class RecurrentTranslationModel(TranslationModel):
+    """A recurrent encoder, a recurrent decoder, and what connects them.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        cell: "rnn" (tanh), "gru" or "lstm".
+        num_encoder_layers: layers of the encoder, at least 1.
+        num_decoder_layers: layers of the decoder, at least 1.
+        embedding_width: E, size of the embeddings of both sides.
+        encoder_units: size of the encoder's state, in each direction.
+        decoder_units: U, size of the decoder's state and output.
+        bidirectional: whether the encoder reads in both directions.
+        convolution_width: tokens that a convolution over the source embeddings sees at a time;
+            0 for none.
+        score: how the decoder scores source positions: "dot", "multiplicative", "reduced_rank",
+            "additive" (see `models.layers.scores`), or "none" for no attention. With "none",
+            `align` and a step's attention are equal on all real source tokens, and there are no
+            attention maps.
+        rank: k of the scores "reduced_rank" and "additive"; 0 stands for `decoder_units`.
+        input_feeding: whether the output of a position is input to the next one.
+        attend_before: whether the context is found with the state before, and enters the cell.
+        lexical: whether source embeddings, averaged under the attention, add to the logits
+            (Nguyen and Chiang, section 4): `f_t = tanh(sum_s a_t(s) f_s)`,
+            `h_t = tanh(W f_t) + f_t`.
+        reverse_source: whether the source without its final `</s>` is read from its end.
+            Attention is reported in the order of the text.
+        initial_state: what the decoder starts from: "zero"; "final", the encoder's last state,
+            layer by layer from above; "projected", `W` times that; or "projected_tanh",
+            `tanh(W ... + b)`. The last state of two directions is both, side by side.
+        combine: how context and state make the output: "tanh" or "sum" (see
+            `models.layers.recurrent_decoder`); means nothing without attention.
+        embedding_dropout: on the embeddings of both sides, in [0, 1).
+        dropout: behind every layer of the encoder and between those of the decoder, in [0, 1).
+        output_dropout: on the decoder's outputs, also where they are fed back, in [0, 1).
+        forget_bias: first bias of the forget gates of "lstm".
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = RecurrentTranslationModel(100, 90, embedding_width=8, encoder_units=8,
+        ...                                   decoder_units=16)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model({"source_ids": ids, "target_in_ids": ids}).shape
+        TensorShape([1, 3, 90])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        cell="lstm",
+        num_encoder_layers=1,
+        num_decoder_layers=1,
+        embedding_width=64,
+        encoder_units=64,
+        decoder_units=128,
+        bidirectional=True,
+        convolution_width=0,
+        score="multiplicative",
+        rank=0,
+        input_feeding=True,
+        attend_before=False,
+        lexical=False,
+        reverse_source=False,
+        initial_state="zero",
+        combine="tanh",
+        embedding_dropout=0.25,
+        dropout=0.25,
+        output_dropout=0.25,
+        forget_bias=1.0,
+        pad_id=0,
+        bos_id=2,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.settings = {
+            "cell": cell,
+            "num_encoder_layers": num_encoder_layers,
+            "num_decoder_layers": num_decoder_layers,
+            "embedding_width": embedding_width,
+            "encoder_units": encoder_units,
+            "decoder_units": decoder_units,
+            "bidirectional": bidirectional,
+            "convolution_width": convolution_width,
+            "score": score,
+            "rank": rank,
+            "input_feeding": input_feeding,
+            "attend_before": attend_before,
+            "lexical": lexical,
+            "reverse_source": reverse_source,
+            "initial_state": initial_state,
+            "combine": combine,
+            "embedding_dropout": embedding_dropout,
+            "dropout": dropout,
+            "output_dropout": output_dropout,
+            "forget_bias": forget_bias,
+        }
+        _check_settings(self.settings)
+        self.reverse_source = reverse_source
+        self.memory_width = _memory_width(self.settings)
+        self.source_embedding = self._embedding(source_vocab_size, "source_embedding")
+        self.target_embedding = self._embedding(target_vocab_size, "target_embedding")
+        policy = self.dtype_policy
+        self.embedding_dropout, self.encoder_dropout = (
+            keras.layers.Dropout(rate, name=name, dtype=policy)
+            for rate, name in (
+                (embedding_dropout, "embedding_dropout"),
+                (dropout, "encoder_dropout"),
+            )
+        )
+        self.convolution = (
+            keras.layers.Conv1D(
+                embedding_width, convolution_width, padding="same", name="convolution", dtype=policy
+            )
+            if convolution_width
+            else None
+        )
+        self.encoder_layers = [self._encoder_layer(index) for index in range(num_encoder_layers)]
+        self.decoder = RecurrentDecoder(
+            num_layers=num_decoder_layers,
+            units=decoder_units,
+            memory_width=self.memory_width,
+            name="decoder",
+            dtype=policy,
+            **{
+                name: self.settings[name]
+                for name in (
+                    *("cell", "embedding_width", "score", "rank", "input_feeding"),
+                    *("attend_before", "combine", "dropout", "output_dropout", "forget_bias"),
+                )
+            },
+        )
+        self.start_projections = self._start_projections()
+        self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
+        self.lexical_hidden = self.lexical_output = None
+        if lexical:
+            # Without biases: the paper's second output bias would be added to the first.
+            self.lexical_hidden, self.lexical_output = (
+                keras.layers.Dense(width, use_bias=False, name=name, dtype=policy)
+                for width, name in (
+                    (embedding_width, "lexical_hidden"),
+                    (target_vocab_size, "lexical_output"),
+                )
+            )
+        self.build()
+
+    def _embedding(self, vocab_size, name):
+        return keras.layers.Embedding(
+            vocab_size,
+            self.settings["embedding_width"],
+            embeddings_initializer=keras.initializers.RandomUniform(-0.1, 0.1),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def _encoder_layer(self, index):
+        settings = self.settings
+        layer = BidirectionalLayer if settings["bidirectional"] else RecurrentLayer
+        return layer(
+            settings["cell"],
+            self.memory_width if index else settings["embedding_width"],
+            settings["encoder_units"],
+            forget_bias=settings["forget_bias"],
+            name=f"encoder_{index}",
+            dtype=self.dtype_policy,
+        )
+
+    def _start_projections(self):
+        """One for every leaf of the decoder's first state, where that is projected."""
+        kind = self.settings["initial_state"]
+        if not kind.startswith("projected"):
+            return []
+        with_tanh = kind == "projected_tanh"
+        return [
+            keras.layers.Dense(
+                self.settings["decoder_units"],
+                activation="tanh" if with_tanh else None,
+                use_bias=with_tanh,
+                name=f"start_{index}",
+                dtype=self.dtype_policy,
+            )
+            for index in range(len(self.decoder.stack) * self.decoder.num_states)
+        ]
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        embedding_width = self.settings["embedding_width"]
+        for layer in (self.source_embedding, self.target_embedding):
+            layer.build((None, None))
+        for layer in (*self.encoder_layers, self.decoder):
+            layer.build()
+        for layer in self.start_projections:
+            layer.build((None, self.memory_width))
+        self.output_layer.build((None, None, self.settings["decoder_units"]))
+        for layer in (self.convolution, self.lexical_hidden, self.lexical_output):
+            if layer is not None:
+                layer.build((None, None, embedding_width))
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        """Context: what the decoder needs of each sentence.
+
+        `source_mask [B, S]`; `keys`, `values` of the attention; `start`, the first state of the
+        decoder's cells, unless it is zero; `source_order [B, S]` with `reverse_source`;
+        `source_embeddings [B, S, E]` with `lexical`. Positions are those of reading.
+        """
+        context = {"source_mask": padding_mask(source_ids, self.pad_id)}
+        if self.reverse_source:
+            context["source_order"] = reversed_order(context["source_mask"])
+            source_ids = ops.take_along_axis(source_ids, context["source_order"], axis=1)
+        embedded = self._embed(self.source_embedding, source_ids, training)
+        if self.lexical_hidden is not None:
+            context["source_embeddings"] = embedded
+        memory, states = self._read(embedded, context["source_mask"], training)
+        context.update(self.decoder.project_memory(memory))
+        if self.settings["initial_state"] != "zero":
+            context["start"] = self._start(states)
+        return context
+
+    def _embed(self, embedding, ids, training):
+        return self.embedding_dropout(embedding(ids), training=training)
+
+    def _read(self, x, source_mask, training):
+        """`x [B, S, E]` -> `(memory [B, S, memory_width], last state of each layer)`."""
+        if self.convolution is not None:
+            # Zeros instead of padding, as beyond the edge: its amount cannot be seen.
+            x = self.convolution(x * ops.cast(source_mask, x.dtype)[:, :, None])
+        states = []
+        for layer in self.encoder_layers:
+            x, state = layer(x, step_mask=source_mask)
+            x = self.encoder_dropout(x, training=training)
+            states.append(state)
+        return x, states
+
+    def _start(self, states):
+        """Last states of the encoder's layers -> first states of all cells of the decoder."""
+        last, count = len(states) - 1, len(self.decoder.stack)
+        # From above, so that the encoder's last layer is always used.
+        leaves = [leaf for i in range(count) for leaf in states[max(last - count + 1 + i, 0)]]
+        if not self.start_projections:
+            return leaves
+        return [project(x) for project, x in zip(self.start_projections, leaves, strict=True)]
+
+    def initial_state(self, context, max_target_length):
+        """State: `cells`, `[B, U]` each, h (and c) a layer; `fed [B, U]` with input feeding."""
+        batch_size = ops.shape(context["source_mask"])[0]
+        zeros = [leaf for layer in self.decoder.stack for leaf in layer.zero_state(batch_size)]
+        state = {"cells": list(context.get("start", zeros))}
+        if self.settings["input_feeding"]:
+            state["fed"] = ops.zeros((batch_size, self.decoder.units), self.compute_dtype)
+        return state
+
+    def _decode(self, context, target_in_ids, need_weights, training):
+        """`(outputs [B, T, U], weights [B, T, S])` as `RecurrentDecoder.call`."""
+        embedded = self._embed(self.target_embedding, target_in_ids, training)
+        state = self.initial_state(context, ops.shape(target_in_ids)[1])
+        return self.decoder(
+            embedded, state, context, need_weights=need_weights, training=training
+        )
+
+    def _logits(self, outputs, weights, context):
+        """`outputs [B, T, U]`, `weights [B, T, S]` -> `[B, T, V]` float32."""
+        logits = self.output_layer(outputs)
+        if self.lexical_hidden is not None:
+            embeddings = context["source_embeddings"]
+            f = ops.tanh(ops.matmul(ops.cast(weights, embeddings.dtype), embeddings))  # [B, T, E]
+            logits = logits + self.lexical_output(ops.tanh(self.lexical_hidden(f)) + f)
+        return ops.cast(logits, "float32")
+
+    def call(self, inputs, training=None):
+        context = self.encode(inputs["source_ids"], training)
+        need_weights = self.lexical_hidden is not None
+        outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
+        return self._logits(outputs, weights, context)
+
+    def decode_step(self, token_ids, step, state, context):
+        projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
+        outputs, state, weights = self.decoder.step(projected, state, context)
+
+        def by_sentence(x):  # [N, *] -> [B, K, *]
+            return ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, ops.shape(x)[-1]))
+
+        outputs, by_row = by_sentence(outputs), by_sentence(weights)
+        logits = self._logits(outputs, by_row, context)
+        attention = self._in_text_order(by_row, context)
+        return StepOutput(
+            logits=ops.reshape(logits, (-1, self.target_vocab_size)),
+            state=state,
+            attention=ops.reshape(attention, ops.shape(weights)),
+        )
+
+    def _in_text_order(self, weights, context):
+        """`[B, T, S]` over positions of reading -> the same over those of the text."""
+        if not self.reverse_source:
+            return weights
+        order = ops.broadcast_to(context["source_order"][:, None, :], ops.shape(weights))
+        return ops.take_along_axis(weights, order, axis=2)
+
+    def attention_maps(self, source_ids, target_ids):
+        """`decoder/i/cross` of the decoder's last layer; nothing without attention."""
+        if self.settings["score"] == "none":
+            return {}
+        name = f"decoder/{len(self.decoder.stack) - 1}/cross"
+        return {name: self.align(source_ids, target_ids)[:, None]}
+
+    def align(self, source_ids, target_ids):
+        """The attention; without one, equal weights on all real source tokens."""
+        context = self.encode(source_ids)
+        target_in_ids = shift_right(target_ids, self.bos_id)
+        _, weights = self._decode(context, target_in_ids, need_weights=True, training=False)
+        return self._in_text_order(weights, context)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def reversed_order(source_mask):
+    """Positions that turn a sentence round: its last token, `</s>`, and padding stay.
+
+    Args:
+        source_mask: `[B, S]` bool, True for real tokens, which stand before all padding.
+
+    Returns:
+        `[B, S]` int32, its own inverse: `[a, b, c, </s>, 0]` has `[2, 1, 0, 3, 4]`.
+    """
+    positions = ops.broadcast_to(ops.arange(ops.shape(source_mask)[1]), ops.shape(source_mask))
+    last = ops.sum(ops.cast(source_mask, "int32"), axis=1, keepdims=True) - 1  # of </s>
+    return ops.where(positions < last, last - 1 - positions, positions)
+
+
+def _memory_width(settings):
+    """Size of the encoder's outputs."""
+    return settings["encoder_units"] * (2 if settings["bidirectional"] else 1)
+
+
+def _check_settings(settings):
+    def require(condition, expected):
+        if not condition:
+            raise SettingError(expected)
+
+    for name, values in (
+        ("cell", tuple(CELLS)),
+        ("score", ("none", *SCORES)),
+        ("initial_state", ("zero", "final", "projected", "projected_tanh")),
+        ("combine", ("tanh", "sum")),
+    ):
+        require(
+            settings[name] in values,
+            f"{name} must be one of {', '.join(values)}, found {settings[name]!r}",
+        )
+    sizes = ("embedding_width", "encoder_units", "decoder_units")
+    for name in ("num_encoder_layers", "num_decoder_layers", *sizes):
+        require(settings[name] >= 1, f"{name} must be at least 1, found {settings[name]}")
+    for name in ("convolution_width", "rank"):
+        require(settings[name] >= 0, f"{name} must be at least 0, found {settings[name]}")
+    for name in ("embedding_dropout", "dropout", "output_dropout"):
+        require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
+    _check_connections(settings, require)
+
+
+def _check_connections(settings, require):
+    memory_width, units = _memory_width(settings), settings["decoder_units"]
+    sizes = f"found {memory_width} and {units}"
+    if settings["score"] == "none":
+        for name in ("attend_before", "lexical"):
+            require(not settings[name], f"{name} needs attention, found score=none")
+        require(
+            settings["initial_state"] != "zero",
+            "initial_state must be one of final, projected, projected_tanh with score=none, or "
+            "nothing of the source would reach the decoder; found 'zero'",
+        )
+    if settings["score"] == "dot":
+        require(
+            memory_width == units,
+            "score=dot needs the encoder's outputs (encoder_units, twice if bidirectional) as "
+            f"wide as decoder_units, {sizes}",
+        )
+    if settings["score"] == "reduced_rank":
+        rank, most = settings["rank"] or units, min(memory_width, units)
+        require(
+            rank <= most,
+            f"rank must be at most {most}, the size of the vectors that reduced_rank compares, "
+            f"found {rank}",
+        )
+    if settings["initial_state"] == "final":
+        require(
+            memory_width == units,
+            "initial_state=final needs the encoder's state (encoder_units, twice if "
+            f"bidirectional) as wide as decoder_units, {sizes}; or use initial_state=projected",
+        )

@@ -1,0 +1,271 @@
+"""The Transformer reduced to its idea: self-attention in the place of recurrence.
+
+One head, learned positions, no layer normalisation, no residual connection but that of the
+feed-forward layers, and a single cross-attention on top of the decoder.
+"""
+
+import keras
+from keras import ops
+
+from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.layers.blocks import FeedForward
+from models.layers.masks import causal_mask, padding_mask
+from models.layers.scores import SourceAttention
+
+
+def _attention(width, name, dtype):
+    """`sum_j softmax_j((W_Q y)^T W_K x_j) W_V x_j`, not scaled, without an output matrix."""
+    return SourceAttention(
+        "reduced_rank", width, width, rank=width, value_width=width, name=name, dtype=dtype
+    )
+
+
+class SimpleLayer(keras.layers.Layer):
+    """Self-attention, then `FFN(x) + x`. Arguments as `SimpleTransformer`."""
+
+    def __init__(self, width, ffn_width, dropout, **kwargs):
+        super().__init__(**kwargs)
+        dtype = self.dtype_policy
+        self.self_attention = _attention(width, "self_attention", dtype)
+        self.feed_forward = FeedForward(width, ffn_width, dropout, name="feed_forward", dtype=dtype)
+
+    def build(self, input_shape=None):
+        self.self_attention.build()
+        self.feed_forward.build()
+        self.built = True
+
+    def call(self, x, attention_mask, training=None):
+        """`x [B, T, D]`, mask that broadcasts to `[B, T, T]` -> `(x, weights [B, T, T])`."""
+        keys, values = self.self_attention.project_memory(x)
+        return self._from(x, keys, values, attention_mask, training)
+
+    def _from(self, x, keys, values, attention_mask, training=None):
+        x, weights = self.self_attention(x, keys, values, attention_mask)
+        return self.feed_forward(x, training=training) + x, weights
+
+    def step(self, x, step, keys, values):
+        """One position.
+
+        Args:
+            x: `[N, 1, D]`.
+            step: scalar int32 position, below `length`.
+            keys: `[N, D, length]`, written at `step`.
+            values: `[N, length, D]`, written at `step`.
+
+        Returns:
+            `(x [N, 1, D], keys, values)`.
+        """
+        new_keys, new_values = self.self_attention.project_memory(x)
+        positions = ops.arange(ops.shape(values)[1])
+        here = ops.equal(positions, step)
+        keys = ops.where(here[None, None, :], new_keys, keys)
+        values = ops.where(here[None, :, None], new_values, values)
+        from_past = ops.less_equal(positions, step)[None, None, :]
+        return self._from(x, keys, values, from_past)[0], keys, values
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class SimpleTransformer(TranslationModel):
+    """Stacks of single-head self-attention, joined by one attention to the source.
+
+    Source: `v_j = E(f_j) + P(j)`; each layer `h = SelfAttention(v)`, `h' = FFN(h) + h`. Target
+    likewise, each position seeing those before it. Then, with g the decoder's vector,
+    `c = CrossAttention(h', g)`, `o = c + g`, `P(e) = softmax(W o + b)`.
+
+    Positions are learned, so there is a longest sentence: positions from `max_length` on share
+    the last vector. Longer sentences translate, less well; train with `--max_length` not above it.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        num_encoder_layers: layers of the encoder, at least 1.
+        num_decoder_layers: layers of the decoder, at least 1.
+        width: D, size of every representation.
+        ffn_width: inner size of the feed-forward layers.
+        max_length: number of positions that have a vector of their own.
+        dropout: on embeddings and inside the feed-forward layers, in [0, 1).
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = SimpleTransformer(100, 90, width=16, ffn_width=32)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model({"source_ids": ids, "target_in_ids": ids}).shape
+        TensorShape([1, 3, 90])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        num_encoder_layers=2,
+        num_decoder_layers=2,
+        width=256,
+        ffn_width=1024,
+        max_length=256,
+        dropout=0.1,
+        pad_id=0,
+        bos_id=2,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.settings = {
+            "num_encoder_layers": num_encoder_layers,
+            "num_decoder_layers": num_decoder_layers,
+            "width": width,
+            "ffn_width": ffn_width,
+            "max_length": max_length,
+            "dropout": dropout,
+        }
+        _check_settings(self.settings)
+        self.width = width
+        self.max_length = max_length
+        policy = self.dtype_policy
+        self.source_embedding, self.target_embedding, self.source_positions, self.positions = (
+            keras.layers.Embedding(
+                size,
+                width,
+                # Word and position each half of a variance of 1.
+                embeddings_initializer=keras.initializers.RandomNormal(stddev=0.5**0.5),
+                name=name,
+                dtype=policy,
+            )
+            for size, name in (
+                (source_vocab_size, "source_embedding"),
+                (target_vocab_size, "target_embedding"),
+                (max_length, "source_positions"),
+                (max_length, "target_positions"),
+            )
+        )
+        self.embedding_dropout = keras.layers.Dropout(
+            dropout, name="embedding_dropout", dtype=policy
+        )
+        self.encoder_layers, self.decoder_layers = (
+            [
+                SimpleLayer(width, ffn_width, dropout, name=f"{side}_{index}", dtype=policy)
+                for index in range(count)
+            ]
+            for side, count in (("encoder", num_encoder_layers), ("decoder", num_decoder_layers))
+        )
+        self.cross_attention = _attention(width, "cross_attention", policy)
+        self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        for embedding in (
+            *(self.source_embedding, self.target_embedding),
+            *(self.source_positions, self.positions),
+        ):
+            embedding.build((None, None))
+        for layer in (*self.encoder_layers, *self.decoder_layers, self.cross_attention):
+            layer.build()
+        self.output_layer.build((None, None, self.width))
+        self.built = True
+
+    def _embed(self, words, positions, ids, first=0, training=None):
+        """`[B, T]` ids at positions from `first` on -> `[B, T, D]`."""
+        places = ops.minimum(first + ops.arange(ops.shape(ids)[1]), self.max_length - 1)
+        return self.embedding_dropout(words(ids) + positions(places)[None], training=training)
+
+    def _encode(self, source_ids, training):
+        source_mask = padding_mask(source_ids, self.pad_id)
+        x = self._embed(
+            self.source_embedding, self.source_positions, source_ids, training=training
+        )
+        maps = []
+        for layer in self.encoder_layers:
+            x, weights = layer(x, source_mask[:, None, :], training=training)
+            maps.append(weights)
+        keys, values = self.cross_attention.project_memory(x)
+        return {"source_mask": source_mask, "keys": keys, "values": values}, maps
+
+    def _decode(self, target_in_ids, context, training):
+        """`(logits, self-attention maps, cross-attention [B, T, S])`."""
+        x = self._embed(self.target_embedding, self.positions, target_in_ids, training=training)
+        from_past = causal_mask(ops.shape(target_in_ids)[1])[0]
+        maps = []
+        for layer in self.decoder_layers:
+            x, weights = layer(x, from_past, training=training)
+            maps.append(weights)
+        logits, weights = self._predict(x, context)
+        return logits, maps, weights
+
+    def _predict(self, g, context):
+        """`g [B, T, D]` -> `(logits [B, T, V] float32, weights [B, T, S])`."""
+        c, weights = self.cross_attention(
+            g, context["keys"], context["values"], context["source_mask"][:, None, :]
+        )
+        return ops.cast(self.output_layer(c + g), "float32"), weights
+
+    def call(self, inputs, training=None):
+        context, _ = self._encode(inputs["source_ids"], training)
+        return self._decode(inputs["target_in_ids"], context, training)[0]
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]`; the cross-attention's `keys [B, D, S]` and `values`."""
+        return self._encode(source_ids, training)[0]
+
+    def initial_state(self, context, max_target_length):
+        """State: `keys [B, D, max_target_length]`, `values`, of each layer's self-attention."""
+        batch_size = ops.shape(context["source_mask"])[0]
+
+        def zeros(*shape):
+            return [ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers]
+
+        return {
+            "keys": zeros(self.width, max_target_length),
+            "values": zeros(max_target_length, self.width),
+        }
+
+    def decode_step(self, token_ids, step, state, context):
+        x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
+        keys, values = [], []
+        for index, layer in enumerate(self.decoder_layers):
+            x, *cache = layer.step(x, step, state["keys"][index], state["values"][index])
+            keys.append(cache[0])
+            values.append(cache[1])
+        # The K hypotheses of a sentence become K queries to its one memory: [N, 1, D] -> [B, K, D].
+        by_sentence = ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, self.width))
+        logits, weights = self._predict(by_sentence, context)
+        return StepOutput(
+            logits=ops.reshape(logits, (-1, self.target_vocab_size)),
+            state={"keys": keys, "values": values},
+            attention=ops.reshape(weights, (-1, ops.shape(weights)[-1])),
+        )
+
+    def attention_maps(self, source_ids, target_ids):
+        """As `TranslationModel`; the cross-attention is that of the decoder's last layer."""
+        context, encoder_maps = self._encode(source_ids, training=False)
+        target_in_ids = shift_right(target_ids, self.bos_id)
+        _, self_maps, cross = self._decode(target_in_ids, context, training=False)
+        last = len(self.decoder_layers) - 1
+        return {
+            **{f"encoder/{i}/self": weights[:, None] for i, weights in enumerate(encoder_maps)},
+            **{f"decoder/{i}/self": weights[:, None] for i, weights in enumerate(self_maps)},
+            f"decoder/{last}/cross": cross[:, None],
+        }
+
+    def align(self, source_ids, target_ids):
+        """The cross-attention."""
+        context, _ = self._encode(source_ids, training=False)
+        return self._decode(shift_right(target_ids, self.bos_id), context, training=False)[2]
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def _check_settings(settings):
+    for name, value in settings.items():
+        if name == "dropout":
+            if not 0 <= value < 1:
+                raise SettingError(f"dropout must be in [0, 1), found {value}")
+        elif value < 1:
+            raise SettingError(f"{name} must be at least 1, found {value}")
