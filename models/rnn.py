@@ -281,9 +281,7 @@ class RecurrentTranslationModel(TranslationModel):
         """`(outputs [B, T, U], weights [B, T, S])` as `RecurrentDecoder.call`."""
         embedded = self._embed(self.target_embedding, target_in_ids, training)
         state = self.initial_state(context, ops.shape(target_in_ids)[1])
-        return self.decoder(
-            embedded, state, context, need_weights=need_weights, training=training
-        )
+        return self.decoder(embedded, state, context, need_weights=need_weights, training=training)
 
     def _logits(self, outputs, weights, context):
         """`outputs [B, T, U]`, `weights [B, T, S]` -> `[B, T, V]` float32."""

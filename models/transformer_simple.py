@@ -177,9 +177,7 @@ class SimpleTransformer(TranslationModel):
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
-        x = self._embed(
-            self.source_embedding, self.source_positions, source_ids, training=training
-        )
+        x = self._embed(self.source_embedding, self.source_positions, source_ids, training=training)
         maps = []
         for layer in self.encoder_layers:
             x, weights = layer(x, source_mask[:, None, :], training=training)
@@ -218,7 +216,9 @@ class SimpleTransformer(TranslationModel):
         batch_size = ops.shape(context["source_mask"])[0]
 
         def zeros(*shape):
-            return [ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers]
+            return [
+                ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers
+            ]
 
         return {
             "keys": zeros(self.width, max_target_length),

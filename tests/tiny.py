@@ -2,6 +2,8 @@
 
 import random
 
+import models
+
 WORDS = {
     "one": "eins",
     "two": "zwei",
@@ -24,6 +26,23 @@ SMALL = {
     "ffn_width": 32,
 }
 SMALL_FLAGS = [f"--set={name}={value}" for name, value in SMALL.items()]
+
+# Settings of the same size for any preset; those that it does not have are left out.
+SMALL_ANYWHERE = {
+    **SMALL,
+    "embedding_width": 8,
+    "encoder_units": 8,
+    "decoder_units": 16,
+    "rank": 8,
+}
+
+
+def small_flags(preset):
+    """Flags of train.py that make a preset small."""
+    small = {**SMALL_ANYWHERE, **({"encoder_units": 16} if preset == "lstm_seq2seq" else {})}
+    valid = models.preset_settings(preset)
+    flags = [f"--set={name}={value}" for name, value in small.items() if name in valid]
+    return [f"--model={preset}", *flags]
 
 
 def pairs(count, seed=1):

@@ -28,6 +28,16 @@ DEFAULTS = {
 }
 
 BY_MODEL = {
+    # Recurrent models bear high rates once their gradient is clipped; the larger, the lower.
+    "rnn_attention": {"learning_rate": 1e-3, "warmup_steps": 1000},
+    "lstm_seq2seq": {"learning_rate": 2e-3, "warmup_steps": 500},
+    "gru_bahdanau": {"learning_rate": 5e-4, "warmup_steps": 1000},
+    "lstm_luong": {"learning_rate": 2e-3, "warmup_steps": 500},
+    "lstm_luong_deep": {"learning_rate": 2e-3, "warmup_steps": 500},
+    "lstm_lexical": {"learning_rate": 2e-3, "warmup_steps": 500},
+    "lstm_conv": {"learning_rate": 1e-3, "warmup_steps": 500},
+    "transformer_simple": {"learning_rate": 1e-3, "warmup_steps": 1000},
+    "transformer_coursework": {"learning_rate": 2e-3, "warmup_steps": 1000},
     "transformer_tiny": {"learning_rate": 3e-3, "warmup_steps": 1000},
     "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
     "transformer_big": {"learning_rate": 5e-4},

@@ -42,6 +42,7 @@ class SourceAttention(keras.layers.Layer):
 
     Example:
         >>> layer = SourceAttention("additive", query_width=4, memory_width=6)
+        >>> layer.build()
         >>> keys, values = layer.project_memory(ops.ones((2, 5, 6)))
         >>> mean, weights = layer(ops.ones((2, 3, 4)), keys, values, ops.ones((2, 1, 5), "bool"))
         >>> mean.shape, weights.shape

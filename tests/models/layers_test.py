@@ -442,11 +442,16 @@ def test_registered_layers_are_found_again_by_keras(layer):
         "models",
         "models.base",
         "models.presets",
+        "models.rnn",
         "models.transformer",
+        "models.transformer_simple",
         "models.layers.attention",
         "models.layers.blocks",
         "models.layers.embeddings",
         "models.layers.masks",
+        "models.layers.recurrent",
+        "models.layers.recurrent_decoder",
+        "models.layers.scores",
     ],
 )
 def test_docstring_examples_do_what_they_say(module):
