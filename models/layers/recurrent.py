@@ -25,6 +25,10 @@ def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
         `(outputs [B, T, Y], state)`, the outputs in the order of the inputs. Where `step_mask` is
         False an output means nothing, but is finite.
     """
+    if step_mask is not None:
+        # A column of the inputs, because TensorFlow grumbles about the transpose of a bool mask.
+        column = ops.cast(step_mask, inputs.dtype)[:, :, None]
+        inputs, step = ops.concatenate([inputs, column], axis=-1), _where_real(step)
     loop = keras.layers.RNN(
         _Step(step, [leaf.shape[-1] for leaf in state], inputs.dtype),
         return_sequences=True,
@@ -33,8 +37,20 @@ def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
         name="scan",
         dtype=keras.backend.standardize_dtype(inputs.dtype),
     )
-    outputs, *state = loop(inputs, initial_state=list(state), mask=step_mask)
+    outputs, *state = loop(inputs, initial_state=list(state))
     return (ops.flip(outputs, axis=1) if reverse else outputs), state
+
+
+def _where_real(step):
+    """A step that keeps the state where the last column of its input is 0."""
+
+    def masked(x, state):
+        output, new_state = step(x[:, :-1], state)
+        is_real = x[:, -1:] > 0.5
+        pairs = zip(new_state, state, strict=True)
+        return output, [ops.where(is_real, new, old) for new, old in pairs]
+
+    return masked
 
 
 class _Step:
