@@ -1,6 +1,6 @@
 """The laws of `models.base.TranslationModel`, for every preset at tiny sizes.
 
-A new model adds its tiny sizes to `TINY`, and to `VARIANTS` what its presets leave untried.
+A new model class adds its tiny sizes to `TINY`, and to `TINY_PRESETS` what one preset needs.
 """
 
 import json
@@ -55,23 +55,17 @@ TINY_PRESETS = {
     "lstm_luong_deep": {"num_decoder_layers": 2},
 }
 
-# name: (preset, settings besides the tiny ones)
-VARIANTS = {}
-
 
 def tiny_cases():
-    """name -> (preset, overrides); presets that differ in nothing but size make one case."""
+    """preset -> overrides; presets that differ in nothing but size make one case."""
     seen, cases = [], {}
-    for name, (preset, extra) in {
-        **{name: (name, {}) for name in models.preset_names()},
-        **VARIANTS,
-    }.items():
+    for preset in models.preset_names():
         model_class = models.PRESETS[preset][0]
-        overrides = {**TINY[model_class], **TINY_PRESETS.get(preset, {}), **extra}
+        overrides = {**TINY[model_class], **TINY_PRESETS.get(preset, {})}
         tiny = (model_class, {**models.preset_settings(preset), **overrides})
         if tiny not in seen:
             seen.append(tiny)
-            cases[name] = (preset, overrides)
+            cases[preset] = overrides
     return cases
 
 
@@ -80,15 +74,13 @@ CASES = tiny_cases()
 
 def source_vocab(case):
     """Another size than the target's wherever the model allows it."""
-    preset, overrides = CASES[case]
-    settings = {**models.preset_settings(preset), **overrides}
+    settings = {**models.preset_settings(case), **CASES[case]}
     return TARGET_VOCAB if settings.get("tie_embeddings") == "all" else TARGET_VOCAB - 2
 
 
 def create(case, **more):
-    preset, overrides = CASES[case]
     return models.create(
-        preset, source_vocab(case), TARGET_VOCAB, pad_id=PAD, bos_id=BOS, **overrides, **more
+        case, source_vocab(case), TARGET_VOCAB, pad_id=PAD, bos_id=BOS, **CASES[case], **more
     )
 
 
