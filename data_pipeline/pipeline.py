@@ -180,7 +180,12 @@ def batches(corpus, max_tokens, *, seed=None, epoch=0, first_batch=0):
         }
 
     dataset = tf.data.Dataset.from_tensor_slices(tf.RaggedTensor.from_row_lengths(rows, sizes))
-    return dataset.map(gather, num_parallel_calls=2, deterministic=True).prefetch(8)
+    # Threads of its own and no tuning: on two cores, the shared ones let training wait for its next
+    # batch for half a minute, with both cores idle, every few hundred steps.
+    options = tf.data.Options()
+    options.autotune.enabled = False
+    options.threading.private_threadpool_size = 2
+    return dataset.map(gather).prefetch(8).with_options(options)
 
 
 def describe(corpus, tokenizer, max_tokens, seed):
