@@ -76,8 +76,8 @@ def atomic_path(path):
         os.close(handle)
         temporary = Path(name)
         yield temporary
-        # Not forced to the disk: that would guard against a loss of power only, for which
-        # checkpoints have sums and predecessors, and stalls a run while the disk is busy.
+        with open(temporary, "rb") as file:
+            os.fsync(file.fileno())
         temporary.chmod(0o666 & ~_umask())
         os.replace(temporary, path)
     except OSError as error:
