@@ -15,6 +15,33 @@ class SettingError(ValueError):
     """A preset, or a setting of one, that does not exist or does not fit."""
 
 
+def require(condition, expected):
+    """Raises `SettingError(expected)` unless the condition holds."""
+    if not condition:
+        raise SettingError(expected)
+
+
+def require_at_least(least, settings, names):
+    """Raises `SettingError` at a named setting below `least`."""
+    for name in names:
+        require(settings[name] >= least, f"{name} must be at least {least}, found {settings[name]}")
+
+
+def require_rates(settings, names):
+    """Raises `SettingError` at a named setting outside [0, 1)."""
+    for name in names:
+        require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
+
+
+def require_choices(settings, choices):
+    """Raises `SettingError` at a setting that is none of its choices: name -> tuple of str."""
+    for name, values in choices.items():
+        require(
+            settings[name] in values,
+            f"{name} must be one of {', '.join(values)}, found {settings[name]!r}",
+        )
+
+
 class StepOutput(NamedTuple):
     """What one decoding step returns.
 

@@ -9,7 +9,15 @@ Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bah
 import keras
 from keras import ops
 
-from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require,
+    require_at_least,
+    require_choices,
+    require_rates,
+    shift_right,
+)
 from models.layers.masks import padding_mask
 from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from models.layers.recurrent_decoder import RecurrentDecoder
@@ -359,31 +367,23 @@ def _memory_width(settings):
 
 
 def _check_settings(settings):
-    def require(condition, expected):
-        if not condition:
-            raise SettingError(expected)
-
-    for name, values in (
-        ("cell", tuple(CELLS)),
-        ("score", ("none", *SCORES)),
-        ("initial_state", ("zero", "final", "projected", "projected_tanh")),
-        ("combine", ("tanh", "sum")),
-    ):
-        require(
-            settings[name] in values,
-            f"{name} must be one of {', '.join(values)}, found {settings[name]!r}",
-        )
+    require_choices(
+        settings,
+        {
+            "cell": tuple(CELLS),
+            "score": ("none", *SCORES),
+            "initial_state": ("zero", "final", "projected", "projected_tanh"),
+            "combine": ("tanh", "sum"),
+        },
+    )
     sizes = ("embedding_width", "encoder_units", "decoder_units")
-    for name in ("num_encoder_layers", "num_decoder_layers", *sizes):
-        require(settings[name] >= 1, f"{name} must be at least 1, found {settings[name]}")
-    for name in ("convolution_width", "rank"):
-        require(settings[name] >= 0, f"{name} must be at least 0, found {settings[name]}")
-    for name in ("embedding_dropout", "dropout", "output_dropout"):
-        require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
-    _check_connections(settings, require)
+    require_at_least(1, settings, ("num_encoder_layers", "num_decoder_layers", *sizes))
+    require_at_least(0, settings, ("convolution_width", "rank"))
+    require_rates(settings, ("embedding_dropout", "dropout", "output_dropout"))
+    _check_connections(settings)
 
 
-def _check_connections(settings, require):
+def _check_connections(settings):
     memory_width, units = _memory_width(settings), settings["decoder_units"]
     sizes = f"found {memory_width} and {units}"
     if settings["score"] == "none":

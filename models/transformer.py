@@ -3,7 +3,15 @@
 import keras
 from keras import ops
 
-from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require,
+    require_at_least,
+    require_choices,
+    require_rates,
+    shift_right,
+)
 from models.layers.blocks import DecoderLayer, EncoderLayer, layer_norm
 from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from models.layers.masks import attend_to, padding_mask
@@ -235,25 +243,18 @@ def _alignment(cross_maps):
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):
-    def require(condition, expected):
-        if not condition:
-            raise SettingError(expected)
-
-    for name in ("num_encoder_layers", "num_decoder_layers", "width", "num_heads", "ffn_width"):
-        require(settings[name] >= 1, f"{name} must be at least 1, found {settings[name]}")
-    for name in ("dropout", "attention_dropout", "ffn_dropout"):
-        require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
+    sizes = ("num_encoder_layers", "num_decoder_layers", "width", "num_heads", "ffn_width")
+    require_at_least(1, settings, sizes)
+    require_rates(settings, ("dropout", "attention_dropout", "ffn_dropout"))
     width, num_heads = settings["width"], settings["num_heads"]
     require(
         width % num_heads == 0 and width % 2 == 0,
         f"width must be even and a multiple of num_heads, found width={width}, "
         f"num_heads={num_heads}",
     )
-    for name, values in (("norm", ("post", "pre")), ("tie_embeddings", ("all", "target", "none"))):
-        require(
-            settings[name] in values,
-            f"{name} must be one of {', '.join(values)}, found {settings[name]!r}",
-        )
+    require_choices(
+        settings, {"norm": ("post", "pre"), "tie_embeddings": ("all", "target", "none")}
+    )
     require(
         settings["tie_embeddings"] != "all" or source_vocab_size == target_vocab_size,
         "tie_embeddings=all needs one vocabulary for both sides, found "

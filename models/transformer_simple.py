@@ -7,7 +7,13 @@ feed-forward layers, and a single cross-attention on top of the decoder.
 import keras
 from keras import ops
 
-from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require_at_least,
+    require_rates,
+    shift_right,
+)
 from models.layers.blocks import FeedForward
 from models.layers.masks import causal_mask, padding_mask
 from models.layers.scores import SourceAttention
@@ -263,9 +269,5 @@ class SimpleTransformer(TranslationModel):
 
 
 def _check_settings(settings):
-    for name, value in settings.items():
-        if name == "dropout":
-            if not 0 <= value < 1:
-                raise SettingError(f"dropout must be in [0, 1), found {value}")
-        elif value < 1:
-            raise SettingError(f"{name} must be at least 1, found {value}")
+    require_rates(settings, ("dropout",))
+    require_at_least(1, settings, (name for name in settings if name != "dropout"))
