@@ -25,7 +25,8 @@ from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
 from training.evaluation import Evaluator
 from training.loop import Limits, Trainer
-from training.updates import GradientUpdate, adam
+from training.schedules import SCHEDULES
+from training.updates import LOSS_AVERAGES, GradientUpdate, adam
 
 FLAGS = flags.FLAGS
 
@@ -52,8 +53,12 @@ flags.DEFINE_float(
     "max_length_ratio", None, "Largest ratio of the lengths of a training pair.", lower_bound=1.0
 )
 flags.DEFINE_integer("max_tokens_per_batch", None, "Rows x longest padded side.", lower_bound=1)
+flags.DEFINE_integer("max_sentences_per_batch", None, "0: tokens alone decide.", lower_bound=0)
 flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
 flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
+flags.DEFINE_enum("schedule", None, list(SCHEDULES), "Learning rate behind the warm-up.")
+flags.DEFINE_float("adam_beta_2", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.99999)
+flags.DEFINE_enum("loss_average", None, LOSS_AVERAGES, "What the loss is divided by.")
 flags.DEFINE_float("label_smoothing", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.999)
 flags.DEFINE_float("clip_norm", None, "Largest norm of the gradient; 0: any.", lower_bound=0.0)
 flags.DEFINE_integer("max_steps", None, "Stop after this many updates; 0: no limit.", lower_bound=0)
@@ -161,7 +166,7 @@ def check_same_run(directory, config):
     def flat(config):
         settings = {**models.preset_settings(config["model"]), **config["settings"]}
         named = {name: config.get(name) for name in ("model", "dataset", "training_text")}
-        return {**named, **settings, **config["options"]}
+        return {**named, **settings, **recipes.DEFAULTS, **config["options"]}
 
     was, now = flat(directory.config()), flat(config)
     changes = [
@@ -183,9 +188,15 @@ def make_trainer(directory, tokenizer, options, corpus, valid, valid_lines):
     max_tokens = options["max_tokens_per_batch"]
     update = GradientUpdate(
         model,
-        adam(learning_rate=options["learning_rate"], warmup_steps=options["warmup_steps"]),
+        adam(
+            learning_rate=options["learning_rate"],
+            warmup_steps=options["warmup_steps"],
+            schedule=options["schedule"],
+            beta_2=options["adam_beta_2"],
+        ),
         label_smoothing=options["label_smoothing"],
         clip_norm=options["clip_norm"],
+        loss_average=options["loss_average"],
     )
     evaluator = Evaluator(
         update,
@@ -199,7 +210,14 @@ def make_trainer(directory, tokenizer, options, corpus, valid, valid_lines):
         **{name: options[name] for name in Limits._fields if name in options},
     )
     return Trainer(
-        directory, update, corpus, evaluator, limits, max_tokens=max_tokens, seed=options["seed"]
+        directory,
+        update,
+        corpus,
+        evaluator,
+        limits,
+        max_tokens=max_tokens,
+        max_sentences=options["max_sentences_per_batch"],
+        seed=options["seed"],
     )
 
 
@@ -233,7 +251,13 @@ def main(argv):
         + "".join(f", {name}={value}" for name, value in settings.items()),
         "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
         f"dropped: {', '.join(f'{count:,} {reason}' for reason, count in dropped.items())}",
-        *pipeline.describe(corpus, tokenizer, trainer.max_tokens, options["seed"]),
+        *pipeline.describe(
+            corpus,
+            tokenizer,
+            trainer.max_tokens,
+            options["seed"],
+            max_sentences=trainer.max_sentences,
+        ),
         f"validation pairs: {valid.num_pairs:,}, the first {bleu_lines:,} for BLEU",
     ):
         print(line, flush=True)

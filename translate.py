@@ -23,6 +23,7 @@ from data_pipeline.files import (
     write_text,
 )
 from decoding.translator import Translator
+from decoding.unknowns import UnknownReplacer, read_lexicon
 from training.checkpoints import ModelDirectory
 from training.console import machine, one_line_errors
 from training.evaluation import corpus_scores
@@ -38,6 +39,8 @@ flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", l
 flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
 flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.")
 flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
+flags.DEFINE_bool("replace_unknowns", False, "word: UNK becomes the source word attended to.")
+flags.DEFINE_string("lexicon", "", "Its translations: source word, target word, probability.")
 flags.DEFINE_bool("lowercase", False, "BLEU without regard to case (sacrebleu -lc).")
 flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
 flags.DEFINE_string("save_scores", "", "With --reference: writes scores and settings as JSON.")
@@ -51,6 +54,15 @@ def read_input():
             raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
         return lines, FLAGS.input
     return decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+
+
+def make_replacer(model, tokenizer):
+    """`UnknownReplacer` of the flags, or None."""
+    if FLAGS.lexicon and not FLAGS.replace_unknowns:
+        raise UserError("--lexicon is used by --replace_unknowns only; give both")
+    if not FLAGS.replace_unknowns:
+        return None
+    return UnknownReplacer(model, tokenizer, read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else None)
 
 
 def report(lines, results, lengths, max_length):
@@ -96,6 +108,7 @@ def print_scores(outputs, references, run, seconds):
             "chrf_signature": scores["chrf_signature"],
             "beam_size": FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
+            "replace_unknowns": FLAGS.replace_unknowns,
             "sentences": len(outputs),
             "translation_seconds": round(seconds, 1),
         }
@@ -127,13 +140,22 @@ def main(argv):
         beam_size=FLAGS.beam_size,
         length_penalty=FLAGS.length_penalty,
         batch_size=FLAGS.batch_size,
+        unknowns=make_replacer(model, tokenizer),
     )
-    translator.check_known(lines, name)
+    if not translator.unknowns:
+        translator.check_known(lines, name)
     began = time.monotonic()
     results = translator.translate(lines, n_best=FLAGS.n_best, description="translating")
     seconds = time.monotonic() - began
     lengths = [len(ids) for ids in tokenizer.source.encode(lines)]
     report(lines, results, lengths, config["options"]["max_length"])
+    if translator.unknowns:
+        counts = translator.unknowns.counts
+        print(
+            f"unknown words in translations: {counts['copied']:,} copied from the source, "
+            f"{counts['translated']:,} translated with the lexicon",
+            file=sys.stderr,
+        )
     if FLAGS.output:
         write_lines(FLAGS.output, formatted(results))
     else:

@@ -25,7 +25,7 @@ class EpochPlan(NamedTuple):
         return self.rows[self.batch_sizes[:first].sum() :], self.batch_sizes[first:]
 
 
-def plan_epoch(source_lengths, target_lengths, max_tokens, *, seed=None, epoch=0):
+def plan_epoch(source_lengths, target_lengths, max_tokens, *, max_sentences=0, seed=None, epoch=0):
     """Groups pairs of similar lengths under a budget of tokens.
 
     A batch of n pairs costs n x its longest sentence on either side, at most `max_tokens`. Pairs of
@@ -36,6 +36,7 @@ def plan_epoch(source_lengths, target_lengths, max_tokens, *, seed=None, epoch=0
         source_lengths: `[num_pairs]` int, tokens with `</s>`.
         target_lengths: `[num_pairs]` int, tokens with `</s>`.
         max_tokens: the budget; at least the longest sentence.
+        max_sentences: most pairs of a batch; 0 for no such limit.
         seed: int; None sorts by length without a shuffle, for evaluation.
         epoch: counted from 0.
 
@@ -62,6 +63,8 @@ def plan_epoch(source_lengths, target_lengths, max_tokens, *, seed=None, epoch=0
         starts.append(start)
         # The last pair of a batch is its longest: take the most pairs with n * longest <= budget.
         most = max_tokens // lengths[start]
+        if max_sentences:
+            most = min(most, max_sentences)
         window = lengths[start : start + most]
         fits = window * np.arange(1, window.size + 1) <= max_tokens
         start += int(fits.sum())

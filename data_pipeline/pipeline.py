@@ -149,12 +149,13 @@ def filter_pairs(corpus, *, max_length, max_length_ratio):
     return EncodedCorpus(corpus.source.take(rows), corpus.target.take(rows)), dropped
 
 
-def batches(corpus, max_tokens, *, seed=None, epoch=0, first_batch=0):
+def batches(corpus, max_tokens, *, max_sentences=0, seed=None, epoch=0, first_batch=0):
     """The batches of one epoch as a `tf.data.Dataset`, prefetched.
 
     Args:
         corpus: `EncodedCorpus`.
         max_tokens: budget of a batch: rows x longest padded side.
+        max_sentences: most rows of a batch; 0 for no such limit.
         seed: as `plan_epoch`; None for evaluation, in order of length.
         epoch: counted from 0.
         first_batch: batches to leave out at the start, when a run is resumed.
@@ -164,7 +165,12 @@ def batches(corpus, max_tokens, *, seed=None, epoch=0, first_batch=0):
         without shift: each row ends in EOS.
     """
     plan = plan_epoch(
-        corpus.source.lengths, corpus.target.lengths, max_tokens, seed=seed, epoch=epoch
+        corpus.source.lengths,
+        corpus.target.lengths,
+        max_tokens,
+        max_sentences=max_sentences,
+        seed=seed,
+        epoch=epoch,
     )
     rows, sizes = plan.batches(first_batch)
     with tf.device("CPU"):  # The corpus does not belong into an accelerator's memory.
@@ -188,10 +194,12 @@ def batches(corpus, max_tokens, *, seed=None, epoch=0, first_batch=0):
     return dataset.map(gather).prefetch(8).with_options(options)
 
 
-def describe(corpus, tokenizer, max_tokens, seed):
+def describe(corpus, tokenizer, max_tokens, seed, *, max_sentences=0):
     """Lines that say what an epoch of training holds."""
-    plan = plan_epoch(corpus.source.lengths, corpus.target.lengths, max_tokens, seed=seed)
-    source, target = corpus.source, corpus.target
+    source, target = corpus
+    plan = plan_epoch(
+        source.lengths, target.lengths, max_tokens, max_sentences=max_sentences, seed=seed
+    )
     padding = padding_share(plan, source.lengths, target.lengths)
     unknown = sum((side.ids == UNK_ID).sum() for side in corpus) / (
         source.ids.size + target.ids.size
@@ -201,10 +209,11 @@ def describe(corpus, tokenizer, max_tokens, seed):
         if tokenizer.shared
         else f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target entries"
     )
+    sentences = f" and {max_sentences:,} pairs" if max_sentences else ""
     return [
         f"training pairs: {corpus.num_pairs:,}",
         f"tokens: {source.ids.size:,} source, {target.ids.size:,} target, with </s>",
         f"vocabulary ({tokenizer.kind}): {vocabulary}; unknown tokens {unknown:.2%}",
-        f"batches an epoch: {plan.batch_sizes.size:,} of at most {max_tokens:,} tokens a side; "
-        f"padding {padding:.1%}",
+        f"batches an epoch: {plan.batch_sizes.size:,} of at most {max_tokens:,} tokens a "
+        f"side{sentences}; padding {padding:.1%}",
     ]

@@ -192,11 +192,28 @@ class WordVocabulary:
     def encode(self, lines):
         """Lines to lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`."""
         get = self.index.get
-        return [[*(get(word, UNK_ID) for word in _WORD.findall(line)), EOS_ID] for line in lines]
+        return [[*(get(word, UNK_ID) for word in self.split(line)), EOS_ID] for line in lines]
 
-    def decode(self, ids):
-        """Ids, up to the first `EOS_ID`, to a line."""
-        return join_pieces(self.pieces(_until_eos(ids)), self.style)
+    def split(self, line):
+        """The words of a line as `encode` finds them, known or not."""
+        return _WORD.findall(line)
+
+    def decode(self, ids, unknowns=None):
+        """Ids, up to the first `EOS_ID`, to a line.
+
+        Args:
+            ids: list of int.
+            unknowns: what to write for each UNK, in order; None writes "<unk>".
+        """
+        ids = _until_eos(ids)
+        pieces = self.pieces(ids)
+        if unknowns is not None:
+            unknowns = iter(unknowns)
+            pieces = [
+                next(unknowns) if i == UNK_ID else piece
+                for i, piece in zip(ids, pieces, strict=True)
+            ]
+        return join_pieces(pieces, self.style)
 
     def pieces(self, ids):
         """The word of every id."""

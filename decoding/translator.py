@@ -34,10 +34,11 @@ _MAX_TOKENS = 8192  # Of a batch: a few very long lines must not exhaust the mem
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
 
 
-def make_search(model, *, beam_size, length_penalty):
+def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
     """The search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
 
-    A translation may be twice as long as its source, plus 20 tokens.
+    A translation may be twice as long as its source, plus 20 tokens. UNK is in it only with
+    `emit_unknowns`.
     """
 
     @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")])
@@ -52,7 +53,7 @@ def make_search(model, *, beam_size, length_penalty):
             bos_id=BOS_ID,
             eos_id=EOS_ID,
             pad_id=PAD_ID,
-            forbidden_ids=(UNK_ID,),
+            forbidden_ids=() if emit_unknowns else (UNK_ID,),
         )
 
     return search
@@ -67,17 +68,34 @@ class Translator:
         beam_size: hypotheses followed at a time; 1 is greedy search.
         length_penalty: alpha of Wu et al. 2016; larger prefers longer translations.
         batch_size: sentences translated at once.
+        unknowns: `decoding.unknowns.UnknownReplacer`: the search may then emit UNK, and this says
+            what is written for it; None: UNK is never emitted.
 
     Example:
         translator = Translator(model, tokenizer, beam_size=4)
         translator.translate(["A dog runs."])[0][0].text
     """
 
-    def __init__(self, model, tokenizer, *, beam_size=4, length_penalty=0.6, batch_size=32):
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        *,
+        beam_size=4,
+        length_penalty=0.6,
+        batch_size=32,
+        unknowns=None,
+    ):
         self.tokenizer = tokenizer
         self.batch_size = batch_size
         self.beam_size = beam_size
-        self._search = make_search(model, beam_size=beam_size, length_penalty=length_penalty)
+        self.unknowns = unknowns
+        self._search = make_search(
+            model,
+            beam_size=beam_size,
+            length_penalty=length_penalty,
+            emit_unknowns=unknowns is not None,
+        )
 
     def check_known(self, lines, name):
         """Raises `UserError` at a line that has words, none of them in the vocabulary."""
@@ -110,29 +128,41 @@ class Translator:
             while order:
                 count = max(1, min(self.batch_size, _MAX_TOKENS // lengths[order[0]]))
                 rows, order = order[:count], order[count:]
-                found = self._search(_padded([source[i] for i in rows]))
+                found = self._search(padded([source[i] for i in rows]))
                 found = tf.nest.map_structure(lambda t: t.numpy(), found)
                 for row, i in enumerate(rows):
                     real = np.flatnonzero(found.log_probs[row] > -1e8)[:n_best]
-                    results[i] = [self._translation(found, row, k) for k in real]
+                    results[i] = self._translations(lines[i], found, row, real)
                 if progress:
                     progress.update(len(rows))
         return results
 
-    def _translation(self, found, row, k):
-        ids = found.ids[row, k].tolist()
-        ids = ids[: ids.index(EOS_ID) + 1] if EOS_ID in ids else [i for i in ids if i != PAD_ID]
-        return Translation(
-            self.tokenizer.target.decode(ids),
-            float(found.scores[row, k]),
-            float(found.log_probs[row, k]),
-            bool(found.finished[row, k]),
-            ids,
-        )
+    def _translations(self, line, found, row, places):
+        """The hypotheses at some places of a row of `Hypotheses`, written out."""
+        target_ids = [_until_end(found.ids[row, k].tolist()) for k in places]
+        if self.unknowns:
+            texts = self.unknowns.texts(line, target_ids)
+        else:
+            texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
+        return [
+            Translation(
+                text,
+                float(found.scores[row, k]),
+                float(found.log_probs[row, k]),
+                bool(found.finished[row, k]),
+                ids,
+            )
+            for k, text, ids in zip(places, texts, target_ids, strict=True)
+        ]
 
 
-def _padded(sentences):
-    """Arrays of ids to one `[B, S]` int32 array."""
+def _until_end(ids):
+    """Ids with their EOS, or without padding where they were cut short."""
+    return ids[: ids.index(EOS_ID) + 1] if EOS_ID in ids else [i for i in ids if i != PAD_ID]
+
+
+def padded(sentences):
+    """Lists of ids to one `[B, S]` int32 array."""
     ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence

@@ -102,6 +102,11 @@ class TranslationModel(keras.Model):
         self.pad_id = pad_id
         self.bos_id = bos_id
 
+    @property
+    def has_alignment(self):
+        """Whether `align` tells anything, that is, whether the model attends to the source."""
+        return True
+
     def call(self, inputs, training=None):
         """Predicts every target token from the source and the tokens before it.
 

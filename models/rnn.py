@@ -178,6 +178,10 @@ class RecurrentTranslationModel(TranslationModel):
             )
         self.build()
 
+    @property
+    def has_alignment(self):
+        return self.settings["score"] != "none"
+
     def _embedding(self, vocab_size, name):
         return keras.layers.Embedding(
             vocab_size,
@@ -331,7 +335,7 @@ class RecurrentTranslationModel(TranslationModel):
 
     def attention_maps(self, source_ids, target_ids):
         """`decoder/i/cross` of the decoder's last layer; nothing without attention."""
-        if self.settings["score"] == "none":
+        if not self.has_alignment:
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}

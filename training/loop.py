@@ -47,16 +47,20 @@ class Trainer:
         evaluator: returns an `Evaluation` when called.
         limits: `Limits`.
         max_tokens: budget of a batch.
+        max_sentences: most pairs of a batch; 0 for no such limit.
         seed: of the order of pairs.
     """
 
-    def __init__(self, directory, update, corpus, evaluator, limits, *, max_tokens, seed):
+    def __init__(
+        self, directory, update, corpus, evaluator, limits, *, max_tokens, max_sentences=0, seed
+    ):
         self.directory = directory
         self.update = update
         self.corpus = corpus
         self.evaluator = evaluator
         self.limits = limits
         self.max_tokens = max_tokens
+        self.max_sentences = max_sentences
         self.seed = seed
         self.variables = training_arrays(update.model, update.optimizer)
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
@@ -126,6 +130,7 @@ class Trainer:
         dataset = batches(
             self.corpus,
             self.max_tokens,
+            max_sentences=self.max_sentences,
             seed=self.seed,
             epoch=state["epoch"],
             first_batch=state["batch"],

@@ -11,8 +11,12 @@ DEFAULTS = {
     "max_length": 256,
     "max_length_ratio": 9.0,  # Only what cannot be a translation.
     "max_tokens_per_batch": 4096,
+    "max_sentences_per_batch": 0,
     "learning_rate": 7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
     "warmup_steps": 4000,
+    "schedule": "inverse_sqrt",
+    "adam_beta_2": 0.98,
+    "loss_average": "tokens",
     "label_smoothing": 0.1,
     "clip_norm": 1.0,
     "max_steps": 0,

@@ -5,18 +5,15 @@ from keras import ops
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then decay with the inverse square root of the step.
-
-    Vaswani et al. 2017, equation 3, written by its peak: `peak * min(s / w, sqrt(w / s))` at step
-    s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`.
+class Constant(keras.optimizers.schedules.LearningRateSchedule):
+    """Linear warm-up, then the same rate for ever: `peak * min(s / w, 1)` at step s = 1, 2, ...
 
     Args:
         peak: the largest learning rate, reached at step `warmup_steps`.
-        warmup_steps: w, at least 1.
+        warmup_steps: w, at least 1, which means no warm-up.
 
     Raises:
-        ValueError: `warmup_steps` is below 1; the learning rate would stay 0.
+        ValueError: `warmup_steps` is below 1.
     """
 
     def __init__(self, peak, warmup_steps):
@@ -28,7 +25,26 @@ class InverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     def __call__(self, step):
         """Learning rate of the update after `step` updates, float32 scalar."""
         step = ops.cast(step, "float32") + 1.0
-        return self.peak * ops.minimum(step / self.warmup_steps, ops.sqrt(self.warmup_steps / step))
+        return self.peak * ops.minimum(step / self.warmup_steps, self._after(step))
+
+    def _after(self, step):
+        """What the peak is multiplied with once warm-up is over, 1 at its last step."""
+        return ops.ones_like(step)
 
     def get_config(self):
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class InverseSquareRoot(Constant):
+    """Linear warm-up, then decay with the inverse square root of the step.
+
+    Vaswani et al. 2017, equation 3, written by its peak: `peak * min(s / w, sqrt(w / s))` at step
+    s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`. Arguments as `Constant`.
+    """
+
+    def _after(self, step):
+        return ops.sqrt(self.warmup_steps / step)
+
+
+SCHEDULES = {"inverse_sqrt": InverseSquareRoot, "constant": Constant}

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from models import shift_right
 from training.losses import smoothed_cross_entropy
-from training.schedules import InverseSquareRoot
+from training.schedules import SCHEDULES
 
 BATCH_SIGNATURE = {
     "source_ids": tf.TensorSpec([None, None], tf.int32),
@@ -13,10 +13,21 @@ BATCH_SIGNATURE = {
 }
 
 
-def adam(*, learning_rate, warmup_steps):
-    """Adam with the Transformer's moments and schedule, Vaswani et al. 2017, section 5.3."""
-    schedule = InverseSquareRoot(learning_rate, warmup_steps)
-    return keras.optimizers.Adam(schedule, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+# What the gradient is that of: the mean over target tokens, or of the sums of the sentences.
+LOSS_AVERAGES = ("tokens", "sentences")
+
+
+def adam(*, learning_rate, warmup_steps, schedule="inverse_sqrt", beta_2=0.98):
+    """Adam; by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
+
+    Args:
+        learning_rate: peak of the schedule.
+        warmup_steps: updates until the peak, at least 1.
+        schedule: one of `SCHEDULES`.
+        beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
+    """
+    rate = SCHEDULES[schedule](learning_rate, warmup_steps)
+    return keras.optimizers.Adam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9)
 
 
 class GradientUpdate:
@@ -27,13 +38,18 @@ class GradientUpdate:
         optimizer: a Keras optimizer.
         label_smoothing: in [0, 1).
         clip_norm: largest global norm of the gradient; 0 leaves it as it is.
+        loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
+            by that of sentences, so that a long one counts as much more as it is longer.
     """
 
-    def __init__(self, model, optimizer, *, label_smoothing=0.1, clip_norm=1.0):
+    def __init__(
+        self, model, optimizer, *, label_smoothing=0.1, clip_norm=1.0, loss_average="tokens"
+    ):
         self.model = model
         self.optimizer = optimizer
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
+        self.loss_average = loss_average
         optimizer.build(model.trainable_variables)
 
     @tf.function(input_signature=[BATCH_SIGNATURE])
@@ -49,7 +65,8 @@ class GradientUpdate:
         """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
-            mean_loss = loss / tokens
+            sentences = tf.cast(tf.shape(batch["target_ids"])[0], tf.float32)
+            mean_loss = loss / (tokens if self.loss_average == "tokens" else sentences)
         weights = self.model.trainable_variables
         # Dense, because the norm of sparse slices counts a repeated row wrongly.
         gradients = [tf.convert_to_tensor(g) for g in tape.gradient(mean_loss, weights)]

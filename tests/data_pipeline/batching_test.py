@@ -52,6 +52,20 @@ def test_batch_takes_all_pairs_that_fit(lengths):
         assert len(one_more) * lengths[:, one_more].max() > BUDGET
 
 
+@pytest.mark.parametrize("seed", [None, 1])
+def test_batch_has_no_more_sentences_than_allowed_and_as_many_where_tokens_allow(many, seed):
+    def sizes(**limit):
+        return plan_epoch(*many, 100, seed=seed, **limit).batch_sizes
+
+    assert sizes().max() > 7
+    assert sizes(max_sentences=7).max() == 7
+    assert sizes(max_sentences=7).sum() == many.shape[1]
+    np.testing.assert_array_equal(sizes(max_sentences=10_000), sizes())
+    # A budget that never binds: batches of 7, and one that is left over.
+    free = plan_epoch(*many, 30 * 7, max_sentences=7, seed=seed).batch_sizes
+    assert sorted(free)[0] == many.shape[1] % 7 and sorted(free)[1] == 7
+
+
 def test_seed_and_epoch_fix_all_batches(many):
     assert same(
         plan_epoch(*many, BUDGET, seed=3, epoch=2), plan_epoch(*many, BUDGET, seed=3, epoch=2)

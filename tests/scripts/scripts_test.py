@@ -390,8 +390,37 @@ def test_a_sentence_of_unknown_words_is_named(folder, corpus, tmp_path, capsys):
     arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
     done = run_script("translate", arguments, capsys)
     assert done.status == 1 and f"{text}, line 2: no token of it is known" in done.err
+    # Where unknown words are copied, that line has something to say.
+    lexicon = tmp_path / "lexicon.txt"
+    lexicon.write_text("foo Fuß 0.5\n")
+    for flags in (["--replace_unknowns"], ["--replace_unknowns", f"--lexicon={lexicon}"]):
+        done = run_script("translate", [*arguments, *flags], capsys)
+        assert done.status == 0 and len(done.out.splitlines()) == 2
+        assert "unknown words in translations: " in done.err
     text.write_text("one foo\n")
     assert run_script("translate", arguments, capsys).status == 0
+
+
+def test_unknown_words_that_cannot_be_replaced_are_one_line(trained, folder, capsys):
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
+    for flags, expected in (
+        (["--replace_unknowns"], "spells every word"),
+        (["--lexicon=x.txt"], "--replace_unknowns only"),
+    ):
+        done = run_script("translate", [*arguments, *flags], capsys)
+        assert done.status == 1 and expected in done.err
+        assert done.err.startswith("error: ") and done.err.count("\n") == 1
+
+
+def test_the_losses_and_batches_of_small_recurrent_models(folder, corpus, capsys):
+    flags = ["--max_sentences_per_batch=10", "--max_tokens_per_batch=4096"]
+    flags += ["--loss_average=sentences", "--clip_norm=4"]
+    flags += ["--schedule=constant", "--warmup_steps=1", "--adam_beta_2=0.999", "--max_steps=4"]
+    done = train(corpus, folder, capsys, *flags, model_dir="by sentences")
+    assert done.status == 0, done.err
+    assert "batches an epoch: 20 of at most 4,096 tokens a side and 10 pairs" in done.out
+    rates = {r["learning_rate"] for r in _records(folder / "by sentences") if r["kind"] == "train"}
+    assert rates == {pytest.approx(3e-3)}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from training.schedules import InverseSquareRoot
+from training.schedules import SCHEDULES, Constant, InverseSquareRoot
 
 WARMUP = 40
 
@@ -40,14 +40,23 @@ def test_papers_peak_gives_the_papers_equation_3():
         assert np.isclose(float(schedule(step - 1)), paper)
 
 
-def test_one_step_of_warm_up_begins_at_the_peak():
-    assert np.isclose(rates(InverseSquareRoot(0.5, 1), 1)[0], 0.5)
+def test_constant_rate_stays_at_the_peak_behind_the_same_warm_up():
+    values = rates(Constant(3e-3, WARMUP), 3 * WARMUP)
+    warming = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
+    np.testing.assert_allclose(values[:WARMUP], warming, rtol=1e-6)
+    np.testing.assert_allclose(values[WARMUP:], 3e-3, rtol=1e-6)
 
 
+@pytest.mark.parametrize("schedule", SCHEDULES.values())
+def test_one_step_of_warm_up_begins_at_the_peak(schedule):
+    assert np.isclose(rates(schedule(0.5, 1), 1)[0], 0.5)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES.values())
 @pytest.mark.parametrize("warmup_steps", [0, -5])
-def test_no_warm_up_step_is_refused(warmup_steps):
+def test_no_warm_up_step_is_refused(schedule, warmup_steps):
     with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {warmup_steps}"):
-        InverseSquareRoot(1e-3, warmup_steps)
+        schedule(1e-3, warmup_steps)
 
 
 def test_optimizer_takes_the_rate_of_the_update_that_it_makes():

@@ -70,6 +70,13 @@ def test_gradient_of_a_batch_is_that_of_its_parts_weighted_by_their_tokens(updat
     assert np.abs(whole[0] - (first + 2 * rest) / 3).max() > 1e-2
 
 
+def test_loss_by_sentences_is_the_sum_over_their_tokens(whole):
+    changes, metrics = change(create_update(clip_norm=0, loss_average="sentences"), batch())
+    tokens, sentences = (TARGET != 0).sum(), len(TARGET)
+    np.testing.assert_allclose(changes, whole[0] * tokens / sentences, atol=1e-4)
+    np.testing.assert_allclose(metrics["loss"], whole[1]["loss"], rtol=1e-6)  # Still a token.
+
+
 def test_change_is_the_negative_gradient_of_the_mean_loss(update, whole):
     changes, metrics = whole
     weights = update.model.trainable_variables
@@ -150,3 +157,5 @@ def test_adam_has_the_papers_moments_and_warms_up():
     config = optimizer.get_config()
     assert (config["beta_1"], config["beta_2"], config["epsilon"]) == (0.9, 0.98, 1e-9)
     assert np.isclose(float(optimizer.learning_rate), 1e-4)
+    other = adam(learning_rate=1e-3, warmup_steps=1, schedule="constant", beta_2=0.999)
+    assert (other.beta_2, float(other.learning_rate)) == (0.999, np.float32(1e-3))

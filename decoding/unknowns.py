@@ -1,0 +1,117 @@
+"""What stands in a translation for UNK: a source word, or what a lexicon has for it.
+
+Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation"; by attention as
+Jean et al. 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation".
+"""
+
+import collections
+import math
+
+import tensorflow as tf
+
+from data_pipeline.files import UserError, read_lines
+from data_pipeline.tokenizers import UNK_ID
+from decoding.translator import padded
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def read_lexicon(path):
+    """The most probable translation of each word of a lexicon file.
+
+    Args:
+        path: a UTF-8 file of lines `source_word target_word probability`, separated by white space,
+            in any order.
+
+    Returns:
+        source word -> target word; of equally probable ones the first.
+
+    Raises:
+        UserError: unreadable, empty, or a line of another form, naming it.
+    """
+    best = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        try:
+            source, target, text = line.split()
+            probability = float(text)
+            if not 0 <= probability <= 1:
+                raise ValueError
+        except ValueError:
+            raise UserError(
+                f"{path}, line {number}: {line[:60]!r}; expected a source word, a target word and "
+                "a probability from 0 to 1"
+            ) from None
+        if probability > best.get(source, ("", -math.inf))[1]:
+            best[source] = (target, probability)
+    if not best:
+        raise UserError(f"{path}: empty; expected lines `source_word target_word probability`")
+    return {source: target for source, (target, _) in best.items()}
+
+
+class UnknownReplacer:
+    """Writes translations out with something in the place of every UNK.
+
+    An UNK becomes the source word with the highest weight of `model.align`; never `</s>`. Where a
+    lexicon has that word, its translation is written instead. A `pretokenized` text is copied piece
+    by piece.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: its `Tokenizer`, "word" or "pretokenized".
+        lexicon: source word -> target word.
+
+    Attributes:
+        counts: how many were "translated" with the lexicon and how many were "copied" so far.
+
+    Raises:
+        UserError: the model has no alignment, or the tokenizer no unknown words.
+    """
+
+    def __init__(self, model, tokenizer, lexicon=None):
+        if tokenizer.kind == "bpe":
+            raise UserError(
+                "--replace_unknowns: a model with --tokenizer=bpe spells every word and never "
+                "emits UNK; leave the flag out"
+            )
+        if not model.has_alignment:
+            raise UserError(
+                "--replace_unknowns: this model has no attention, so nothing says which source "
+                "word an unknown one translates; leave the flag out"
+            )
+        self.tokenizer = tokenizer
+        self.lexicon = lexicon or {}
+        self.counts = collections.Counter()
+        self._align = tf.function(model.align, input_signature=[_IDS, _IDS])
+
+    def texts(self, source_line, target_ids):
+        """Some translations of one line, detokenised.
+
+        Args:
+            source_line: str.
+            target_ids: the ids of each translation, a list of lists.
+
+        Returns:
+            list of str.
+        """
+        if not any(UNK_ID in ids for ids in target_ids):
+            return [self.tokenizer.target.decode(ids) for ids in target_ids]
+        (source_ids,) = self.tokenizer.source.encode([source_line])
+        words = self.tokenizer.source.split(source_line)
+        weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
+        # The last one is </s>, which is no word.
+        positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding
+        return [
+            self.tokenizer.target.decode(
+                ids,
+                unknowns=[
+                    self._replacement(words[position])
+                    for token, position in zip(ids, row, strict=False)
+                    if token == UNK_ID
+                ],
+            )
+            for ids, row in zip(target_ids, positions, strict=True)
+        ]
+
+    def _replacement(self, word):
+        self.counts["translated" if word in self.lexicon else "copied"] += 1
+        return self.lexicon.get(word, word)
