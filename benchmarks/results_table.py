@@ -1,10 +1,11 @@
-"""Writes the result table of README.md from docs/results/*.json.
+"""Writes the result tables of README.md from docs/results/.
 
-    python benchmarks/results_table.py            rewrites the table
+    python benchmarks/results_table.py            rewrites the tables
     python benchmarks/results_table.py --check    fails if the README is not what the files say
 
-The JSON files are written by `translate.py --reference=... --save_scores=docs/results/NAME.json`;
-"data", "command" and "published" are added by hand beside the measured figures.
+The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
+"data", "command" and "published" are added by hand beside the measured figures. Those of
+docs/results/europarl10k/ are written by benchmarks/europarl10k.py.
 """
 
 import json
@@ -13,12 +14,12 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
-START, END = "<!-- results: start -->\n", "<!-- results: end -->\n"
+RESULTS = ROOT / "docs" / "results"
 COLUMNS = ("model", "data", "parameters", "BLEU", "chrF", "training", "machine", "details")
 
 
 def row(path):
-    """The table row of one result file."""
+    """The row of one result file in the general table."""
     r = json.loads(path.read_text(encoding="utf-8"))
     training = r["training"]
     return (
@@ -33,27 +34,73 @@ def row(path):
     )
 
 
-def table():
-    """The whole table in Markdown, with commands and signatures below it."""
-    paths = sorted((ROOT / "docs" / "results").glob("*.json"))
-    rows = [COLUMNS, ("---",) * len(COLUMNS), *map(row, paths)]
-    lines = [f"| {' | '.join(cells)} |" for cells in rows]
+def markdown(rows):
+    """Rows of cells, the first being the head, as a table."""
+    head, *body = rows
+    return [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *body)]
+
+
+def general_table():
+    """One row for each result file, with commands and signatures below."""
+    paths = sorted(RESULTS.glob("*.json"))
+    lines = markdown([COLUMNS, *map(row, paths)])
     for path in paths:
         r = json.loads(path.read_text(encoding="utf-8"))
         lines += ["", f"{path.stem} (`{r['bleu_signature']}`, beam {r['beam_size']}):", "```"]
         lines += [*r["command"], "```"]
-    return "\n".join(lines) + "\n"
+    return lines
+
+
+EUROPARL_COLUMNS = (
+    *("model", "vocabulary", "parameters", "valid perplexity"),
+    *("greedy", "beam 5", "UNK replaced", "minutes"),
+)
+
+
+def europarl_table():
+    """One row for each run of benchmarks/europarl10k.py, in the order of parameters."""
+    results = [json.loads(p.read_text("utf-8")) for p in (RESULTS / "europarl10k").glob("*.json")]
+    results = sorted((r for r in results if "scores" in r), key=lambda r: r["parameters"])
+
+    def bleu(r, search):
+        return f"{r['scores'][search]['bleu']:.2f}" if search in r["scores"] else ""
+
+    def published(r, figure, digits):
+        return f" ({r['published'][figure]:.{digits}f})" if "published" in r else ""
+
+    return markdown(
+        [
+            EUROPARL_COLUMNS,
+            *(
+                (
+                    f"`{r['model']}`" + "".join(f" `{k}={v}`" for k, v in r["settings"].items()),
+                    f"{r['tokenizer']}, {r['vocab_sizes'][0]:,} and {r['vocab_sizes'][1]:,}",
+                    f"{r['parameters'] / 1e6:.2f} M",
+                    f"{r['training']['best']['perplexity']:.1f}" + published(r, "perplexity", 1),
+                    bleu(r, "greedy") + published(r, "bleu", 2),
+                    bleu(r, "beam"),
+                    bleu(r, "replaced"),
+                    f"{r['training']['minutes']:.0f}",
+                )
+                for r in results
+            ),
+        ]
+    )
+
+
+TABLES = {"results": general_table, "europarl10k": europarl_table}
 
 
 def main():
     """Rewrites or checks the README."""
-    text = README.read_text(encoding="utf-8")
-    before, rest = text.split(START)
-    after = rest.split(END)[1]
-    new = before + START + table() + END + after
+    text = new = README.read_text(encoding="utf-8")
+    for name, table in TABLES.items():
+        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
+        before, rest = new.split(start)
+        new = before + start + "\n".join(table()) + "\n" + end + rest.split(end)[1]
     if "--check" in sys.argv[1:]:
         if new != text:
-            sys.exit("README.md: the result table is not that of docs/results; run this script")
+            sys.exit("README.md: a result table is not that of docs/results; run this script")
         return
     README.write_text(new, encoding="utf-8")
 

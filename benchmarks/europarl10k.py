@@ -1,0 +1,176 @@
+"""Trains small models on 10,000 German-English pairs of Europarl, scores and compares them.
+
+    python benchmarks/europarl10k.py --data=data/europarl10k
+    python benchmarks/europarl10k.py --data=data/europarl10k --only=lstm_luong,lstm_lexical
+
+The folder holds `train`, `val` and `test`, each `.de` and `.en`, lower-cased and tokenised. A run
+that is complete is not trained again; one that was stopped goes on. Scores go to
+docs/results/europarl10k/, from where results_table.py takes them; BLEU by source length goes to
+docs/bleu_by_length.png once the models that it compares are there.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from absl import app, flags  # noqa: E402
+
+from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
+from decoding.figures import save_curves  # noqa: E402
+from training.console import one_line_errors  # noqa: E402
+from training.evaluation import corpus_scores  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("data", "data/europarl10k", "Folder of the corpus.")
+flags.DEFINE_string("runs", "runs/europarl10k", "Folder of the model directories.")
+flags.DEFINE_list("only", [], "Names of runs; empty: all.")
+
+RESULTS = ROOT / "docs" / "results" / "europarl10k"
+PICTURE = ROOT / "docs" / "bleu_by_length.png"
+SCORING = {"tokenize": "none", "lowercase": True}  # As multi-bleu on lower-cased tokens.
+
+# Words seen once are UNK. Chosen on validation data, as all that follows.
+WORDS = [
+    *("--tokenizer=word", "--vocab_size=0", "--min_word_count=2"),
+    *("--max_tokens_per_batch=1024", "--warmup_steps=400", "--eval_every_steps=400"),
+    *("--save_every_steps=200", "--patience=8", "--max_minutes=55"),
+]
+
+# name: flags of train.py
+RUNS = {
+    "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS],
+    "lstm_luong": ["--model=lstm_luong", *WORDS],
+    "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS],
+    "lstm_lexical": ["--model=lstm_lexical", *WORDS],
+    "transformer_coursework": ["--model=transformer_coursework", *WORDS],
+}
+
+# The table of Q1, Q4, Q5 and Q7 of a coursework report of the University of Edinburgh (NLU+, 2022):
+# BLEU of greedy translations, perplexity on the validation set.
+PUBLISHED = {
+    "lstm_luong": (10.91, 27.0),
+    "lstm_luong_deep": (9.97, 29.0),
+    "lstm_lexical": (12.68, 24.1),
+    "transformer_coursework": (11.03, 30.9),
+}
+
+SEARCHES = {
+    "greedy": ["--beam_size=1"],
+    "beam": ["--beam_size=5"],
+    "replaced": ["--beam_size=5", "--replace_unknowns"],
+}
+# What has words that it does not know, and an attention that says which they are.
+WITH_UNKNOWNS = ("lstm_luong", "lstm_luong_deep", "lstm_lexical", "transformer_coursework")
+
+COMPARED_BY_LENGTH = ("lstm_seq2seq", "lstm_luong", "transformer_coursework")
+LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 30))  # Source words; about equally many lines each.
+
+
+def train_command(name):
+    """The command that trains a run, as a list."""
+    corpus = [
+        f"--{split}_{side}={FLAGS.data}/{file}.{language}"
+        for split, file in (("train", "train"), ("valid", "val"))
+        for side, language in (("source", "de"), ("target", "en"))
+    ]
+    return ["train.py", *RUNS[name], *corpus, f"--model_dir={FLAGS.runs}/{name}"]
+
+
+def translate_command(name, search):
+    """The command that translates and scores the test set, as a list."""
+    run = f"{FLAGS.runs}/{name}"
+    return [
+        *("translate.py", f"--model_dir={run}", *SEARCHES[search]),
+        *(f"--input={FLAGS.data}/test.de", f"--reference={FLAGS.data}/test.en"),
+        *(f"--tokenize={SCORING['tokenize']}", "--lowercase"),
+        *(f"--output={run}/{search}.en", f"--save_scores={run}/{search}.json"),
+    ]
+
+
+def run(command):
+    """Runs a script of the project; its output is seen."""
+    print("python", " ".join(command), flush=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def score(name):
+    """Writes the result file of a trained run."""
+    found = {}
+    for search in SEARCHES:
+        if search != "replaced" or name in WITH_UNKNOWNS:
+            run(translate_command(name, search))
+            found[search] = json.loads(Path(FLAGS.runs, name, f"{search}.json").read_text("utf-8"))
+    figures = ("bleu", "chrf", "translation_seconds")
+    of_search = (*figures, "beam_size", "replace_unknowns")
+    record = {key: value for key, value in found["beam"].items() if key not in of_search}
+    record["scores"] = {
+        search: {figure: scores[figure] for figure in figures} for search, scores in found.items()
+    }
+    if name in PUBLISHED:
+        record["published"] = dict(zip(("bleu", "perplexity"), PUBLISHED[name], strict=True))
+    record["command"] = " ".join(["python", *train_command(name)])
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    write_text(RESULTS / f"{name}.json", json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def compare_lengths():
+    """Draws BLEU by source length."""
+    lengths = [len(line.split()) for line in read_lines(f"{FLAGS.data}/test.de")]
+    references = read_lines(f"{FLAGS.data}/test.en")
+    groups = [
+        [row for row, length in enumerate(lengths) if least <= length <= most]
+        for least, most in LENGTHS
+    ]
+    if sum(map(len, groups)) != len(lengths):
+        raise UserError(f"{FLAGS.data}/test.de: lines of 0 or more than {LENGTHS[-1][1]} words")
+    table = {
+        "source words": [f"{least} to {most}" for least, most in LENGTHS],
+        "mean source words": [
+            round(sum(lengths[row] for row in rows) / len(rows), 1) for rows in groups
+        ],
+        "lines": [len(rows) for rows in groups],
+        "bleu": {},
+    }
+    for name in COMPARED_BY_LENGTH:
+        outputs = read_lines(f"{FLAGS.runs}/{name}/beam.en")
+        table["bleu"][name] = [
+            round(
+                corpus_scores(
+                    [outputs[row] for row in rows], [references[row] for row in rows], **SCORING
+                )["bleu"].score,
+                2,
+            )
+            for rows in groups
+        ]
+    write_text(RESULTS / "bleu_by_length.json", json.dumps(table, indent=2) + "\n")
+    save_curves(
+        {name: (table["mean source words"], bleu) for name, bleu in table["bleu"].items()},
+        PICTURE,
+        x_label="source words (mean of the group)",
+        y_label="BLEU, beam 5",
+    )
+
+
+def main(argv):
+    """Trains, scores, compares."""
+    del argv
+    unknown = set(FLAGS.only) - set(RUNS)
+    if unknown:
+        raise UserError(f"--only: no run {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
+    for name in FLAGS.only or RUNS:
+        run(train_command(name))
+        score(name)
+    if all(Path(FLAGS.runs, name, "beam.en").exists() for name in COMPARED_BY_LENGTH):
+        compare_lengths()
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
