@@ -35,8 +35,8 @@ RESULTS = ROOT / "docs" / "results" / "europarl10k"
 PICTURE = ROOT / "docs" / "bleu_by_length.png"
 SCORING = {"tokenize": "none", "lowercase": True}  # As multi-bleu on lower-cased tokens.
 
-# Words seen once are UNK. Small batches, because small recurrent models make as many tokens a second
-# with them, and so more updates. Chosen on validation data, as all that follows.
+# Words seen once are UNK. Batches are small, because small recurrent models read as many tokens a
+# second with them, and so make more updates. Chosen on validation data, as all that follows.
 WORDS = [
     *("--tokenizer=word", "--vocab_size=0", "--min_word_count=2"),
     *("--max_tokens_per_batch=400", "--schedule=constant", "--warmup_steps=200"),
