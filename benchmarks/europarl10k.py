@@ -54,7 +54,7 @@ TRANSFORMER = [
 RUNS = {
     "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT],
     "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT],
-    "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT],
+    "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT, "--max_minutes=55"],
     "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT],
     "transformer_coursework": ["--model=transformer_coursework", *WORDS, *TRANSFORMER],
 }
