@@ -47,7 +47,7 @@ RECURRENT = [
 TRANSFORMER = [
     *("--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=2e-3"),
     *("--eval_every_steps=500", "--save_every_steps=250", "--average_checkpoints=8"),
-    "--patience=8",
+    "--patience=4",
 ]
 
 # name: flags of train.py
