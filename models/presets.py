@@ -6,6 +6,7 @@ from models.base import SettingError
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
+from models.word_attention import WordAttention
 
 
 def _transformer(layers, width, heads, ffn_width, dropout, **settings):
@@ -39,6 +40,21 @@ _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
 # name: (class, settings, one line: origin; what it scores)
 PRESETS = {
+    "ibm1_factored": (
+        WordAttention,
+        {"average": "probabilities", "width": 64},
+        "IBM Model 1, Brown et al. 1993, its table a product of two embeddings; no published score",
+    ),
+    "attention_ibm1": (
+        WordAttention,
+        {"average": "embeddings", "width": 64},
+        "ibm1_factored with the average inside the softmax: uniform attention; no published score",
+    ),
+    "attention_ibm2": (
+        WordAttention,
+        {"average": "embeddings", "width": 64, "max_positions": 256},
+        "Model 2's weights of positions as dot-product attention; no published score",
+    ),
     "rnn_attention": (
         RecurrentTranslationModel,
         _recurrent(

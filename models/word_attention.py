@@ -1,0 +1,223 @@
+"""From IBM Model 1 to attention: every target word is chosen from the source words alone.
+
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation", Models 1 and 2, with word
+embeddings in the place of tables, and three ways to average over the source words.
+"""
+
+import keras
+from keras import ops
+
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require_at_least,
+    require_choices,
+)
+from models.layers.attention import HIDDEN_SCORE, masked_softmax
+from models.layers.masks import padding_mask
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class WordAttention(TranslationModel):
+    """An average over the source words f_1 ... f_n, `</s>` among them, predicts target word i.
+
+    With U an embedding of every target word, V one of every source word and `a(j | i)` the weight
+    of source position j for target position i, the word e_i has the probability
+
+    * average="probabilities": `sum_j a(j | i) softmax(U V_fj)[e_i]`, IBM Models 1 and 2 with the
+      table of word translations as a product of two matrices of rank `width`;
+    * average="embeddings": `softmax(U sum_j a(j | i) V_fj)[e_i]`, which is attention: source words
+      add up, as "por" and "qué" must to mean "why".
+
+    The weights are `1 / n` without positions (Model 1), and with them (Model 2)
+    `softmax_j(K_j . Q_i)` over the n positions of the sentence, Q and K learned embeddings of
+    target and source positions. Positions from `max_positions` on share the last embedding. Longer
+    sentences translate, less well; train with `--max_length` not above it.
+
+    `align` is the attention `a(j | i)` with average="embeddings". With average="probabilities" it
+    is the posterior `P(a_i = j | e_i)`, so its row t depends on target word t itself, while a
+    decoding step, which does not have that word yet, gives the prior `a(j | i)`.
+
+    Decoding is poor. No prediction sees the words before it, so nothing says that a source word is
+    translated already; and `</s>` is a target word like all others, so nothing plans a length.
+    Translations repeat one word, or end at once. Judge these models by perplexity and alignment.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        average: what is averaged over the source words, "probabilities" or "embeddings".
+        width: D, size of every embedding.
+        max_positions: number of positions of each side that have an embedding of their own; 0:
+            positions do not count and all source words weigh the same.
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = WordAttention(100, 90, width=16, max_positions=50)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model({"source_ids": ids, "target_in_ids": ids}).shape
+        TensorShape([1, 3, 90])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        average="embeddings",
+        width=64,
+        max_positions=0,
+        pad_id=0,
+        bos_id=2,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.settings = {"average": average, "width": width, "max_positions": max_positions}
+        require_choices(self.settings, {"average": ("probabilities", "embeddings")})
+        require_at_least(1, self.settings, ("width",))
+        require_at_least(0, self.settings, ("max_positions",))
+        self.source_embedding = self._embedding(source_vocab_size, 1.0, "source_embedding")
+        self.target_positions = self.source_positions = None
+        if max_positions:
+            # Products of `width` terms that begin small: at first all positions count about alike.
+            self.target_positions, self.source_positions = (
+                self._embedding(max_positions, width**-0.5, name)
+                for name in ("target_positions", "source_positions")
+            )
+        # Its kernel is U, transposed.
+        self.output_layer = keras.layers.Dense(
+            target_vocab_size, use_bias=False, name="output", dtype=self.dtype_policy
+        )
+        self.build()
+
+    def _embedding(self, size, stddev, name):
+        return keras.layers.Embedding(
+            size,
+            self.settings["width"],
+            embeddings_initializer=keras.initializers.RandomNormal(stddev=stddev),
+            name=name,
+            dtype=self.dtype_policy,
+        )
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        for embedding in (self.source_embedding, self.target_positions, self.source_positions):
+            if embedding is not None:
+                embedding.build((None, None))
+        self.output_layer.build((None, None, self.settings["width"]))
+        self.built = True
+
+    @property
+    def is_mixture(self):
+        """Whether distributions are averaged, so that each word comes from one source word."""
+        return self.settings["average"] == "probabilities"
+
+    @property
+    def has_alignment(self):
+        return self.is_mixture or self.target_positions is not None
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]` and what is averaged.
+
+        That is `log_probs [B, S, V]` float32, the logarithm of each source word's distribution over
+        the target words, -1e9 for padding; or `values [B, S, D]`, the source embeddings.
+        """
+        context = {"source_mask": padding_mask(source_ids, self.pad_id)}
+        values = self.source_embedding(source_ids)
+        if not self.is_mixture:
+            return {**context, "values": values}
+        log_probs = ops.log_softmax(ops.cast(self.output_layer(values), "float32"))
+        hidden = ops.where(context["source_mask"][:, :, None], log_probs, HIDDEN_SCORE)
+        return {**context, "log_probs": hidden}
+
+    def initial_state(self, context, max_target_length):
+        """State: empty, because predictions do not depend on the words before them."""
+        return {}
+
+    def _scores(self, target_positions, source_mask):
+        """`K_j . Q_i`, `[T, S]` for `[T]` positions; without positions equal scores, `[1, S]`."""
+        source_positions = ops.arange(ops.shape(source_mask)[1])
+        if self.target_positions is None:
+            return ops.zeros_like(source_positions, dtype="float32")[None, :]
+        last = self.settings["max_positions"] - 1
+        queries = self.target_positions(ops.minimum(target_positions, last))
+        keys = self.source_positions(ops.minimum(source_positions, last))
+        return ops.cast(ops.matmul(queries, ops.transpose(keys)), "float32")
+
+    def _weights(self, target_positions, source_mask):
+        """`a(j | i)`: `[B, T, S]` float32 for `[T]` positions, `[B, 1, S]` without positions."""
+        scores = self._scores(target_positions, source_mask)
+        return masked_softmax(scores[None], source_mask[:, None, :])
+
+    def _logits(self, weights, context):
+        """`weights [B, T, S]` -> `[B, T, V]` float32."""
+        if self.is_mixture:
+            return _log_mixture(weights, context["log_probs"])
+        values = context["values"]
+        mean = ops.matmul(ops.cast(weights, values.dtype), values)  # [B, T, D]
+        return ops.cast(self.output_layer(mean), "float32")
+
+    def call(self, inputs, training=None):
+        context = self.encode(inputs["source_ids"])
+        batch_size, length = ops.shape(inputs["target_in_ids"])
+        weights = self._weights(ops.arange(length), context["source_mask"])
+        logits = self._logits(weights, context)
+        return ops.broadcast_to(logits, (batch_size, length, self.target_vocab_size))
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `TranslationModel`; only the number of `token_ids` counts. Attention: `a(j | i)`."""
+        weights = self._weights(ops.reshape(step, (1,)), context["source_mask"])
+        logits = self._logits(weights, context)  # [B, 1, V]: the same for all K hypotheses.
+        batch_size, _, source_length = ops.shape(weights)
+        num_beams = ops.shape(token_ids)[0] // batch_size
+
+        def by_hypothesis(x, size):  # [B, 1, *] -> [N, *]
+            return ops.reshape(ops.broadcast_to(x, (batch_size, num_beams, size)), (-1, size))
+
+        return StepOutput(
+            logits=by_hypothesis(logits, self.target_vocab_size),
+            state=state,
+            attention=by_hypothesis(weights, source_length),
+        )
+
+    def attention_maps(self, source_ids, target_ids):
+        """`decoder/0/cross`, which is `align`."""
+        return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
+
+    def align(self, source_ids, target_ids):
+        """The attention; of a mixture, the posterior, which depends on the target word itself."""
+        source_mask = padding_mask(source_ids, self.pad_id)
+        scores = self._scores(ops.arange(ops.shape(target_ids)[1]), source_mask)[None]
+        if self.is_mixture:
+            log_probs = self.encode(source_ids)["log_probs"]
+            # P(e_t | f_j): [B, S, V] at [B, 1, T] -> [B, S, T] -> [B, T, S]
+            chosen = ops.take_along_axis(log_probs, target_ids[:, None, :], axis=2)
+            scores = scores + ops.swapaxes(chosen, 1, 2)
+        weights = masked_softmax(scores, source_mask[:, None, :])
+        shape = (*ops.shape(target_ids), ops.shape(source_ids)[1])
+        return ops.broadcast_to(weights, shape)
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def _log_mixture(weights, log_probs):
+    """`log sum_j weights_tj exp(log_probs_jv)` by one matrix product.
+
+    Args:
+        weights: `[B, T, S]`.
+        log_probs: `[B, S, V]`.
+
+    Returns:
+        `[B, T, V]`, finite also where every probability is too small for a float32.
+    """
+    largest = ops.stop_gradient(ops.max(log_probs, axis=1, keepdims=True))  # [B, 1, V]
+    sums = ops.matmul(weights, ops.exp(log_probs - largest))
+    # Not 0 either where the weight of the only probable source word is.
+    return ops.log(ops.maximum(sums, 1e-30)) + largest
