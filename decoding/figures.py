@@ -22,7 +22,8 @@ _METADATA = {
     ".svg": {"Date": None, "Creator": None},
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
-_LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+_MAX_LENGTH = 40  # characters of a token
 _MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
 
 
@@ -65,7 +66,7 @@ def save_curves(
             xs, ys = np.asarray(xs), np.asarray(ys)
             if xs.shape != ys.shape or xs.ndim != 1:
                 raise ValueError(f"series {name!r}: x has shape {xs.shape}, y has {ys.shape}")
-            colour = _LINE_COLOURS[index % len(_LINE_COLOURS)]
+            colour = LINE_COLOURS[index % len(LINE_COLOURS)]
             marker = "o" if len(xs) <= 20 else ""  # a single point would else be invisible
             lines += axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.6)
         axes.set(xlabel=x_label, ylabel=y_label)
@@ -96,6 +97,18 @@ def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
         num_wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
         widths[text] = max(measured / figure.dpi, num_wide * font_size / 72)
     return np.array([widths[text] for text in texts])
+
+
+def shorten(token: str) -> str:
+    """Returns at most 40 printable characters of a token."""
+    token = printable(token)
+    return token if len(token) <= _MAX_LENGTH else token[: _MAX_LENGTH - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Spells out what an .svg must not contain, such as control characters."""
+    bad = ("Cc", "Cs", "Cn", "Zl", "Zp")
+    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in bad else c for c in text)
 
 
 @contextlib.contextmanager

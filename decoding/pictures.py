@@ -8,14 +8,13 @@ import math
 import os
 import re
 import textwrap
-import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from decoding import alignments
-from decoding.figures import check_path, save, style, text_widths
+from decoding.figures import check_path, printable, save, shorten, style, text_widths
 
 _KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
 # White is exactly zero; the lightness then falls in proportion to the weight.
@@ -23,7 +22,6 @@ _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 _MARGIN, _GAP, _PAD = 0.16, 0.32, 0.05  # inches
 _BAR_WIDTH, _BAR_SPACE = 0.13, 0.65  # inches; the space is for the bar's ticks and name
-_MAX_LENGTH = 40  # characters of a token
 
 
 class _Panel(NamedTuple):
@@ -101,8 +99,8 @@ def save_attention(
         merged = [alignments.merge_words(panel.weights, columns, rows) for panel in panels]
         panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
-    rows, columns = [_shorten(token) for token in rows], [_shorten(token) for token in columns]
-    title = _printable(" ".join((title or "").split()))
+    rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    title = printable(" ".join((title or "").split()))
     with style([*rows, *columns, title], ending):
         layout = _lay_out(rows, columns, panels, row_length, title)
         save(_draw(layout, rows, columns, panels), path, dpi)
@@ -278,14 +276,3 @@ def _wrap(text: str, font_size: float, width: float) -> str:
     if needed <= width:
         return text
     return textwrap.fill(text, max(1, int(0.9 * len(text) * width / needed)))
-
-
-def _shorten(token: str) -> str:
-    token = _printable(token)
-    return token if len(token) <= _MAX_LENGTH else token[: _MAX_LENGTH - 1] + "…"
-
-
-def _printable(text: str) -> str:
-    """Spells out what an .svg must not contain, such as control characters."""
-    bad = ("Cc", "Cs", "Cn", "Zl", "Zp")
-    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in bad else c for c in text)

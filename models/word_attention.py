@@ -81,7 +81,7 @@ class WordAttention(TranslationModel):
         require_choices(self.settings, {"average": ("probabilities", "embeddings")})
         require_at_least(1, self.settings, ("width",))
         require_at_least(0, self.settings, ("max_positions",))
-        self.source_embedding = self._embedding(source_vocab_size, 1.0, "source_embedding")
+        self.source_embedding = self._embedding(source_vocab_size, 0.3, "source_embedding")
         self.target_positions = self.source_positions = None
         if max_positions:
             # Products of `width` terms that begin small: at first all positions count about alike.
@@ -89,9 +89,14 @@ class WordAttention(TranslationModel):
                 self._embedding(max_positions, width**-0.5, name)
                 for name in ("target_positions", "source_positions")
             )
-        # Its kernel is U, transposed.
+        # Its kernel is U, transposed. So small that all words begin equal, as in EM for Model 1:
+        # a mixture that begins with preferences of its own is slow to lose them.
         self.output_layer = keras.layers.Dense(
-            target_vocab_size, use_bias=False, name="output", dtype=self.dtype_policy
+            target_vocab_size,
+            use_bias=False,
+            kernel_initializer=keras.initializers.RandomNormal(stddev=0.01),
+            name="output",
+            dtype=self.dtype_policy,
         )
         self.build()
 

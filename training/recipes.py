@@ -31,7 +31,19 @@ DEFAULTS = {
     "seed": 1,
 }
 
+# A table of words, learned without the help of context: whole words, their exact likelihood, and
+# high rates, for every word is learned only where it occurs.
+_WORDS = {
+    "tokenizer": "word",
+    "learning_rate": 2e-2,
+    "warmup_steps": 100,
+    "label_smoothing": 0.0,
+}
+
 BY_MODEL = {
+    "ibm1_factored": _WORDS,
+    "attention_ibm1": _WORDS,
+    "attention_ibm2": _WORDS,
     # Recurrent models bear high rates once their gradient is clipped; the larger, the lower.
     "rnn_attention": {"learning_rate": 1e-3, "warmup_steps": 1000},
     "lstm_seq2seq": {"learning_rate": 2e-3, "warmup_steps": 500},

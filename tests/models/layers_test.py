@@ -445,6 +445,7 @@ def test_registered_layers_are_found_again_by_keras(layer):
         "models.rnn",
         "models.transformer",
         "models.transformer_simple",
+        "models.word_attention",
         "models.layers.attention",
         "models.layers.blocks",
         "models.layers.embeddings",
