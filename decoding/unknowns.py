@@ -75,8 +75,8 @@ class UnknownReplacer:
             )
         if not model.has_alignment:
             raise UserError(
-                "--replace_unknowns: this model has no attention, so nothing says which source "
-                "word an unknown one translates; leave the flag out"
+                "--replace_unknowns: this model has no attention, or the same to every source "
+                "word, so nothing says which one an unknown word translates; leave the flag out"
             )
         self.tokenizer = tokenizer
         self.lexicon = lexicon or {}

@@ -104,7 +104,7 @@ class TranslationModel(keras.Model):
 
     @property
     def has_alignment(self):
-        """Whether `align` tells anything, that is, whether the model attends to the source."""
+        """Whether `align` tells source words apart: not without attention, or if it is uniform."""
         return True
 
     def call(self, inputs, training=None):
