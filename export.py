@@ -38,10 +38,11 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 
 # What a client needs to know: numpy, tensorflow, and the custom ops of tensorflow_text.
 CLIENT = """
-import json, sys
+import json, pathlib, sys
 import tensorflow_text
 import tensorflow as tf
-folder, lines, result, batch_size = sys.argv[1], json.load(open(sys.argv[2])), sys.argv[3], 32
+folder, asked, answered = sys.argv[1:]
+lines, batch_size = json.loads(pathlib.Path(asked).read_text()), 32
 translate = tf.saved_model.load(folder).signatures["serving_default"]
 order = sorted(range(len(lines)), key=lambda i: len(lines[i]))
 texts = {}
@@ -49,7 +50,7 @@ for start in range(0, len(order), batch_size):
     rows = order[start : start + batch_size]
     found = translate(text=tf.constant([lines[i] for i in rows]))["translation"].numpy()
     texts.update(zip(rows, (text.decode() for text in found)))
-json.dump([texts[i] for i in range(len(lines))], open(result, "w"))
+pathlib.Path(answered).write_text(json.dumps([texts[i] for i in range(len(lines))]))
 """
 
 

@@ -11,7 +11,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from data_pipeline.files import UserError
-from decoding.pictures import save_attention
+from decoding.pictures import kinds, save_attention
 from decoding.translator import Translator
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
@@ -34,13 +34,22 @@ flags.DEFINE_bool("merge_subwords", False, "Words instead of subword pieces.")
 flags.DEFINE_integer("beam_size", 4, "Of the search for the translation.", lower_bound=1)
 
 
+def check_kind(found, name):
+    """Raises `UserError` if a model of this name has not the attention that is asked for."""
+    if not found:
+        raise UserError(f"{name} has no attention, so there is nothing to draw")
+    if FLAGS.attention not in found:
+        have = " or ".join(f"--attention={kind}" for kind in found)
+        raise UserError(f"{name} has no {FLAGS.attention} attention; draw it with {have}")
+
+
 def main(argv):
     """Reads flags, translates if needed, draws."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; put --source in quotation marks")
     if FLAGS.head not in ("", "mean") and not FLAGS.head.isdecimal():
         raise UserError(f"--head={FLAGS.head}: expected a number, counted from 1, or mean")
-    model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
+    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
     translator = Translator(model, tokenizer, beam_size=FLAGS.beam_size)
     translator.check_known([FLAGS.source], "--source")
     source_ids = tokenizer.source.encode([FLAGS.source])[0]
@@ -56,6 +65,7 @@ def main(argv):
     maps = model.attention_maps(
         tf.constant([source_ids], tf.int32), tf.constant([target_ids], tf.int32)
     )
+    check_kind(kinds(maps), f"{FLAGS.model_dir}: this {config['model']}")
     head = int(FLAGS.head) if FLAGS.head.isdecimal() else FLAGS.head or None
     try:
         save_attention(

@@ -106,15 +106,25 @@ def save_attention(
         save(_draw(layout, rows, columns, panels), path, dpi)
 
 
+def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
+    """Returns the kinds that `save_attention` can draw of some maps."""
+    return [kind for kind in _KINDS if _names(maps, kind)]
+
+
+def _names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
+    """Returns the names of the maps of one kind by the number of their layer, from 1."""
+    matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
+    return {int(match[1]) + 1: match[0] for match in matches if match}
+
+
 def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
     """Returns the maps of one kind by the number of their layer, from 1, in order."""
     if kind not in _KINDS:
         raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(_KINDS)}")
-    matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
-    layers = {int(match[1]) + 1: maps[match[0]] for match in matches if match}
-    if not layers:
+    names = _names(maps, kind)
+    if not names:
         raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
-    return {number: np.asarray(layers[number], np.float32) for number in sorted(layers)}
+    return {number: np.asarray(maps[names[number]], np.float32) for number in sorted(names)}
 
 
 def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) -> None:
