@@ -35,11 +35,16 @@ SMALL_ANYWHERE = {
     "decoder_units": 16,
     "rank": 8,
 }
+# preset: what keeps it valid, or keeps it another model than the others, at that size.
+SMALL_PRESETS = {
+    "lstm_seq2seq": {"encoder_units": 16},
+    "lstm_luong_deep": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+}
 
 
 def small_flags(preset):
     """Flags of train.py that make a preset small."""
-    small = {**SMALL_ANYWHERE, **({"encoder_units": 16} if preset == "lstm_seq2seq" else {})}
+    small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
     valid = models.preset_settings(preset)
     flags = [f"--set={name}={value}" for name, value in small.items() if name in valid]
     return [f"--model={preset}", *flags]

@@ -19,9 +19,13 @@ class Done(NamedTuple):
     err: str
 
 
-def run_script(name, arguments, capsys):
-    """Runs `name`.py; its flags are forgotten afterwards, so that another script may follow."""
-    capsys.readouterr()
+def run_script(name, arguments, capsys=None):
+    """Runs `name`.py; its flags are forgotten afterwards, so that another script may follow.
+
+    Without `capsys`, as in the fixtures of a module, what it prints is left to pytest.
+    """
+    if capsys:
+        capsys.readouterr()
     before = set(flags.FLAGS)
     spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
@@ -33,4 +37,4 @@ def run_script(name, arguments, capsys):
         for flag in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, flag)
         flags.FLAGS.unparse_flags()
-    return Done(status or 0, *capsys.readouterr())
+    return Done(status or 0, *(capsys.readouterr() if capsys else ("", "")))
