@@ -52,7 +52,7 @@ TRANSFORMER = [
 
 # name: flags of train.py
 RUNS = {
-    "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT],
+    "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT, "--max_minutes=15"],
     "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT],
     "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT, "--max_minutes=55"],
     "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT],
