@@ -1,0 +1,142 @@
+"""The preset `lstm_luong` as one would write it in PyTorch, to compare with.
+
+A dependency of `benchmarks/recurrent_speed.py` alone: `pip install torch` before that is run.
+"""
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.nn.utils import rnn
+
+PAD_ID, BOS_ID = 0, 2
+
+
+class LuongModel(nn.Module):
+    """Two LSTMs that read, one that writes with input feeding; Luong et al. 2015.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids.
+        settings: of the preset; its sizes and rates are those of the network here.
+    """
+
+    def __init__(self, source_vocab_size, target_vocab_size, settings):
+        super().__init__()
+        width, units = settings["embedding_width"], settings["decoder_units"]
+        memory_width = 2 * settings["encoder_units"]
+        self.source_embedding = nn.Embedding(source_vocab_size, width)
+        self.target_embedding = nn.Embedding(target_vocab_size, width)
+        self.encoder = nn.LSTM(
+            width, settings["encoder_units"], bidirectional=True, batch_first=True
+        )
+        self.cell = nn.LSTMCell(width + units, units)
+        self.memory = nn.Linear(memory_width, units, bias=False)
+        self.combination = nn.Linear(memory_width + units, units, bias=False)
+        self.output = nn.Linear(units, target_vocab_size)
+        self.embedding_dropout = nn.Dropout(settings["embedding_dropout"])
+        self.encoder_dropout = nn.Dropout(settings["dropout"])
+        self.output_dropout = nn.Dropout(settings["output_dropout"])
+        # PyTorch adds two biases where one is enough, and both would count in the gradient's norm.
+        for name, weight in self.named_parameters():
+            if "bias_hh" in name:
+                nn.init.zeros_(weight).requires_grad_(False)
+
+    def forward(self, source_ids, target_in_ids):
+        """`[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
+        hidden = (source_ids == PAD_ID).unsqueeze(1)  # [B, 1, S]
+        memory = self.encode(source_ids)
+        keys = self.memory(memory).transpose(1, 2)  # [B, U, S]
+        embedded = self.embedding_dropout(self.target_embedding(target_in_ids))
+        fed = memory.new_zeros(len(memory), self.cell.hidden_size)
+        state, outputs = (fed, fed), []
+        for x in embedded.unbind(1):
+            state = self.cell(torch.cat([x, fed], dim=1), state)
+            top = state[0].unsqueeze(1)  # [B, 1, U]
+            scores = torch.bmm(top, keys).masked_fill(hidden, -torch.inf)
+            vectors = torch.bmm(scores.softmax(-1), memory)
+            both = torch.cat([vectors, top], dim=2).squeeze(1)
+            fed = self.output_dropout(self.combination(both).tanh())
+            outputs.append(fed)
+        return self.output(torch.stack(outputs, dim=1))
+
+    def encode(self, source_ids):
+        """`[B, S]` -> `[B, S, memory_width]`."""
+        embedded = self.embedding_dropout(self.source_embedding(source_ids))
+        lengths = (source_ids != PAD_ID).sum(1)
+        packed = rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
+        memory, _ = rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
+        return self.encoder_dropout(memory)
+
+    @torch.no_grad()
+    def take_weights(self, weights):
+        """Sets all weights to those of the Keras model: path without the model's name -> array."""
+        arrays = {
+            "source_embedding.weight": weights["source_embedding/embeddings"],
+            "target_embedding.weight": weights["target_embedding/embeddings"],
+            "memory.weight": weights["decoder/attention/memory/kernel"].T,
+            "combination.weight": weights["decoder/combination/kernel"].T,
+            "output.weight": weights["output/kernel"].T,
+            "output.bias": weights["output/bias"],
+        }
+        for name, ours in (
+            ("encoder.*_l0", "encoder_0/forward/cell"),
+            ("encoder.*_l0_reverse", "encoder_0/backward/cell"),
+            ("cell.*", "decoder/layer_0/cell"),
+        ):
+            inputs = [weights[f"{ours}/kernel"]]
+            if f"{ours}/fed_kernel" in weights:
+                inputs.append(weights[f"{ours}/fed_kernel"])
+            bias = _gates(weights[f"{ours}/bias"])
+            arrays[name.replace("*", "weight_ih")] = _gates(np.concatenate(inputs)).T
+            arrays[name.replace("*", "weight_hh")] = _gates(weights[f"{ours}/recurrent_kernel"]).T
+            arrays[name.replace("*", "bias_ih")] = bias
+            arrays[name.replace("*", "bias_hh")] = np.zeros_like(bias)
+        self.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+
+
+def _gates(columns):
+    """Columns of the gates i, f, o, g of the project -> i, f, g, o of PyTorch."""
+    i, f, o, g = np.split(columns, 4, axis=-1)
+    return np.concatenate([i, f, g, o], axis=-1)
+
+
+class TorchUpdate:
+    """What `training.updates.GradientUpdate` does to a batch.
+
+    Args:
+        model: `LuongModel`.
+        learning_rate: peak of the schedule.
+        warmup_steps: updates until the peak.
+        label_smoothing: in [0, 1).
+        clip_norm: largest global norm of the gradient.
+    """
+
+    def __init__(self, model, *, learning_rate, warmup_steps, label_smoothing, clip_norm):
+        self.model = model
+        self.label_smoothing = label_smoothing
+        self.clip_norm = clip_norm
+        self.optimizer = torch.optim.Adam(
+            model.parameters(), learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True
+        )
+        self.schedule = torch.optim.lr_scheduler.LambdaLR(
+            self.optimizer,
+            lambda step: min((step + 1) / warmup_steps, (warmup_steps / (step + 1)) ** 0.5),
+        )
+
+    def step(self, source_ids, target_ids):
+        """One update by a batch of ids -> `(loss a token, norm of its gradient)`."""
+        bos = torch.full_like(target_ids[:, :1], BOS_ID)
+        logits = self.model(source_ids, torch.cat([bos, target_ids[:, :-1]], dim=1))
+        loss = functional.cross_entropy(
+            logits.flatten(0, 1),
+            target_ids.flatten(),
+            ignore_index=PAD_ID,
+            label_smoothing=self.label_smoothing,
+        )
+        self.optimizer.zero_grad()
+        loss.backward()
+        norm = nn.utils.clip_grad_norm_(self.model.parameters(), self.clip_norm)
+        self.optimizer.step()
+        self.schedule.step()
+        return loss.detach(), norm

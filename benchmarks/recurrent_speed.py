@@ -1,0 +1,302 @@
+"""Speed of training `lstm_luong`, side by side with the same network in PyTorch.
+
+    pip install torch
+    python benchmarks/recurrent_speed.py --output=speed.json
+    python benchmarks/recurrent_speed.py --source=train.de --target=train.en
+
+A whole update is timed: loss, gradient, clipping, Adam. First both networks get the same weights,
+without dropout, and must find the same loss and gradient norm for a batch. Then every candidate, a
+framework with a number of threads, lives in a process of its own, and they take turns at the same
+batches, one at a time: what else the machine does then hits all of them alike. A ratio is that of
+the rates of one round, its spread that over the rounds.
+"""
+
+import json
+import multiprocessing
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from absl import app, flags
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being installed.
+
+# A candidate imports its own framework only, and only after its threads are set: imports of
+# either stand in the functions that need them.
+PRESET = "lstm_luong"
+TOLERANCE = 1e-4  # Of the loss and its gradient's norm, relative.
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("source", "", "Source text, a sentence a line. Empty: the demo corpus.")
+flags.DEFINE_string("target", "", "Its translation.")
+flags.DEFINE_string("data_dir", "data", "Where the demo corpus is kept.")
+flags.DEFINE_integer("max_length", 256, "Longest sentence, in words with </s>.", lower_bound=1)
+flags.DEFINE_multi_integer("sentences", [64, 10], "Sentences a batch. Repeatable.", lower_bound=1)
+flags.DEFINE_multi_integer("threads", [], "Threads to try. Empty: 1 and all cores. Repeatable.")
+flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
+flags.DEFINE_integer("steps", 10, "Updates a turn.", lower_bound=1)
+flags.DEFINE_integer("warmup_steps", 5, "Updates before the first turn.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
+flags.DEFINE_string("output", "", "JSON file for all figures.")
+
+
+def read_corpus():
+    """`(EncodedCorpus, [source vocabulary size, target vocabulary size])` from the flags."""
+    from data_pipeline import datasets, pipeline, tokenizers
+    from data_pipeline.files import UserError
+
+    if bool(FLAGS.source) != bool(FLAGS.target):
+        raise UserError("--source and --target go together")
+    split = (
+        datasets.Split(FLAGS.source, FLAGS.target)
+        if FLAGS.source
+        else datasets.prepare("demo", FLAGS.data_dir)["train"]
+    )
+    lines = datasets.read_split(split)
+    tokenizer = tokenizers.train_tokenizer("word", *lines, min_word_count=2)
+    vocabularies = (tokenizer.source, tokenizer.target)
+    corpus = pipeline.EncodedCorpus(*map(pipeline.encode_lines, vocabularies, lines))
+    corpus, _ = pipeline.filter_pairs(corpus, max_length=FLAGS.max_length, max_length_ratio=9.0)
+    return corpus, [len(vocabulary) for vocabulary in vocabularies]
+
+
+def make_batches(corpus, sentences, count, seed):
+    """Batches as those of training: similar lengths stand together, batches in random order.
+
+    Returns:
+        List of `(source_ids [B, S], target_ids [B, T])`, int32 arrays, B = `sentences`.
+    """
+    from data_pipeline.tokenizers import PAD_ID
+
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(corpus.num_pairs)
+    longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
+    order = order[np.argsort(longest[order], kind="stable")]
+    full = order[: order.size // sentences * sentences].reshape(-1, sentences)
+    chosen = rng.permutation(len(full))
+    batches = []
+    for rows in full[np.resize(chosen, count)]:
+        sides = []
+        for side in corpus:
+            ids, lengths = side.take(rows)
+            real = np.arange(lengths.max()) < lengths[:, None]
+            sides.append(np.full(real.shape, PAD_ID, np.int32))
+            sides[-1][real] = ids
+        batches.append(tuple(sides))
+    return batches
+
+
+def tensorflow_update(vocab_sizes, settings, options, seed):
+    """`(step, model, tensor)`: `step(source_ids, target_ids)` -> loss a token, gradient norm."""
+    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+
+    # isort: split
+
+    import keras
+    import tensorflow as tf
+
+    import models
+    from training.updates import GradientUpdate, adam
+
+    keras.utils.set_random_seed(seed)
+    model = models.create(PRESET, *vocab_sizes, **settings)
+    schedule = {name: options[name] for name in ("learning_rate", "warmup_steps")}
+    rest = {name: options[name] for name in ("label_smoothing", "clip_norm")}
+    update = GradientUpdate(model, adam(**schedule), **rest)
+
+    def step(source_ids, target_ids):
+        sums = update.step({"source_ids": source_ids, "target_ids": target_ids})
+        return sums["loss"][0] / sums["loss"][1], sums["gradient_norm"][0]
+
+    return step, model, tf.constant
+
+
+def pytorch_update(vocab_sizes, settings, options, seed):
+    """As `tensorflow_update`."""
+    import torch
+    from luong_torch import LuongModel, TorchUpdate
+
+    torch.manual_seed(seed)
+    model = LuongModel(*vocab_sizes, settings)
+    update = TorchUpdate(model, **options)
+    return update.step, model, lambda array: torch.from_numpy(array).long()
+
+
+FRAMEWORKS = {"tensorflow": tensorflow_update, "pytorch": pytorch_update}
+
+
+def check_equal(batch, vocab_sizes, settings, options, seed):
+    """Relative differences of loss and gradient norm; exits unless the networks are the same."""
+    settings = {name: 0.0 if "dropout" in name else value for name, value in settings.items()}
+    results, weights = {}, {}
+    for framework, make in FRAMEWORKS.items():
+        step, model, tensor = make(vocab_sizes, settings, options, seed)
+        if framework == "tensorflow":
+            weights = {w.path.partition("/")[2]: w.numpy() for w in model.trainable_variables}
+        else:
+            model.take_weights(weights)
+        results[framework] = np.array([float(x) for x in step(*map(tensor, batch))])
+    ours, theirs = results.values()
+    differences = np.abs(ours - theirs) / np.abs(theirs)
+    if differences.max() > TOLERANCE:
+        sys.exit(f"not the same network: (loss, gradient norm) are {results}")
+    return dict(zip(("loss", "gradient_norm"), differences.tolist(), strict=True))
+
+
+def candidate(connection, framework, threads, batches, *made_of):
+    """A process that makes the updates it is told to, and answers how long they took."""
+    if framework == "pytorch":
+        import torch
+
+        torch.set_num_threads(threads)
+    step, _, tensor = FRAMEWORKS[framework](*made_of)
+    tensors = [[tensor(side) for side in batch] for batch in batches]
+    for first, count in iter(connection.recv, None):
+        wall, cpu = time.perf_counter(), time.process_time()
+        for batch in tensors[first : first + count]:
+            loss, _ = step(*batch)
+        loss = float(loss)
+        connection.send((time.perf_counter() - wall, time.process_time() - cpu, loss))
+
+
+class Candidate:
+    """A `candidate` process and the seconds that it has told: `wall` and `cpu`, one a turn."""
+
+    def __init__(self, framework, threads, *arguments):
+        self.framework, self.threads = framework, threads
+        self.wall, self.cpu, self.loss = [], [], None
+        # TensorFlow reads these once, when it is imported.
+        os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
+        context = multiprocessing.get_context("spawn")
+        self.connection, other = context.Pipe()
+        arguments = (other, framework, threads, *arguments)
+        context.Process(target=candidate, args=arguments, daemon=True).start()
+        other.close()  # So that the end of the process is noticed.
+
+    def turn(self, first, count):
+        """Makes `count` updates by the batches from number `first` on."""
+        self.connection.send((first, count))
+        return self.connection.recv()
+
+    def rates(self, tokens, clock="wall"):
+        """Target tokens a second in each turn."""
+        return [n / seconds for n, seconds in zip(tokens, getattr(self, clock), strict=True)]
+
+
+def measure(corpus, sentences, *made_of):
+    """One case: all candidates by turns; returns its record."""
+    warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
+    batches = make_batches(corpus, sentences, warmup + steps * rounds, FLAGS.seed)
+    differences = check_equal(batches[0], *made_of)
+    print(f"{sentences} sentences: the same network, relative differences {differences}")
+    starts = [warmup + steps * turn for turn in range(rounds)]
+    tokens = [sum(int((t > 0).sum()) for _, t in batches[i : i + steps]) for i in starts]
+    threads = FLAGS.threads or sorted({1, os.cpu_count()})
+    candidates = [Candidate(f, n, batches, *made_of) for n in threads for f in FRAMEWORKS]
+    for each in candidates:
+        each.turn(0, warmup)
+    for turn, start in enumerate(starts):
+        # Every other round in the opposite order.
+        for each in candidates[:: -1 if turn % 2 else 1]:
+            wall, cpu, each.loss = each.turn(start, steps)
+            each.wall.append(wall)
+            each.cpu.append(cpu)
+    for each in candidates:
+        each.connection.send(None)
+    best = {
+        framework: max(
+            (c for c in candidates if c.framework == framework),
+            key=lambda c: statistics.median(c.rates(tokens)),
+        )
+        for framework in FRAMEWORKS
+    }
+    record = {
+        "sentences": sentences,
+        "tokens": tokens,
+        "relative_differences": differences,
+        "candidates": [
+            {
+                "framework": each.framework,
+                "threads": each.threads,
+                "tokens_per_second": statistics.median(each.rates(tokens)),
+                "tokens_per_cpu_second": statistics.median(each.rates(tokens, "cpu")),
+                "wall_seconds": each.wall,
+                "cpu_seconds": each.cpu,
+                "last_loss": each.loss,
+            }
+            for each in candidates
+        ],
+        "ratio": ratio(*best.values(), "wall"),
+        "cpu_ratio": ratio(*best.values(), "cpu"),
+    }
+    return record
+
+
+def ratio(ours, theirs, clock):
+    """Ratio of the rates of two candidates: median, least and largest of all rounds."""
+    pairs = zip(getattr(theirs, clock), getattr(ours, clock), strict=True)
+    ratios = [their_seconds / our_seconds for their_seconds, our_seconds in pairs]
+    return {"median": statistics.median(ratios), "least": min(ratios), "largest": max(ratios)}
+
+
+def report(record):
+    """Prints a case."""
+    for each in record["candidates"]:
+        print(
+            f"  {each['framework']:10} {each['threads']} threads "
+            f"{each['tokens_per_second']:9,.0f} target tokens/s "
+            f"{each['tokens_per_cpu_second']:9,.0f} a CPU second"
+        )
+    for name in ("ratio", "cpu_ratio"):
+        r = record[name]
+        print(f"  {name} {r['median']:.2f} ({r['least']:.2f} to {r['largest']:.2f})", flush=True)
+
+
+def main(argv):
+    """Measures every case and writes the figures."""
+    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+
+    # isort: split
+
+    import keras
+    import torch
+
+    import models
+    from data_pipeline.files import UserError, atomic_path
+    from training import recipes
+    from training.console import machine
+
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    corpus, vocab_sizes = read_corpus()
+    options = recipes.options(PRESET, "files", {})
+    names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")
+    options = {name: options[name] for name in names}
+    settings = models.preset_settings(PRESET)
+    result = {
+        "model": PRESET,
+        "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
+        "command": FLAGS.flags_into_string().split(),
+        "seed": FLAGS.seed,
+        "vocab_sizes": vocab_sizes,
+        "options": options,
+        "cases": [],
+    }
+    print(", ".join(f"{name} {value}" for name, value in result["machine"].items() if value))
+    print(f"{corpus.num_pairs:,} pairs, vocabularies of {vocab_sizes[0]:,} and {vocab_sizes[1]:,}")
+    for sentences in FLAGS.sentences:
+        record = measure(corpus, sentences, vocab_sizes, settings, options, FLAGS.seed)
+        report(record)
+        result["cases"].append(record)
+    if FLAGS.output:
+        with atomic_path(FLAGS.output) as temporary:
+            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app.run(main)
