@@ -27,7 +27,28 @@ def adam(*, learning_rate, warmup_steps, schedule="inverse_sqrt", beta_2=0.98):
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
     """
     rate = SCHEDULES[schedule](learning_rate, warmup_steps)
-    return keras.optimizers.Adam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9)
+    return FusedAdam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9)
+
+
+class FusedAdam(keras.optimizers.Adam):
+    """Adam of Keras, without `amsgrad`, in one pass over a variable instead of a dozen."""
+
+    def update_step(self, gradient, variable, learning_rate):
+        """Updates a variable and its moments."""
+        index = self._get_variable_index(variable)
+        step = tf.cast(self.iterations + 1, variable.dtype)
+        tf.raw_ops.ResourceApplyAdam(
+            var=variable.handle,
+            m=self._momentums[index].value.handle,
+            v=self._velocities[index].value.handle,
+            beta1_power=self.beta_1**step,
+            beta2_power=self.beta_2**step,
+            lr=tf.cast(learning_rate, variable.dtype),
+            beta1=self.beta_1,
+            beta2=self.beta_2,
+            epsilon=self.epsilon,
+            grad=gradient,
+        )
 
 
 class GradientUpdate:

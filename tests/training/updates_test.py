@@ -6,7 +6,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from training.updates import GradientUpdate, adam
+from training.updates import FusedAdam, GradientUpdate, adam
 
 SOURCE = np.array([[5, 5, 5, 5, 9, 3], [8, 4, 3, 0, 0, 0], [6, 3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 10, 4, 6, 9, 8, 3], [9, 3, 0, 0, 0, 0, 0], [7, 3, 0, 0, 0, 0, 0]], np.int32)
@@ -159,3 +159,16 @@ def test_adam_has_the_papers_moments_and_warms_up():
     assert np.isclose(float(optimizer.learning_rate), 1e-4)
     other = adam(learning_rate=1e-3, warmup_steps=1, schedule="constant", beta_2=0.999)
     assert (other.beta_2, float(other.learning_rate)) == (0.999, np.float32(1e-3))
+
+
+def test_fused_adam_makes_the_steps_of_adam():
+    settings = {"learning_rate": 0.1, "beta_1": 0.8, "beta_2": 0.9, "epsilon": 1e-3}
+    results = []
+    for optimizer in (keras.optimizers.Adam(**settings), FusedAdam(**settings)):
+        weight = keras.Variable([1.0, -2.0, 3.0])
+        optimizer.build([weight])
+        for step in range(4):
+            optimizer.apply([tf.constant([0.5, -4.0, 0.0]) * (step - 1.5)], [weight])
+        results.append([variable.numpy() for variable in (*optimizer.variables, weight)])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
