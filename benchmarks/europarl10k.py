@@ -45,9 +45,9 @@ RECURRENT = [
     *("--average_checkpoints=8", "--patience=5"),
 ]
 TRANSFORMER = [
-    *("--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=2e-3"),
-    *("--eval_every_steps=500", "--save_every_steps=250", "--average_checkpoints=8"),
-    "--patience=4",
+    *("--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=1e-3"),
+    *("--label_smoothing=0.2", "--eval_every_steps=250", "--save_every_steps=125"),
+    *("--average_checkpoints=8", "--patience=4"),
 ]
 
 # name: flags of train.py
