@@ -36,7 +36,7 @@ PICTURE = ROOT / "docs" / "bleu_by_length.png"
 SCORING = {"tokenize": "none", "lowercase": True}  # As multi-bleu on lower-cased tokens.
 
 # All options were chosen on validation data. Words seen once are UNK.
-WORDS = ["--tokenizer=word", "--vocab_size=0", "--min_word_count=2", "--max_minutes=30"]
+WORDS = ["--tokenizer=word", "--vocab_size=0", "--min_word_count=2"]
 # Batches are small, because small recurrent models read as many tokens a second with them, and so
 # make more updates.
 RECURRENT = [
@@ -53,10 +53,12 @@ TRANSFORMER = [
 # name: flags of train.py
 RUNS = {
     "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT, "--max_minutes=15"],
-    "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT],
+    "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT, "--max_minutes=30"],
     "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT, "--max_minutes=55"],
-    "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT],
-    "transformer_coursework": ["--model=transformer_coursework", *WORDS, *TRANSFORMER],
+    "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT, "--max_minutes=30"],
+    "transformer_coursework": [
+        *("--model=transformer_coursework", *WORDS, *TRANSFORMER, "--max_minutes=30")
+    ],
 }
 
 # The table of Q1, Q4, Q5 and Q7 of a coursework report of the University of Edinburgh (NLU+, 2022):
