@@ -7,6 +7,8 @@ product, and the inputs of all time steps are projected at once before the loop 
 import keras
 from keras import ops
 
+from models.layers.same_shape import add, multiply, where
+
 
 def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
     """Applies a step to every position in turn, each time to the state that the last one left.
@@ -45,10 +47,11 @@ def _where_real(step):
     """A step that keeps the state where the last column of its input is 0."""
 
     def masked(x, state):
-        output, new_state = step(x[:, :-1], state)
-        is_real = x[:, -1:] > 0.5
+        x, column = ops.split(x, [x.shape[-1] - 1], axis=-1)
+        output, new_state = step(x, state)
+        is_real = column > 0.5
         pairs = zip(new_state, state, strict=True)
-        return output, [ops.where(is_real, new, old) for new, old in pairs]
+        return output, [where(is_real, new, old) for new, old in pairs]
 
     return masked
 
@@ -68,6 +71,12 @@ class _Step:
         return self.step(inputs, list(states))
 
     __call__ = call
+
+
+def product(x, kernel, bias):
+    """`x kernel + bias`; no bias where that is None."""
+    y = ops.matmul(x, kernel)
+    return y if bias is None else y + bias
 
 
 def _per_gate(make_initializer, num_gates):
@@ -145,11 +154,15 @@ class RecurrentCell(keras.layers.Layer):
             The new state, as `state`.
         """
         if self.fed_kernel is not None:
-            projected = projected + self._times(fed, self.fed_kernel)
-        return self._step(projected, state, self._times(state[0], self.recurrent_kernel))
+            projected = add(projected, self._times(fed, self.fed_kernel))
+        return self.gate(projected, state, product(state[0], *self.recurrent_weights()))
 
-    def _step(self, projected, state, recurrent):
-        """The cell's equations, from both projections `[N, gates * U]`."""
+    def recurrent_weights(self):
+        """`(kernel [U, gates * U], bias [gates * U] or None)` of the product with the state."""
+        return ops.cast(self.recurrent_kernel, self.compute_dtype), None
+
+    def gate(self, projected, state, recurrent):
+        """The new state, as of `step`, from both projections `[N, gates * U]`."""
         raise NotImplementedError
 
     def get_config(self):
@@ -161,8 +174,8 @@ class RecurrentCell(keras.layers.Layer):
 class RNNCell(RecurrentCell):
     """`h = tanh(A h' + B x + c)`, Elman 1990; h' is the state before."""
 
-    def _step(self, projected, state, recurrent):
-        return [ops.tanh(projected + recurrent)]
+    def gate(self, projected, state, recurrent):
+        return [ops.tanh(add(projected, recurrent))]
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -183,12 +196,19 @@ class GRUCell(RecurrentCell):
             name="recurrent_bias", shape=(self.units,), initializer="zeros"
         )
 
-    def _step(self, projected, state, recurrent):
-        gates = 2 * self.units
-        r, z = ops.split(ops.sigmoid(projected[:, :gates] + recurrent[:, :gates]), 2, axis=-1)
+    def recurrent_weights(self):
+        kernel, _ = super().recurrent_weights()
         bias = ops.cast(self.recurrent_bias, self.compute_dtype)
-        n = ops.tanh(projected[:, gates:] + r * (recurrent[:, gates:] + bias))
-        return [n + z * (state[0] - n)]
+        return kernel, ops.concatenate([ops.zeros((2 * self.units,), bias.dtype), bias])
+
+    def gate(self, projected, state, recurrent):
+        (r, z, n), (recurrent_r, recurrent_z, recurrent_n) = (
+            ops.split(x, 3, axis=-1) for x in (projected, recurrent)
+        )
+        r = ops.sigmoid(add(r, recurrent_r))
+        z = ops.sigmoid(add(z, recurrent_z))
+        n = ops.tanh(add(n, multiply(r, recurrent_n)))
+        return [add(multiply(1 - z, n), multiply(z, state[0]))]
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -208,11 +228,10 @@ class LSTMCell(RecurrentCell):
         rest = ops.zeros((2 * self.units,), dtype)
         return ops.concatenate([ops.zeros((self.units,), dtype), forget, rest])
 
-    def _step(self, projected, state, recurrent):
-        total = projected + recurrent
-        i, f, o = ops.split(ops.sigmoid(total[:, : 3 * self.units]), 3, axis=-1)
-        c = f * state[1] + i * ops.tanh(total[:, 3 * self.units :])
-        return [o * ops.tanh(c), c]
+    def gate(self, projected, state, recurrent):
+        i, f, o, g = ops.split(add(projected, recurrent), 4, axis=-1)
+        c = add(multiply(ops.sigmoid(f), state[1]), multiply(ops.sigmoid(i), ops.tanh(g)))
+        return [multiply(ops.sigmoid(o), ops.tanh(c)), c]
 
 
 CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
@@ -293,6 +312,11 @@ class RecurrentLayer(keras.layers.Layer):
         }
 
 
+def _both_ways(forward, backward):
+    """Two tensors `[B, T, *]` -> `[2B, T, *]`, the second one from its end."""
+    return ops.concatenate([forward, ops.flip(backward, axis=1)], axis=0)
+
+
 @keras.saving.register_keras_serializable("nmt_zoo")
 class BidirectionalLayer(keras.layers.Layer):
     """Two recurrent layers, one reading forward, one backward (Schuster and Paliwal 1997).
@@ -319,12 +343,28 @@ class BidirectionalLayer(keras.layers.Layer):
 
     def call(self, x, step_mask=None):
         """As `RecurrentLayer.call`, outputs `[B, T, 2U]` and states `[B, 2U]`, forward first."""
-        forward, forward_state = self.forward(x, step_mask=step_mask)
-        backward, backward_state = self.backward(x, step_mask=step_mask)
-        pairs = zip(forward_state, backward_state, strict=True)
+        # One loop for both: the rows of a batch, and after them the same turned round.
+        cells = [self.forward.cell, self.backward.cell]
+        inputs = _both_ways(*(cell.project(x) for cell in cells))
+        step_mask = None if step_mask is None else _both_ways(step_mask, step_mask)
+        weights = [cell.recurrent_weights() for cell in cells]
+        kernel, bias = (
+            None if pair[0] is None else ops.stack(pair) for pair in zip(*weights, strict=True)
+        )
+        bias = None if bias is None else bias[:, None]
+
+        def step(projected, state):
+            h = ops.reshape(state[0], (2, -1, state[0].shape[-1]))
+            recurrent = ops.reshape(product(h, kernel, bias), (-1, projected.shape[-1]))
+            state = cells[0].gate(projected, state, recurrent)
+            return state[0], state
+
+        state = self.forward.zero_state(ops.shape(inputs)[0])
+        outputs, state = scan_over_time(step, inputs, state, step_mask)
+        forward, backward = ops.split(outputs, 2, axis=0)
         return (
-            ops.concatenate([forward, backward], axis=-1),
-            [ops.concatenate(pair, axis=-1) for pair in pairs],
+            ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1),
+            [ops.concatenate(ops.split(leaf, 2, axis=0), axis=-1) for leaf in state],
         )
 
     def get_config(self):

@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from models.layers.recurrent import RecurrentLayer, scan_over_time
+from models.layers.same_shape import multiply
 from models.layers.scores import SourceAttention
 
 
@@ -178,7 +179,7 @@ class RecurrentDecoder(keras.layers.Layer):
     def _keep(self, x, kept, place):
         if kept is None:
             return x
-        return x * kept[:, place * self.units : (place + 1) * self.units]
+        return multiply(x, ops.split(kept, len(self.stack), axis=-1)[place])
 
     def call(self, embedded, state, context, need_weights=False, training=None):
         """Whole target sequences.
@@ -193,11 +194,14 @@ class RecurrentDecoder(keras.layers.Layer):
         Returns:
             `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.
         """
-        if self.input_feeding or self.attend_before:
-            top, outputs = self._loop(embedded, state, context, training)
-        else:
+        if not (self.input_feeding or self.attend_before):
             top, outputs = self._layer_by_layer(embedded, state, training), None
-        if self.input_feeding and not need_weights:
+        elif not self.input_feeding:
+            [top], outputs = self._loop(embedded, state, context, training, ["top"]), None
+        elif need_weights:
+            top, outputs = self._loop(embedded, state, context, training, ["top", "output"])
+        else:
+            [outputs] = self._loop(embedded, state, context, training, ["output"])
             return outputs, None
         query = top
         if self.attend_before:
@@ -217,25 +221,31 @@ class RecurrentDecoder(keras.layers.Layer):
             x, _ = layer(x, state=state["cells"][index * count : (index + 1) * count])
         return x
 
-    def _loop(self, embedded, state, context, training):
-        """`(uppermost states, outputs)`, `[B, T, U]` each, all that is fed back in one loop."""
+    def _loop(self, embedded, state, context, training, wanted):
+        """One loop for all that is fed back.
+
+        Args:
+            embedded: as `call`, and so are the next three.
+            wanted: some of "top", the uppermost states, and "output". The attention weights are
+                not among them: from the states they follow for all positions at once, in float32.
+
+        Returns:
+            A tensor `[B, T, U]` for each name that is wanted.
+        """
         gates = self.stack[0].cell.project(embedded)  # [B, T, gates * U]
         inputs, width = gates, gates.shape[-1]
         if training:
             inputs = ops.concatenate([gates, self._dropout_factors(gates)], axis=-1)
 
         def step(x, leaves):
-            kept = x[:, width:] if training else None
-            output, new, _ = self.step(
-                x[:, :width], keras.tree.pack_sequence_as(state, leaves), context, kept
-            )
-            # The weights are not among the outputs: from the states they follow for all positions
-            # at once, in float32, and only where they are wanted.
-            together = ops.concatenate([new["cells"][-self.num_states], output], axis=-1)
-            return together, keras.tree.flatten(new)
+            x, kept = ops.split(x, [width], axis=-1) if training else (x, None)
+            output, new, _ = self.step(x, keras.tree.pack_sequence_as(state, leaves), context, kept)
+            found = {"top": new["cells"][-self.num_states], "output": output}
+            found = ops.concatenate([found[name] for name in wanted], axis=-1)
+            return found, keras.tree.flatten(new)
 
         outputs, _ = scan_over_time(step, inputs, keras.tree.flatten(state))
-        return outputs[..., : self.units], outputs[..., self.units :]
+        return ops.split(outputs, len(wanted), axis=-1)
 
     def _dropout_factors(self, gates):
         """`kept` of `step` for all positions: drawn before the loop, so that this has no state."""

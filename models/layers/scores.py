@@ -7,6 +7,7 @@ import keras
 from keras import ops
 
 from models.layers.attention import masked_softmax
+from models.layers.same_shape import matmul
 
 SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 
@@ -108,7 +109,7 @@ class SourceAttention(keras.layers.Layer):
         """`query [B, T, query_width]`, keys of `project_memory` -> `[B, T, S]`."""
         query = query if self.query is None else self.query(query)
         if self.score != "additive":
-            return ops.matmul(query, keys)
+            return matmul(query, keys)
         hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])  # [B, T, S, k]
         return ops.squeeze(self.vector(hidden), -1)
 
@@ -125,7 +126,7 @@ class SourceAttention(keras.layers.Layer):
             `(mean [B, T, size of the values], weights [B, T, S] float32)`.
         """
         weights = masked_softmax(self.scores(query, keys), attention_mask)
-        return ops.matmul(ops.cast(weights, self.compute_dtype), values), weights
+        return matmul(ops.cast(weights, self.compute_dtype), values), weights
 
     def get_config(self):
         names = ("score", "query_width", "memory_width", "rank", "value_width")
