@@ -281,7 +281,7 @@ def main(argv):
     result = {
         "model": PRESET,
         "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
-        "command": FLAGS.flags_into_string().split(),
+        "command": " ".join(["python", *sys.argv]),
         "seed": FLAGS.seed,
         "vocab_sizes": vocab_sizes,
         "options": options,

@@ -3,6 +3,7 @@
 import contextlib
 import fcntl
 import os
+import select
 import struct
 import termios
 
@@ -24,7 +25,15 @@ def terminal_as_standard_error():
     with open(ours, "rb", buffering=0) as screen, open(theirs, "w") as stream:
         os.set_blocking(ours, False)
         with contextlib.redirect_stderr(stream):
-            yield lambda: screen.read(1 << 16).decode()
+            yield lambda: _read_all(screen).decode()
+
+
+def _read_all(screen):
+    """What there is to read; the system may hand it over bit by bit."""
+    parts = []
+    while select.select([screen], [], [], 0.2)[0]:
+        parts.append(screen.read(1 << 16))
+    return b"".join(parts)
 
 
 def test_lines_without_a_terminal_say_how_far_and_how_long(capsys):
