@@ -1,0 +1,211 @@
+"""The words that stand together in a corpus, numbered, and the corpus written in those numbers.
+
+A translation table has an entry only for a source and a target word that share a sentence pair. A
+*cell* is one target token beside one source token of its sentence. Cells stand in dense blocks, so
+that expectation maximisation is arithmetic on whole arrays, with no loop over sentences or words.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# Cells of a block: few enough that its float64 arrays stay in the processor's cache.
+_BLOCK_CELLS = 1 << 17
+# Cells that are sorted at once: bounds what numbering them needs beyond its result.
+_SORT_CELLS = 1 << 22
+
+
+class Block(NamedTuple):
+    """Sentence pairs of one source length n, with the cells `[R, n]` of their R target tokens.
+
+    The rows of target position 0 come first, then those of position 1 and so on. In each the
+    sentences stand in the same order, the longest first, so those that have ended are the last
+    ones and are left out: no cell is padding.
+
+    Attributes:
+        source_length: n, with the final NULL.
+        pairs: `[B]` int64, numbers of the sentence pairs.
+        target_lengths: `[B]` int64, never rising, at least 1.
+        active: `[T]` int64, how many of the sentences have a target position; never rising.
+        first_cell: where the block's cells start.
+    """
+
+    source_length: int
+    pairs: np.ndarray
+    target_lengths: np.ndarray
+    active: np.ndarray
+    first_cell: int
+
+    @property
+    def num_rows(self):
+        return int(self.active.sum())
+
+    @property
+    def cells(self):
+        return slice(self.first_cell, self.first_cell + self.num_rows * self.source_length)
+
+    @property
+    def first_rows(self):
+        """`[T]` int64, the first row of every target position."""
+        return np.cumsum(self.active) - self.active
+
+    @property
+    def row_positions(self):
+        """`[R]` int64, the target position of every row, counted from 0."""
+        return np.repeat(np.arange(self.active.size), self.active)
+
+    @property
+    def row_sentences(self):
+        """`[R]` int64, the place in `pairs` of every row's sentence."""
+        return np.arange(self.num_rows) - np.repeat(self.first_rows, self.active)
+
+
+class WordPairs(NamedTuple):
+    """What `index_word_pairs` returns. P is the number of distinct word pairs.
+
+    Attributes:
+        source_words: `[P]` int32, rising; the source id of every word pair.
+        target_words: `[P]` int32, rising within a source word.
+        first_pairs: `[F]` int64, where each of the F distinct source words starts in those.
+        cell_pairs: int32, the word pair of every cell, block after block, row after row.
+        blocks: list of `Block`.
+        num_sentences: sentence pairs of the corpus, including those without a cell.
+        target_end: whether the target's `</s>` has cells.
+    """
+
+    source_words: np.ndarray
+    target_words: np.ndarray
+    first_pairs: np.ndarray
+    cell_pairs: np.ndarray
+    blocks: list
+    num_sentences: int
+    target_end: bool
+
+    @property
+    def num_tokens(self):
+        """Target tokens that have cells."""
+        return sum(block.num_rows for block in self.blocks)
+
+    def source_sums(self, values):
+        """Sums `[P]` float64 values of word pairs over those of each source word, `[F]`."""
+        return np.add.reduceat(values, self.first_pairs) if values.size else values
+
+    def spread(self, values):
+        """Puts `[F]` values of source words beside their word pairs, `[P]`."""
+        return np.repeat(values, np.diff(self.first_pairs, append=self.source_words.size))
+
+
+def index_word_pairs(corpus, *, target_end=True):
+    """Numbers the word pairs of a corpus by source word, then target word.
+
+    Args:
+        corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
+        target_end: whether the target's `</s>` is a token to explain. Alignments need none: without
+            it nothing but words competes for the source words.
+
+    Returns:
+        `WordPairs`.
+
+    Raises:
+        ValueError: vocabularies that are too large to number pairs of them.
+    """
+    source, target = corpus
+    lengths = target.lengths.astype(np.int64) - (0 if target_end else 1)
+    blocks = _make_blocks(source.lengths, lengths)
+    starts = np.cumsum(target.lengths, dtype=np.int64) - target.lengths
+    row_cells = np.zeros(target.ids.size, np.int64)  # A target token's first cell.
+    for block in blocks:
+        tokens = starts[block.pairs[block.row_sentences]] + block.row_positions
+        row_cells[tokens] = block.first_cell + np.arange(block.num_rows) * block.source_length
+    num_cells = blocks[-1].cells.stop if blocks else 0
+    cell_pairs = np.empty(num_cells, np.int32)
+
+    source_rows = np.repeat(np.arange(source.lengths.size), source.lengths)
+    columns = np.arange(source.ids.size) - np.repeat(
+        np.cumsum(source.lengths, dtype=np.int64) - source.lengths, source.lengths
+    )
+    found, num_found = [], 0
+    order = np.argsort(source.ids, kind="stable")
+    for tokens in _whole_words(order, source.ids, lengths[source_rows]):
+        rows = source_rows[tokens]
+        heights = lengths[rows]  # Every source token has a column of as many cells.
+        first = np.cumsum(heights) - heights
+        target_tokens = np.arange(heights.sum()) + np.repeat(starts[rows] - first, heights)
+        cells = row_cells[target_tokens] + np.repeat(columns[tokens], heights)
+        numbers, words = _number(source.ids[tokens], heights, target.ids[target_tokens])
+        cell_pairs[cells] = numbers + num_found
+        num_found += words[0].size
+        found.append(words)
+    source_words, target_words = (
+        np.concatenate([np.zeros(0, np.int32), *side]) for side in zip(*found, strict=True)
+    ) if found else (np.zeros(0, np.int32), np.zeros(0, np.int32))
+    first_pairs = np.flatnonzero(np.diff(source_words, prepend=-1))
+    return WordPairs(
+        source_words,
+        target_words,
+        first_pairs,
+        cell_pairs,
+        blocks,
+        source.lengths.size,
+        target_end,
+    )
+
+
+def _make_blocks(source_lengths, target_lengths):
+    """`Block`s of the sentence pairs that have a cell, in order of source length."""
+    order = np.lexsort((-target_lengths, source_lengths))
+    order = order[target_lengths[order] > 0]
+    blocks, first_cell = [], 0
+    for rows in np.split(order, np.flatnonzero(np.diff(source_lengths[order])) + 1):
+        if not rows.size:
+            continue
+        n = int(source_lengths[rows[0]])
+        sizes = np.cumsum(target_lengths[rows]) * n
+        for pairs in np.split(rows, np.flatnonzero(np.diff(sizes // _BLOCK_CELLS)) + 1):
+            heights = target_lengths[pairs]
+            active = np.searchsorted(-heights, -np.arange(heights[0]), side="left")
+            blocks.append(Block(n, pairs, heights, active, first_cell))
+            first_cell = blocks[-1].cells.stop
+    return blocks
+
+
+def _whole_words(order, ids, heights):
+    """Splits source tokens, sorted by word, into runs of whole words of about `_SORT_CELLS`."""
+    order = order[heights[order] > 0]
+    if not order.size:
+        return []
+    ends = np.flatnonzero(np.diff(ids[order], append=-1)) + 1
+    cells = np.cumsum(heights[order])[ends - 1]
+    return np.split(order, ends[np.flatnonzero(np.diff(cells // _SORT_CELLS)) ])
+
+
+def _number(source_words, heights, target_words):
+    """Numbers the distinct word pairs of some cells.
+
+    Args:
+        source_words: `[tokens]` int32, never falling.
+        heights: `[tokens]` int64, cells of each of those tokens.
+        target_words: `[cells]` int32.
+
+    Returns:
+        (`[cells]` int32 number of every cell, (source words, target words) of every number).
+    """
+    new = np.diff(source_words, prepend=-1) != 0
+    distinct = source_words[new]
+    width = int(target_words.max()) + 1
+    # One integer holds the pair and, below it, its cell: sorting those is many times faster than
+    # np.argsort or np.unique with return_inverse.
+    bits = int(target_words.size).bit_length()
+    if distinct.size * width >= 1 << (63 - bits):
+        raise ValueError(f"{width} target words are too many; use a smaller vocabulary")
+    keys = np.repeat((np.cumsum(new) - 1) * width, heights) + target_words
+    keys <<= bits
+    keys |= np.arange(keys.size)
+    keys.sort()
+    cells = keys & ((1 << bits) - 1)
+    keys >>= bits
+    new = np.diff(keys, prepend=-1) != 0
+    numbers = np.empty(keys.size, np.int32)
+    numbers[cells] = np.cumsum(new) - 1
+    ranks, words = np.divmod(keys[new], width)
+    return numbers, (distinct[ranks], words.astype(np.int32))
