@@ -134,9 +134,7 @@ def _climb(table, groups, alpha):
         slopes = np.zeros(table.size)
         for places, mass in contexts:
             slope = mass / table[places].sum(axis=1)
-            slopes += np.bincount(
-                places.ravel(), np.repeat(slope, places.shape[1]), table.size
-            )
+            slopes += np.bincount(places.ravel(), np.repeat(slope, places.shape[1]), table.size)
         table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
         table = table / table.max()
     return table

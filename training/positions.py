@@ -93,7 +93,11 @@ class Diagonal(NamedTuple):
 
     def expect(self, block, translation):
         """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
-        n, m, i = block.source_length, block.target_lengths[block.row_sentences], block.row_positions
+        n, m, i = (
+            block.source_length,
+            block.target_lengths[block.row_sentences],
+            block.row_positions,
+        )
         if n == 1:  # There is only NULL.
             posteriors, log_likelihood = _normalised(translation)
             return Expectation(posteriors, log_likelihood, ())
@@ -122,9 +126,7 @@ class Diagonal(NamedTuple):
         if not statistics:
             return self
         distance = sum(block[1] for block in statistics)
-        contexts = [
-            (_distances(i, m, words), mass) for words, _, m, i, mass in statistics
-        ]
+        contexts = [(_distances(i, m, words), mass) for words, _, m, i, mass in statistics]
         low, high, tension = 0.0, 100.0, self.tension
         for _ in range(50):
             slope, curvature = -distance, 0.0

@@ -137,8 +137,10 @@ def index_word_pairs(corpus, *, target_end=True):
         num_found += words[0].size
         found.append(words)
     source_words, target_words = (
-        np.concatenate([np.zeros(0, np.int32), *side]) for side in zip(*found, strict=True)
-    ) if found else (np.zeros(0, np.int32), np.zeros(0, np.int32))
+        (np.concatenate([np.zeros(0, np.int32), *side]) for side in zip(*found, strict=True))
+        if found
+        else (np.zeros(0, np.int32), np.zeros(0, np.int32))
+    )
     first_pairs = np.flatnonzero(np.diff(source_words, prepend=-1))
     return WordPairs(
         source_words,
@@ -176,7 +178,7 @@ def _whole_words(order, ids, heights):
         return []
     ends = np.flatnonzero(np.diff(ids[order], append=-1)) + 1
     cells = np.cumsum(heights[order])[ends - 1]
-    return np.split(order, ends[np.flatnonzero(np.diff(cells // _SORT_CELLS)) ])
+    return np.split(order, ends[np.flatnonzero(np.diff(cells // _SORT_CELLS))])
 
 
 def _number(source_words, heights, target_words):
