@@ -49,6 +49,11 @@ def uniform(i, m, n):
     return [1 / n] * n
 
 
+def table(a):
+    """Model 2: probabilities of (j, i, n)."""
+    return lambda i, m, n: [a[j, i, n] for j in range(n)]
+
+
 def diagonal(tension, p0):
     """Dyer et al. 2013, the probabilities of source positions for target position i of m."""
 
