@@ -6,6 +6,7 @@ table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1)
 """
 
 import concurrent.futures
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -41,7 +42,15 @@ class Expected(NamedTuple):
 
 
 def first_estimate(words, positions=None):
-    """Model 1 before its first step: every target word of the corpus is as probable as any other."""
+    """Every target word of the corpus as probable as any other.
+
+    Args:
+        words: `WordPairs`.
+        positions: parameters of a position model; None for Model 1.
+
+    Returns:
+        `Estimate`.
+    """
     size = np.unique(words.target_words).size
     return Estimate(np.full(words.source_words.size, 1 / max(size, 1)), positions or Uniform())
 
@@ -85,39 +94,58 @@ def expect(words, estimate, *, threads=2):
     Args:
         words: `WordPairs`.
         estimate: `Estimate`.
-        threads: how many parts of the corpus to work on at once; does not change the result but
-            for the order of a sum.
+        threads: how many parts of the corpus are worked on at once; that changes nothing but the
+            order of sums.
 
     Returns:
         `Expected`.
     """
-    parts = [part for part in _shares(words.blocks, threads) if part]
-    with concurrent.futures.ThreadPoolExecutor(max(len(parts), 1)) as pool:
-        results = list(pool.map(lambda blocks: _expect_blocks(words, estimate, blocks), parts))
-    counts = sum((r.counts for r in results), np.zeros(words.source_words.size))
-    statistics = [block for result in results for block in result.statistics]
-    return Expected(counts, statistics, sum(result.log_likelihood for result in results))
+
+    def work(blocks):
+        counts = np.zeros(words.source_words.size)
+        statistics, log_likelihood = [], 0.0
+        for block in blocks:
+            result = expect_block(words, estimate, block)
+            np.add.at(counts, words.cell_pairs[block.cells], result.posteriors.ravel())
+            statistics.append(result.statistics)
+            log_likelihood += result.log_likelihood
+        return Expected(counts, statistics, log_likelihood)
+
+    results = in_threads(work, words.blocks, threads)
+    return Expected(
+        sum((r.counts for r in results), np.zeros(words.source_words.size)),
+        [statistics for result in results for statistics in result.statistics],
+        sum(result.log_likelihood for result in results),
+    )
 
 
-def _expect_blocks(words, estimate, blocks):
-    counts = np.zeros(words.source_words.size)
-    statistics, log_likelihood = [], 0.0
-    for block in blocks:
-        pairs = words.cell_pairs[block.cells]
-        translation = estimate.translation[pairs].reshape(-1, block.source_length)
-        result = estimate.positions.expect(block, translation)
-        np.add.at(counts, pairs, result.posteriors.ravel())
-        statistics.append(result.statistics)
-        log_likelihood += result.log_likelihood
-    return Expected(counts, statistics, log_likelihood)
+def expect_block(words, estimate, block):
+    """The `training.positions.Expectation` of one block."""
+    return estimate.positions.expect(block, block_translation(words, estimate, block))
 
 
-def _shares(blocks, number):
-    """Splits blocks into a number of runs of about as many cells."""
-    ends = np.array([block.cells.stop for block in blocks], np.int64)
-    cuts = np.searchsorted(ends, np.arange(1, number) * (ends[-1] / number if blocks else 0))
-    bounds = [0, *cuts.tolist(), len(blocks)]
-    return [blocks[a:b] for a, b in zip(bounds, bounds[1:], strict=False)]
+def block_translation(words, estimate, block):
+    """`[R, n]` float64, t(target word | source word) of the cells of a block."""
+    translation = estimate.translation[words.cell_pairs[block.cells]]
+    return translation.reshape(-1, block.source_length)
+
+
+def in_threads(work, blocks, threads):
+    """Calls `work` with runs of blocks of about as many cells, side by side.
+
+    NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
+
+    Returns:
+        list of the results, in the order of the blocks.
+    """
+    ends = np.array([block.cells.stop for block in blocks] or [0], np.float64)
+    shares = np.arange(1, threads) / threads * ends[-1]
+    bounds = [0, *np.searchsorted(ends, shares).tolist(), len(blocks)]
+    parts = [blocks[start:end] for start, end in itertools.pairwise(bounds) if start < end]
+    if len(parts) <= 1:
+        return [work(part) for part in parts]
+    with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(work, parts))
 
 
 def maximise_translation(words, counts, alpha=0.0):

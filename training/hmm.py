@@ -12,6 +12,7 @@ import numpy as np
 from training.dirichlet import weights
 from training.positions import Expectation
 
+_STAYED = -1  # No source word was jumped from: the token is from NULL.
 _STEPS = 30  # Of the maximisation of jumps; each one climbs.
 
 
@@ -35,9 +36,11 @@ class Jumps(NamedTuple):
     alpha: float
 
     @classmethod
-    def uniform(cls, *, widest=50, null_probability=0.2, alpha=0.0):
-        """All jumps alike."""
-        return cls(np.ones(2 * widest + 1), np.ones(widest), null_probability, alpha)
+    def first(cls, *, widest=20, null_probability=0.2, alpha=0.0):
+        """Parameters to start from: the next word is the most probable, and far ones are not."""
+        distances = np.abs(np.arange(-widest, widest + 1) - 1)
+        widths = np.exp(-distances / 5)
+        return cls(widths, widths[widest + 1 :], null_probability, alpha)
 
     def transitions(self, num_words):
         """P(next source word | last source word), given that it is not NULL.
@@ -83,6 +86,43 @@ class Jumps(NamedTuple):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
+    def viterbi(self, block, translation):
+        """The most probable alignment of every sentence of a block.
+
+        Args as `expect`.
+
+        Returns:
+            `[R]` int64 source positions, N for NULL.
+        """
+        num_words = block.source_length - 1
+        if not num_words:
+            return np.zeros(block.num_rows, np.int64)
+        transitions = (1 - self.null_probability) * self.transitions(num_words)
+        null = self.null_probability * translation[:, -1:]
+        origins = np.empty([block.num_rows, num_words + 1], np.int64)
+        state = np.zeros([block.pairs.size, num_words + 1])
+        state[:, 0] = 1
+        last = np.zeros(block.pairs.size, np.int64)
+        runs = [slice(f, f + k) for f, k in zip(block.first_rows, block.active, strict=True)]
+        for rows, size in zip(runs, block.active, strict=True):
+            ways = state[:size, :, None] * transitions  # [B, N + 1, N]
+            jumped = ways.max(axis=1) * translation[rows, :-1]
+            state = state[:size] * null[rows]
+            stays = state[:, 1:] >= jumped
+            origins[rows, 0] = _STAYED
+            origins[rows, 1:] = np.where(stays, _STAYED, ways.argmax(axis=1))
+            np.maximum(state[:, 1:], jumped, out=state[:, 1:])
+            state /= state.max(axis=1, keepdims=True)
+            last[:size] = state.argmax(axis=1)
+
+        best = np.empty(block.num_rows, np.int64)
+        for rows, size in zip(runs[::-1], block.active[::-1], strict=True):
+            now = last[:size]
+            before = origins[rows][np.arange(size), now]
+            best[rows] = np.where(before == _STAYED, num_words, now - 1)
+            last[:size] = np.where(before == _STAYED, now, before)
+        return best
+
     def maximise(self, statistics):
         """New weights, from the expected number of jumps between any two positions."""
         sums = {}
@@ -113,7 +153,7 @@ def _climb(table, groups, alpha):
     Each context (a row of counts) normalises over the weights that fit into its sentence, so the
     maximum is no ratio of counts. Replacing each log-normaliser by its tangent gives a bound whose
     maximum is one, and which touches: no step ever goes down. (Hunter 2004, "MM Algorithms for
-    Generalized Bradley-Terry Models", equation 30.)
+    Generalized Bradley-Terry Models".)
 
     Args:
         table: `[D]` float64, weights to start from.
@@ -136,7 +176,8 @@ def _climb(table, groups, alpha):
             slope = mass / table[places].sum(axis=1)
             slopes += np.bincount(places.ravel(), np.repeat(slope, places.shape[1]), table.size)
         table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
-        table = table / table.max()
+        # No jump is impossible: a short sentence may allow no other.
+        table = np.maximum(table / table.max(), 1e-15)
     return table
 
 

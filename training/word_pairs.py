@@ -69,7 +69,8 @@ class WordPairs(NamedTuple):
         first_pairs: `[F]` int64, where each of the F distinct source words starts in those.
         cell_pairs: int32, the word pair of every cell, block after block, row after row.
         blocks: list of `Block`.
-        num_sentences: sentence pairs of the corpus, including those without a cell.
+        token_cells: int64, the first cell of every target token of the corpus.
+        first_tokens: `[sentences]` int64, the first target token of every sentence pair.
         target_end: whether the target's `</s>` has cells.
     """
 
@@ -78,8 +79,14 @@ class WordPairs(NamedTuple):
     first_pairs: np.ndarray
     cell_pairs: np.ndarray
     blocks: list
-    num_sentences: int
+    token_cells: np.ndarray
+    first_tokens: np.ndarray
     target_end: bool
+
+    @property
+    def num_sentences(self):
+        """Sentence pairs of the corpus, including those without a cell."""
+        return self.first_tokens.size
 
     @property
     def num_tokens(self):
@@ -110,37 +117,27 @@ def index_word_pairs(corpus, *, target_end=True):
         ValueError: vocabularies that are too large to number pairs of them.
     """
     source, target = corpus
-    lengths = target.lengths.astype(np.int64) - (0 if target_end else 1)
-    blocks = _make_blocks(source.lengths, lengths)
-    starts = np.cumsum(target.lengths, dtype=np.int64) - target.lengths
-    row_cells = np.zeros(target.ids.size, np.int64)  # A target token's first cell.
+    heights = target.lengths.astype(np.int64) - (0 if target_end else 1)
+    blocks = _make_blocks(source.lengths, heights)
+    first_tokens = np.cumsum(target.lengths, dtype=np.int64) - target.lengths
+    token_cells = np.zeros(target.ids.size, np.int64)
     for block in blocks:
-        tokens = starts[block.pairs[block.row_sentences]] + block.row_positions
-        row_cells[tokens] = block.first_cell + np.arange(block.num_rows) * block.source_length
-    num_cells = blocks[-1].cells.stop if blocks else 0
-    cell_pairs = np.empty(num_cells, np.int32)
+        tokens = first_tokens[block.pairs[block.row_sentences]] + block.row_positions
+        token_cells[tokens] = block.first_cell + np.arange(block.num_rows) * block.source_length
 
-    source_rows = np.repeat(np.arange(source.lengths.size), source.lengths)
-    columns = np.arange(source.ids.size) - np.repeat(
-        np.cumsum(source.lengths, dtype=np.int64) - source.lengths, source.lengths
-    )
-    found, num_found = [], 0
-    order = np.argsort(source.ids, kind="stable")
-    for tokens in _whole_words(order, source.ids, lengths[source_rows]):
-        rows = source_rows[tokens]
-        heights = lengths[rows]  # Every source token has a column of as many cells.
-        first = np.cumsum(heights) - heights
-        target_tokens = np.arange(heights.sum()) + np.repeat(starts[rows] - first, heights)
-        cells = row_cells[target_tokens] + np.repeat(columns[tokens], heights)
-        numbers, words = _number(source.ids[tokens], heights, target.ids[target_tokens])
+    cell_pairs = np.empty(blocks[-1].cells.stop if blocks else 0, np.int32)
+    found, num_found = [np.zeros([2, 0], np.int32)], 0
+    for sentences, columns, source_ids in _columns_by_word(source, heights):
+        rows = heights[sentences]  # Every source token has a column of as many cells.
+        target_tokens = np.arange(rows.sum())
+        target_tokens += np.repeat(first_tokens[sentences] - (np.cumsum(rows) - rows), rows)
+        cells = token_cells[target_tokens]
+        cells += np.repeat(columns, rows)
+        numbers, words = _number(source_ids, rows, target.ids[target_tokens])
         cell_pairs[cells] = numbers + num_found
-        num_found += words[0].size
+        num_found += words.shape[1]
         found.append(words)
-    source_words, target_words = (
-        (np.concatenate([np.zeros(0, np.int32), *side]) for side in zip(*found, strict=True))
-        if found
-        else (np.zeros(0, np.int32), np.zeros(0, np.int32))
-    )
+    source_words, target_words = np.concatenate(found, axis=1)
     first_pairs = np.flatnonzero(np.diff(source_words, prepend=-1))
     return WordPairs(
         source_words,
@@ -148,7 +145,8 @@ def index_word_pairs(corpus, *, target_end=True):
         first_pairs,
         cell_pairs,
         blocks,
-        source.lengths.size,
+        token_cells,
+        first_tokens,
         target_end,
     )
 
@@ -171,14 +169,27 @@ def _make_blocks(source_lengths, target_lengths):
     return blocks
 
 
-def _whole_words(order, ids, heights):
-    """Splits source tokens, sorted by word, into runs of whole words of about `_SORT_CELLS`."""
-    order = order[heights[order] > 0]
-    if not order.size:
-        return []
-    ends = np.flatnonzero(np.diff(ids[order], append=-1)) + 1
-    cells = np.cumsum(heights[order])[ends - 1]
-    return np.split(order, ends[np.flatnonzero(np.diff(cells // _SORT_CELLS))])
+def _columns_by_word(source, heights):
+    """Source tokens that have cells, sorted by word, in runs of whole words of `_SORT_CELLS`.
+
+    Args:
+        source: `EncodedSide`.
+        heights: `[sentences]` int64, cells of each source token.
+
+    Yields:
+        (sentences, source positions, source words), each `[tokens]`.
+    """
+    order = np.argsort(source.ids, kind="stable")
+    sentences = np.repeat(np.arange(source.lengths.size), source.lengths)[order]
+    firsts = np.cumsum(source.lengths, dtype=np.int64) - source.lengths
+    columns = order - firsts[sentences]
+    words = source.ids[order]
+    real = heights[sentences] > 0
+    tokens = sentences[real], columns[real], words[real]
+    ends = np.flatnonzero(np.diff(tokens[2], append=-1)) + 1
+    cells = np.cumsum(heights[tokens[0]])[ends - 1] // _SORT_CELLS
+    cuts = ends[np.flatnonzero(np.diff(cells))]
+    return zip(*(np.split(array, cuts) for array in tokens), strict=True) if ends.size else []
 
 
 def _number(source_words, heights, target_words):
@@ -190,7 +201,7 @@ def _number(source_words, heights, target_words):
         target_words: `[cells]` int32.
 
     Returns:
-        (`[cells]` int32 number of every cell, (source words, target words) of every number).
+        (`[cells]` int32 number of every cell, `[2, numbers]` int32 source and target words).
     """
     new = np.diff(source_words, prepend=-1) != 0
     distinct = source_words[new]
@@ -210,4 +221,29 @@ def _number(source_words, heights, target_words):
     numbers = np.empty(keys.size, np.int32)
     numbers[cells] = np.cumsum(new) - 1
     ranks, words = np.divmod(keys[new], width)
-    return numbers, (distinct[ranks], words.astype(np.int32))
+    return numbers, np.stack([distinct[ranks], words.astype(np.int32)])
+
+
+def look_up(source_words, target_words, values, words, otherwise):
+    """Values of word pairs, for the word pairs of another corpus.
+
+    Args:
+        source_words: `[K]` int32, rising.
+        target_words: `[K]` int32, rising within a source word.
+        values: `[K]` float64.
+        words: `WordPairs` of the other corpus, with P word pairs.
+        otherwise: the value of a word pair that is not among the K.
+
+    Returns:
+        `[P]` float64.
+    """
+    known, asked = (
+        (sources.astype(np.int64) << 32) | targets
+        for sources, targets in (
+            (source_words, target_words),
+            (words.source_words, words.target_words),
+        )
+    )
+    places = np.searchsorted(known, asked)
+    found = np.append(known, -1)[places] == asked
+    return np.where(found, np.append(values, otherwise)[places], otherwise)

@@ -1,0 +1,127 @@
+"""Word alignments of a whole corpus from an IBM or HMM model, in arrays."""
+
+import itertools
+from typing import NamedTuple
+
+import numpy as np
+
+from training.em import block_translation, expect_block
+
+
+class Links(NamedTuple):
+    """Links of a corpus, by sentence pair, then target position, then source position.
+
+    Attributes:
+        sentences: `[L]` int64, numbers of sentence pairs.
+        sources: `[L]` int64, source positions counted from 0, never NULL.
+        targets: `[L]` int64, target positions counted from 0, never that of `</s>`.
+    """
+
+    sentences: np.ndarray
+    sources: np.ndarray
+    targets: np.ndarray
+
+    def reversed(self):
+        """The same links of the other direction."""
+        return _sorted(self.sentences, self.targets, self.sources)
+
+    def lists(self, num_sentences):
+        """A list of `(source position, target position)` for every sentence pair."""
+        pairs = list(zip(self.sources.tolist(), self.targets.tolist(), strict=True))
+        ends = np.searchsorted(self.sentences, np.arange(num_sentences + 1)).tolist()
+        return [pairs[start:end] for start, end in itertools.pairwise(ends)]
+
+
+def _sorted(sentences, sources, targets):
+    order = np.lexsort((sources, targets, sentences))
+    return Links(sentences[order], sources[order], targets[order])
+
+
+def posterior_links(words, estimate, *, threshold=None):
+    """The links with a high posterior probability.
+
+    Args:
+        words: `WordPairs` of the corpus to align.
+        estimate: `Estimate` with a translation table of those word pairs.
+        threshold: links above it are returned, any number for a target word; None returns the most
+            probable source position of each target word, unless that is NULL.
+
+    Returns:
+        `Links`.
+    """
+    parts = []
+    for block in words.blocks:
+        posteriors = expect_block(words, estimate, block).posteriors
+        if threshold is None:
+            parts.append(_links_of_best(words, block, posteriors.argmax(axis=1)))
+        else:
+            rows, columns = np.nonzero(posteriors > threshold)
+            parts.append(links_of_cells(words, block, rows, columns))
+    return joined_links(parts)
+
+
+def viterbi_links(words, estimate):
+    """The links of the most probable alignment of every sentence pair.
+
+    Args and Returns as `posterior_links`. For Models 1 and 2, whose target words are independent
+    of each other, it is the same as those without a threshold.
+    """
+    viterbi = getattr(estimate.positions, "viterbi", None)
+    if viterbi is None:
+        return posterior_links(words, estimate)
+    return joined_links(
+        [
+            _links_of_best(words, block, viterbi(block, block_translation(words, estimate, block)))
+            for block in words.blocks
+        ]
+    )
+
+
+def _links_of_best(words, block, best):
+    return links_of_cells(words, block, np.arange(best.size), best)
+
+
+def links_of_cells(words, block, rows, columns):
+    """Links of cells of a block, without those of NULL and `</s>`.
+
+    Args:
+        words: `WordPairs`.
+        block: `Block` of it.
+        rows: `[L]` int.
+        columns: `[L]` int, source positions.
+
+    Returns:
+        Three `[L']` int64, as `Links`, in any order.
+    """
+    sentences, targets = block.row_sentences[rows], block.row_positions[rows]
+    real = columns < block.source_length - 1
+    if words.target_end:
+        real &= targets < block.target_lengths[sentences] - 1
+    return block.pairs[sentences[real]], columns[real], targets[real]
+
+
+def joined_links(parts):
+    """`Links` of what `links_of_cells` returned for several blocks."""
+    empty = (np.zeros(0, np.int64),) * 3
+    return _sorted(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
+
+
+def soft_alignments(words, estimate):
+    """The posterior probabilities of all alignments.
+
+    Args:
+        words: `WordPairs`.
+        estimate: `Estimate`.
+
+    Returns:
+        For every sentence pair `[T, S]` float64, T target tokens that have cells by S source
+        tokens with NULL; rows sum to 1.
+    """
+    results = [np.zeros([0, 0])] * words.num_sentences
+    for block in words.blocks:
+        posteriors = expect_block(words, estimate, block).posteriors
+        order = np.lexsort((block.row_positions, block.row_sentences))
+        ends = np.cumsum(block.target_lengths)[:-1]
+        for sentence, rows in zip(block.pairs.tolist(), np.split(order, ends), strict=True):
+            results[sentence] = posteriors[rows]
+    return results
