@@ -27,8 +27,8 @@ class Expectation(NamedTuple):
 
 def _normalised(weights):
     """(`[R, n]` rows that sum to 1, log of the product of the sums that they had)."""
-    totals = weights.sum(axis=1)
-    return weights / totals[:, None], float(np.log(totals).sum())
+    totals = weights.sum(axis=1, keepdims=True)
+    return weights / totals, float(np.log(totals).sum())
 
 
 class Uniform(NamedTuple):
@@ -93,28 +93,23 @@ class Diagonal(NamedTuple):
 
     def expect(self, block, translation):
         """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
-        n, m, i = (
-            block.source_length,
-            block.target_lengths[block.row_sentences],
-            block.row_positions,
-        )
-        if n == 1:  # There is only NULL.
-            posteriors, log_likelihood = _normalised(translation)
-            return Expectation(posteriors, log_likelihood, ())
-        distances = _distances(i, m, n - 1)  # [R, n - 1]
-        weights = np.empty_like(translation)
-        words = np.exp(-self.tension * distances, out=weights[:, :-1])
-        words *= ((1 - self.null_probability) / words.sum(axis=1))[:, None]
-        weights[:, -1] = self.null_probability
+        num_words = block.source_length - 1
+        if not num_words:  # There is only NULL.
+            return Expectation(*_normalised(translation), ())
+        i, m = block.row_positions, block.target_lengths[block.row_sentences]
+        # Rows of the same i and m stand together; there are C such contexts.
+        firsts = np.flatnonzero(np.diff(i, prepend=-1) | np.diff(m, prepend=0))
+        sizes = np.diff(firsts, append=m.size)
+        positions = (i[firsts] + 1) / m[firsts]
+        distances = np.abs(positions[:, None] - np.arange(1, num_words + 1) / num_words)  # [C, N]
+        words = np.exp(-self.tension * distances)
+        words *= (1 - self.null_probability) / words.sum(axis=1, keepdims=True)
+        null = np.full([firsts.size, 1], self.null_probability)
+        weights = np.repeat(np.concatenate([words, null], axis=1), sizes, axis=0)  # [R, n]
         weights *= translation
         posteriors, log_likelihood = _normalised(weights)
-        distance = float(np.vdot(posteriors[:, :-1], distances))
-        # Rows of the same i and m have the same normaliser: their masses are added.
-        places = m * block.active.size + i
-        mass = np.bincount(places, 1 - posteriors[:, -1])
-        places = np.flatnonzero(mass)
-        m, i = np.divmod(places, block.active.size)
-        return Expectation(posteriors, log_likelihood, (n - 1, distance, m, i, mass[places]))
+        mass = np.add.reduceat(posteriors, firsts, axis=0)[:, :-1]
+        return Expectation(posteriors, log_likelihood, (distances, mass))
 
     def maximise(self, statistics):
         """New parameters, with the best tension for the expected distances.
@@ -122,34 +117,28 @@ class Diagonal(NamedTuple):
         Dyer et al. climb by a few gradient steps of a fixed size. The function is concave in
         the one variable, so Newton's steps, kept inside [0, 100], reach its top instead.
         """
-        statistics = [block for block in statistics if block]
-        if not statistics:
+        by_length = {}
+        for distances, mass in filter(None, statistics):
+            by_length.setdefault(distances.shape[1], []).append((distances, mass))
+        if not by_length:
             return self
-        distance = sum(block[1] for block in statistics)
-        contexts = [(_distances(i, m, words), mass) for words, _, m, i, mass in statistics]
+        total, contexts = 0.0, []
+        for blocks in by_length.values():
+            distances, mass = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+            total += (distances * mass).sum()
+            contexts.append((distances, mass.sum(axis=1)))
         low, high, tension = 0.0, 100.0, self.tension
         for _ in range(50):
-            slope, curvature = -distance, 0.0
+            slope, curvature = -total, 0.0
             for distances, mass in contexts:
                 p = np.exp(-tension * distances)
                 p /= p.sum(axis=1, keepdims=True)
                 mean = (p * distances).sum(axis=1)
-                slope += mass @ mean
-                curvature += mass @ ((p * distances**2).sum(axis=1) - mean**2)
+                slope += (mass * mean).sum()
+                curvature += (mass * ((p * distances**2).sum(axis=1) - mean**2)).sum()
             low, high = (tension, high) if slope > 0 else (low, tension)
             step = tension + slope / curvature if curvature > 0 else tension
             before, tension = tension, step if low < step < high else (low + high) / 2
             if abs(tension - before) < 1e-9:
                 break
         return self._replace(tension=float(tension))
-
-
-def _distances(i, m, num_words):
-    """`[R, num_words]` float64, how far source words are from the diagonal.
-
-    Args:
-        i: `[R]` int, target positions counted from 0.
-        m: `[R]` int, target lengths.
-        num_words: source words, without NULL.
-    """
-    return np.abs(((i + 1) / m)[:, None] - np.arange(1, num_words + 1) / num_words)

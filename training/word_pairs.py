@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 # Cells of a block: few enough that its float64 arrays stay in the processor's cache.
-_BLOCK_CELLS = 1 << 17
+_BLOCK_CELLS = 1 << 15
 # Cells that are sorted at once: bounds what numbering them needs beyond its result.
 _SORT_CELLS = 1 << 22
 
