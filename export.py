@@ -14,7 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
@@ -85,6 +85,7 @@ def main(argv):
     """Reads flags, exports, checks; a version appears only once it has passed."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    quiet.start()
     model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
     lines = read_lines(FLAGS.check_input) if FLAGS.check_input else SAMPLES
     search = {"beam_size": FLAGS.beam_size, "length_penalty": FLAGS.length_penalty}

@@ -9,7 +9,7 @@ The same command again goes on where it stopped.
 
 import json
 
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
@@ -74,6 +74,9 @@ flags.DEFINE_integer("save_every_steps", None, "Updates between checkpoints.", l
 flags.DEFINE_integer("log_every_steps", None, "Updates between metrics.", lower_bound=1)
 flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged.", lower_bound=1)
 flags.DEFINE_integer("bleu_lines", None, "Validation lines translated for BLEU.", lower_bound=1)
+flags.DEFINE_integer(
+    "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", lower_bound=0
+)
 flags.DEFINE_integer("seed", None, "Of weights, dropout and order.", lower_bound=0)
 
 
@@ -226,6 +229,7 @@ def main(argv):
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
     dataset, splits, settings, options = read_flags()
+    quiet.start(options["intra_op_threads"])
     train_lines, valid_lines = (datasets.read_split(splits[name]) for name in ("train", "valid"))
     config = {
         "model": FLAGS.model,

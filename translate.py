@@ -8,7 +8,7 @@ import json
 import sys
 import time
 
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
@@ -119,6 +119,7 @@ def main(argv):
     """Reads flags and text, translates, scores."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    quiet.start()
     if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
     if FLAGS.save_scores and not FLAGS.reference:

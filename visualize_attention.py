@@ -3,7 +3,7 @@
 python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
 """
 
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
@@ -47,6 +47,7 @@ def main(argv):
     """Reads flags, translates if needed, draws."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; put --source in quotation marks")
+    quiet.start()
     if FLAGS.head not in ("", "mean") and not FLAGS.head.isdecimal():
         raise UserError(f"--head={FLAGS.head}: expected a number, counted from 1, or mean")
     model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()

@@ -37,7 +37,7 @@ flags.DEFINE_string("target", "", "Its translation.")
 flags.DEFINE_string("data_dir", "data", "Where the demo corpus is kept.")
 flags.DEFINE_integer("max_length", 256, "Longest sentence, in words with </s>.", lower_bound=1)
 flags.DEFINE_multi_integer("sentences", [64, 10], "Sentences a batch. Repeatable.", lower_bound=1)
-flags.DEFINE_multi_integer("threads", [], "Threads to try. Empty: 1 and all cores. Repeatable.")
+flags.DEFINE_integer("threads", os.cpu_count() or 1, "Most threads to try.", lower_bound=1)
 flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
 flags.DEFINE_integer("steps", 10, "Updates a turn.", lower_bound=1)
 flags.DEFINE_integer("warmup_steps", 5, "Updates before the first turn.", lower_bound=1)
@@ -93,7 +93,7 @@ def make_batches(corpus, sentences, count, seed):
 
 def tensorflow_update(vocab_sizes, settings, options, seed):
     """`(step, model, tensor)`: `step(source_ids, target_ids)` -> loss a token, gradient norm."""
-    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+    from training import quiet  # before all that imports TensorFlow
 
     # isort: split
 
@@ -103,6 +103,7 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     import models
     from training.updates import GradientUpdate, adam
 
+    quiet.start()
     keras.utils.set_random_seed(seed)
     model = models.create(PRESET, *vocab_sizes, **settings)
     schedule = {name: options[name] for name in ("learning_rate", "warmup_steps")}
@@ -148,12 +149,22 @@ def check_equal(batch, vocab_sizes, settings, options, seed):
     return dict(zip(("loss", "gradient_norm"), differences.tolist(), strict=True))
 
 
+def thread_choices(framework, most):
+    """Ways to use threads: `(threads inside an operation, operations at a time)`, a list.
+
+    PyTorch runs the operations of a loss one after another, and so has no second number to set.
+    """
+    if framework == "pytorch":
+        return sorted({(1, 1), (most, 1)})
+    return sorted({(1, 1), (1, most), (most, most)})
+
+
 def candidate(connection, framework, threads, batches, *made_of):
     """A process that makes the updates it is told to, and answers how long they took."""
     if framework == "pytorch":
         import torch
 
-        torch.set_num_threads(threads)
+        torch.set_num_threads(threads[0])
     step, _, tensor = FRAMEWORKS[framework](*made_of)
     tensors = [[tensor(side) for side in batch] for batch in batches]
     for first, count in iter(connection.recv, None):
@@ -171,7 +182,9 @@ class Candidate:
         self.framework, self.threads = framework, threads
         self.wall, self.cpu, self.loss = [], [], None
         # TensorFlow reads these once, when it is imported.
-        os.environ["TF_NUM_INTRAOP_THREADS"] = os.environ["TF_NUM_INTEROP_THREADS"] = str(threads)
+        os.environ["TF_NUM_INTRAOP_THREADS"], os.environ["TF_NUM_INTEROP_THREADS"] = map(
+            str, threads
+        )
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         arguments = (other, framework, threads, *arguments)
@@ -196,8 +209,11 @@ def measure(corpus, sentences, *made_of):
     print(f"{sentences} sentences: the same network, relative differences {differences}")
     starts = [warmup + steps * turn for turn in range(rounds)]
     tokens = [sum(int((t > 0).sum()) for _, t in batches[i : i + steps]) for i in starts]
-    threads = FLAGS.threads or sorted({1, os.cpu_count()})
-    candidates = [Candidate(f, n, batches, *made_of) for n in threads for f in FRAMEWORKS]
+    candidates = [
+        Candidate(framework, threads, batches, *made_of)
+        for framework in FRAMEWORKS
+        for threads in thread_choices(framework, FLAGS.threads)
+    ]
     for each in candidates:
         each.turn(0, warmup)
     for turn, start in enumerate(starts):
@@ -248,7 +264,7 @@ def report(record):
     """Prints a case."""
     for each in record["candidates"]:
         print(
-            f"  {each['framework']:10} {each['threads']} threads "
+            f"  {each['framework']:10} {' x '.join(map(str, each['threads']))} threads "
             f"{each['tokens_per_second']:9,.0f} target tokens/s "
             f"{each['tokens_per_cpu_second']:9,.0f} a CPU second"
         )

@@ -72,12 +72,19 @@ def shift_right(target_ids, bos_id):
     return ops.concatenate([bos, target_ids[:, :-1]], axis=1)
 
 
+def dense_weights(layer):
+    """`(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
+    bias = ops.cast(layer.bias, layer.compute_dtype) if layer.use_bias else None
+    return ops.cast(layer.kernel, layer.compute_dtype), bias
+
+
 class TranslationModel(keras.Model):
     """A conditional language model P(target | source), trainable, searchable and explainable.
 
-    A subclass implements `call`, `encode`, `initial_state`, `decode_step`, `attention_maps` and
-    `align`; `score` follows from `call`. It knows ids and tensors only: no vocabulary, search,
-    loss, optimiser or file.
+    A subclass implements `features` and `output_weights`, or `call` where its predictions are no
+    product of these two, and `encode`, `initial_state`, `decode_step`, `attention_maps`, `align`;
+    `score` follows from `call`. It knows ids and tensors only: no vocabulary, search, loss,
+    optimiser or file.
 
     Two kinds of tensors live through decoding and are never mixed:
 
@@ -117,7 +124,32 @@ class TranslationModel(keras.Model):
         Returns:
             `[B, T, V]` float32 logits.
         """
+        return self.logits(self.features(inputs, training))
+
+    def features(self, inputs, training=None):
+        """What the output layer makes its predictions from; arguments as `call`.
+
+        Returns:
+            `[B, T, D]` in the compute dtype.
+        """
         raise NotImplementedError
+
+    def output_weights(self):
+        """The output layer: `logits = features kernel + bias`.
+
+        A loss that is told features and weights need not hold the logits of a whole batch.
+
+        Returns:
+            `(kernel [D, V], bias [V] or None)` in the compute dtype; None where predictions are no
+            such product.
+        """
+        return None
+
+    def logits(self, features):
+        """`[..., D]` features -> `[..., V]` float32."""
+        kernel, bias = self.output_weights()
+        logits = ops.matmul(features, kernel)
+        return ops.cast(logits if bias is None else logits + bias, "float32")
 
     def encode(self, source_ids, training=False):
         """Reads the source.

@@ -12,6 +12,7 @@ from keras import ops
 from models.base import (
     StepOutput,
     TranslationModel,
+    dense_weights,
     require,
     require_at_least,
     require_choices,
@@ -295,20 +296,26 @@ class RecurrentTranslationModel(TranslationModel):
         state = self.initial_state(context, ops.shape(target_in_ids)[1])
         return self.decoder(embedded, state, context, need_weights=need_weights, training=training)
 
-    def _logits(self, outputs, weights, context):
-        """`outputs [B, T, U]`, `weights [B, T, S]` -> `[B, T, V]` float32."""
-        logits = self.output_layer(outputs)
-        if self.lexical_hidden is not None:
-            embeddings = context["source_embeddings"]
-            f = ops.tanh(ops.matmul(ops.cast(weights, embeddings.dtype), embeddings))  # [B, T, E]
-            logits = logits + self.lexical_output(ops.tanh(self.lexical_hidden(f)) + f)
-        return ops.cast(logits, "float32")
+    def _features(self, outputs, weights, context):
+        """`outputs [B, T, U]`, `weights [B, T, S]` -> `[B, T, U]`; lexical `[B, T, U + E]`."""
+        if self.lexical_hidden is None:
+            return outputs
+        embeddings = context["source_embeddings"]
+        f = ops.tanh(ops.matmul(ops.cast(weights, embeddings.dtype), embeddings))  # [B, T, E]
+        return ops.concatenate([outputs, ops.tanh(self.lexical_hidden(f)) + f], axis=-1)
 
-    def call(self, inputs, training=None):
+    def output_weights(self):
+        """The output layer's; that for lexical features is below it."""
+        kernel, bias = dense_weights(self.output_layer)
+        if self.lexical_output is not None:
+            kernel = ops.concatenate([kernel, dense_weights(self.lexical_output)[0]], axis=0)
+        return kernel, bias
+
+    def features(self, inputs, training=None):
         context = self.encode(inputs["source_ids"], training)
         need_weights = self.lexical_hidden is not None
         outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
-        return self._logits(outputs, weights, context)
+        return self._features(outputs, weights, context)
 
     def decode_step(self, token_ids, step, state, context):
         projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
@@ -318,10 +325,10 @@ class RecurrentTranslationModel(TranslationModel):
             return ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, ops.shape(x)[-1]))
 
         outputs, by_row = by_sentence(outputs), by_sentence(weights)
-        logits = self._logits(outputs, by_row, context)
+        features = self._features(outputs, by_row, context)
         attention = self._in_text_order(by_row, context)
         return StepOutput(
-            logits=ops.reshape(logits, (-1, self.target_vocab_size)),
+            logits=ops.reshape(self.logits(features), (-1, self.target_vocab_size)),
             state=state,
             attention=ops.reshape(attention, ops.shape(weights)),
         )

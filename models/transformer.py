@@ -6,6 +6,7 @@ from keras import ops
 from models.base import (
     StepOutput,
     TranslationModel,
+    dense_weights,
     require,
     require_at_least,
     require_choices,
@@ -161,18 +162,22 @@ class Transformer(TranslationModel):
             x, self_weights, cross_weights = layer(x, memory, source_mask, training=training)
             self_maps.append(self_weights)
             cross_maps.append(cross_weights)
-        return self._logits(x), self_maps, cross_maps
+        return self._normalised(x), self_maps, cross_maps
 
-    def _logits(self, x):
-        if self.decoder_norm is not None:
-            x = self.decoder_norm(x)
-        if self.output_layer is None:
-            return self.target_embedding.logits(x)
-        return ops.cast(self.output_layer(x), "float32")
+    def _normalised(self, x):
+        return x if self.decoder_norm is None else self.decoder_norm(x)
 
-    def call(self, inputs, training=None):
+    def features(self, inputs, training=None):
         memory, source_mask, _ = self._encode(inputs["source_ids"], training)
         return self._decode(inputs["target_in_ids"], memory, source_mask, training)[0]
+
+    def output_weights(self):
+        """The output layer's, or the transposed target embeddings (section 3.4)."""
+        if self.output_layer is None:
+            return ops.cast(
+                ops.transpose(self.target_embedding.embeddings), self.compute_dtype
+            ), None
+        return dense_weights(self.output_layer)
 
     def encode(self, source_ids, training=False):
         """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`: a `[B, H, S, d]` a layer."""
@@ -210,7 +215,7 @@ class Transformer(TranslationModel):
             cross_maps.append(weights)
         attention = _alignment(cross_maps)  # [B, K, S]
         return StepOutput(
-            logits=self._logits(x)[:, 0],
+            logits=self.logits(self._normalised(x))[:, 0],
             state={"keys": keys, "values": values},
             attention=ops.reshape(attention, (-1, ops.shape(attention)[-1])),  # [N, S]
         )

@@ -10,6 +10,7 @@ from keras import ops
 from models.base import (
     StepOutput,
     TranslationModel,
+    dense_weights,
     require_at_least,
     require_rates,
     shift_right,
@@ -192,26 +193,29 @@ class SimpleTransformer(TranslationModel):
         return {"source_mask": source_mask, "keys": keys, "values": values}, maps
 
     def _decode(self, target_in_ids, context, training):
-        """`(logits, self-attention maps, cross-attention [B, T, S])`."""
+        """`(features, self-attention maps, cross-attention [B, T, S])`."""
         x = self._embed(self.target_embedding, self.positions, target_in_ids, training=training)
         from_past = causal_mask(ops.shape(target_in_ids)[1])[0]
         maps = []
         for layer in self.decoder_layers:
             x, weights = layer(x, from_past, training=training)
             maps.append(weights)
-        logits, weights = self._predict(x, context)
-        return logits, maps, weights
+        features, weights = self._read(x, context)
+        return features, maps, weights
 
-    def _predict(self, g, context):
-        """`g [B, T, D]` -> `(logits [B, T, V] float32, weights [B, T, S])`."""
+    def _read(self, g, context):
+        """`g [B, T, D]` -> `(features [B, T, D], weights [B, T, S])`."""
         c, weights = self.cross_attention(
             g, context["keys"], context["values"], context["source_mask"][:, None, :]
         )
-        return ops.cast(self.output_layer(c + g), "float32"), weights
+        return c + g, weights
 
-    def call(self, inputs, training=None):
+    def features(self, inputs, training=None):
         context, _ = self._encode(inputs["source_ids"], training)
         return self._decode(inputs["target_in_ids"], context, training)[0]
+
+    def output_weights(self):
+        return dense_weights(self.output_layer)
 
     def encode(self, source_ids, training=False):
         """Context: `source_mask [B, S]`; the cross-attention's `keys [B, D, S]` and `values`."""
@@ -240,9 +244,9 @@ class SimpleTransformer(TranslationModel):
             values.append(cache[1])
         # The K hypotheses of a sentence become K queries to its one memory: [N, 1, D] -> [B, K, D].
         by_sentence = ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, self.width))
-        logits, weights = self._predict(by_sentence, context)
+        features, weights = self._read(by_sentence, context)
         return StepOutput(
-            logits=ops.reshape(logits, (-1, self.target_vocab_size)),
+            logits=ops.reshape(self.logits(features), (-1, self.target_vocab_size)),
             state={"keys": keys, "values": values},
             attention=ops.reshape(weights, (-1, ops.shape(weights)[-1])),
         )

@@ -1,11 +1,13 @@
 """Fixtures that several rooms' tests share."""
 
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
 import keras
 import pytest
+
+quiet.start()
 
 
 @pytest.fixture(autouse=True)

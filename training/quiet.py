@@ -1,21 +1,42 @@
-"""Imports TensorFlow without its greetings. To be imported before anything else that imports it.
+"""TensorFlow without its greetings. To be imported before anything else that imports it.
 
 TensorFlow writes several lines about oneDNN and absent GPUs to file descriptor 2 while it is
-imported, before any setting of its own counts. What goes wrong still raises as usual.
+imported, and again when its run-time starts, before any setting of its own counts. What goes wrong
+still raises as usual.
 """
 
+import contextlib
 import os
 
+
+@contextlib.contextmanager
+def _silence():
+    stderr = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
+
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-_stderr = os.dup(2)
-_nowhere = os.open(os.devnull, os.O_WRONLY)
-os.dup2(_nowhere, 2)
-try:
+with _silence():
     import tensorflow as tf
 
-    tf.constant(0)  # The first op starts the run-time, which greets once more.
-    tf.get_logger().setLevel("WARNING")
-finally:
-    os.dup2(_stderr, 2)
-    os.close(_stderr)
-    os.close(_nowhere)
+tf.get_logger().setLevel("WARNING")
+
+
+def start(intra_op_threads=0):
+    """Starts TensorFlow's run-time. To be called once, before the first operation.
+
+    Args:
+        intra_op_threads: how many threads work on one operation; 0 leaves the choice to TensorFlow,
+            which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS says.
+    """
+    if intra_op_threads:
+        tf.config.threading.set_intra_op_parallelism_threads(intra_op_threads)
+    with _silence():
+        tf.constant(0)

@@ -4,7 +4,7 @@ import keras
 import tensorflow as tf
 
 from models import shift_right
-from training.losses import smoothed_cross_entropy
+from training.losses import projected_cross_entropy, smoothed_cross_entropy
 from training.schedules import SCHEDULES
 
 BATCH_SIGNATURE = {
@@ -110,5 +110,10 @@ class GradientUpdate:
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
+        weights = self.model.output_weights()
+        if training and weights is not None:
+            features = self.model.features(inputs, training=True)
+            rest = (target_ids, self.model.pad_id, self.label_smoothing)
+            return projected_cross_entropy(features, *weights, *rest)
         logits = self.model(inputs, training=training)
         return smoothed_cross_entropy(logits, target_ids, self.model.pad_id, self.label_smoothing)

@@ -27,7 +27,7 @@ def sinusoidal_positions(positions, width):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TokenEmbedding(keras.layers.Layer):
-    """A vector per id, multiplied by sqrt(D), and the transposed matrix as output layer.
+    """A vector per id, multiplied by sqrt(D): section 3.4.
 
     Args:
         vocab_size: number of ids, V.
@@ -52,11 +52,6 @@ class TokenEmbedding(keras.layers.Layer):
         """`[B, T]` int32 -> `[B, T, D]`."""
         vectors = ops.take(self.embeddings, ids, axis=0)
         return ops.cast(vectors, self.compute_dtype) * self.width**0.5
-
-    def logits(self, x):
-        """`[..., D]` -> `[..., V]` float32: the embeddings as tied output layer, section 3.4."""
-        kernel = ops.cast(ops.transpose(self.embeddings), self.compute_dtype)
-        return ops.cast(ops.matmul(x, kernel), "float32")
 
     def get_config(self):
         return {**super().get_config(), "vocab_size": self.vocab_size, "width": self.width}

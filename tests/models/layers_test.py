@@ -290,20 +290,6 @@ def test_embedding_looks_up_and_scales_by_the_root_of_the_width():
     close(layer(tf.constant(ids)), table[ids] * np.sqrt(D))
 
 
-def test_tied_logits_are_products_with_the_unscaled_embeddings():
-    layer = randomised(TokenEmbedding(7, D))
-    x = random(B, T, D)
-    close(layer.logits(single(x)), x @ weights_of(layer)["embeddings"].T)
-
-
-@pytest.mark.parametrize("dtype", ["mixed_bfloat16", "mixed_float16"])
-def test_tied_logits_are_float32_under_half_precision(dtype):
-    layer = randomised(TokenEmbedding(7, D, dtype=dtype))
-    vectors = layer(tf.constant([[1, 2]]))
-    assert vectors.dtype == layer.compute_dtype
-    assert layer.logits(vectors).dtype == tf.float32
-
-
 def test_fresh_embeddings_have_unit_variance_after_scaling():
     keras.utils.set_random_seed(0)
     layer = TokenEmbedding(500, 64)

@@ -1,10 +1,11 @@
-"""The loss against NumPy with the smoothed target distribution spelled out."""
+"""The loss against NumPy with the smoothed target distribution spelled out, in both its forms."""
 
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from training.losses import smoothed_cross_entropy
+from training import losses
+from training.losses import projected_cross_entropy, smoothed_cross_entropy
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
@@ -74,3 +75,64 @@ def test_only_padding_is_zero_of_zero_tokens():
 
 def test_extreme_logits_stay_finite():
     assert np.isfinite(loss(np.sign(LOGITS) * 1e4)).all()
+
+
+FEATURES, KERNEL, BIAS = (
+    tf.constant(np.random.default_rng(1).normal(size=shape), tf.float32)
+    for shape in ((*TARGET.shape, 5), (5, V), (V,))
+)
+
+
+def values_and_gradients(function, bias, label_smoothing, target_ids=TARGET, dtype="float32"):
+    sources = [tf.cast(x, dtype) for x in (FEATURES, KERNEL, bias) if x is not None]
+    with tf.GradientTape() as tape:
+        for source in sources:
+            tape.watch(source)
+        features, kernel, *bias = sources
+        values = function(
+            features, kernel, *(bias or [None]), tf.constant(target_ids), PAD, label_smoothing
+        )
+        loss = 0.5 * values[0]
+    return [*values, *tape.gradient(loss, sources)]
+
+
+def held_at_once(features, kernel, bias, *rest):
+    logits = tf.matmul(features, kernel)
+    return smoothed_cross_entropy(logits if bias is None else logits + bias, *rest)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 4, 100])
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.3])
+@pytest.mark.parametrize("bias", [BIAS, None], ids=["bias", "no bias"])
+def test_projected_loss_and_its_gradients_are_those_of_the_logits(
+    rows, label_smoothing, bias, monkeypatch
+):
+    monkeypatch.setattr(losses, "_LOGITS", 0)
+    monkeypatch.setattr(losses, "_ROWS", rows)  # Groups that fit, and ones that do not.
+    found = values_and_gradients(projected_cross_entropy, bias, label_smoothing)
+    expected = values_and_gradients(held_at_once, bias, label_smoothing)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_projected_loss_of_nothing_but_padding_is_zero_and_so_are_its_gradients():
+    found = values_and_gradients(projected_cross_entropy, BIAS, 0.1, TARGET * 0)
+    assert not any(np.any(x) for x in found)
+
+
+def test_gradients_of_the_projected_loss_have_the_dtype_of_what_they_are_of():
+    *values, of_features, of_kernel, of_bias = values_and_gradients(
+        projected_cross_entropy, BIAS, 0.1, dtype="bfloat16"
+    )
+    assert {x.dtype for x in values} == {tf.float32}
+    assert {x.dtype for x in (of_features, of_kernel, of_bias)} == {tf.bfloat16}
+    exact = values_and_gradients(projected_cross_entropy, BIAS, 0.1)
+    np.testing.assert_allclose(tf.cast(of_kernel, tf.float32), exact[4], atol=0.1)
+
+
+def test_projected_loss_is_the_same_compiled():
+    expected = values_and_gradients(projected_cross_entropy, BIAS, 0.1)
+    compiled = tf.function(values_and_gradients, jit_compile=True, autograph=False)
+    found = compiled(projected_cross_entropy, BIAS, 0.1)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
