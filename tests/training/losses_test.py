@@ -132,7 +132,11 @@ def test_gradients_of_the_projected_loss_have_the_dtype_of_what_they_are_of():
 
 def test_projected_loss_is_the_same_compiled():
     expected = values_and_gradients(projected_cross_entropy, BIAS, 0.1)
-    compiled = tf.function(values_and_gradients, jit_compile=True, autograph=False)
-    found = compiled(projected_cross_entropy, BIAS, 0.1)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled():
+        return values_and_gradients(projected_cross_entropy, BIAS, 0.1)
+
+    found = compiled()
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
