@@ -1,0 +1,279 @@
+"""Files from the web: resumed where they broke off, checked, and complete or not there at all."""
+
+import contextlib
+import fcntl
+import hashlib
+import http.client
+import os
+import shutil
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import NamedTuple
+
+from data_pipeline.files import UserError
+from data_pipeline.progress import Progress
+
+_MB = 1_000_000
+_CHUNK = 1 << 18
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that another try may change.
+
+
+class RemoteFile(NamedTuple):
+    """A file of a corpus and where it can be had.
+
+    Attributes:
+        path: where it is kept below the folder of downloads, such as "wmt14/test-full.tgz".
+        addresses: tuple of http or https addresses of the same bytes, tried in this order.
+        size: bytes, or None if not known.
+        checksum: "sha256:..." or "md5:..." in hexadecimal digits, or None if not known.
+    """
+
+    path: str
+    addresses: tuple
+    size: int | None = None
+    checksum: str | None = None
+
+
+class Downloads(NamedTuple):
+    """Where files are kept and how they are had.
+
+    A proxy is taken from the environment: `http_proxy`, `https_proxy`, `no_proxy`.
+
+    Attributes:
+        folder: where they are kept; what is there already, such as put there by hand, is used.
+        mirror: address of a copy of such a folder, tried before a file's own; "" for none.
+        offline: never touch the network.
+        attempts: how often an address is tried whose failure may pass, such as a broken connection.
+        delay: seconds before the second attempt; doubled for each further one.
+        timeout: seconds without a byte after which a connection counts as broken.
+
+    Example:
+        >>> nc = RemoteFile("nc.tgz", ("https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",))
+        >>> [path] = Downloads("data/downloads").fetch([nc])
+    """
+
+    folder: str | os.PathLike
+    mirror: str = ""
+    offline: bool = False
+    attempts: int = 5
+    delay: float = 1.0
+    timeout: float = 60.0
+
+    def fetch(self, files):
+        """Makes files be there, whole and checked.
+
+        Args:
+            files: iterable of `RemoteFile`.
+
+        Returns:
+            list of `Path`, in the order of `files`.
+
+        Raises:
+            UserError: a file that is not to be had, or not what it should be.
+        """
+        files = list(files)
+        missing = [file for file in files if not self.path(file).exists()]
+        for file in files:
+            if file not in missing:
+                self._check_own(file)
+        if missing and self.offline:
+            wanted = "; ".join(f"{self.path(f)} (from {f.addresses[0]})" for f in missing)
+            raise UserError(f"--offline, and not there: {wanted}; put them there, or go online")
+        self._check_room(missing)
+        for file in missing:
+            self._download(file)
+        return [self.path(file) for file in files]
+
+    def path(self, file):
+        """Where a file is kept."""
+        return Path(self.folder, file.path)
+
+    def _check_own(self, file):
+        """Raises `UserError` if a file that was found is another than it should be."""
+        fault = _fault(self.path(file), file)
+        if fault:
+            raise UserError(
+                f"{self.path(file)}: {fault}; it is damaged or another file: move it away, and it "
+                f"will be downloaded, or put there what {file.addresses[0]} holds"
+            )
+
+    def _check_room(self, files):
+        needed = sum(max((f.size or 0) - _size(_part(self.path(f))), 0) for f in files)
+        folder = Path(self.folder).absolute()
+        while not folder.exists():
+            folder = folder.parent
+        free = shutil.disk_usage(folder).free
+        if needed > free:
+            raise UserError(
+                f"{self.folder}: {needed / _MB:,.0f} MB are to be downloaded and {free / _MB:,.0f} "
+                "MB are free; make room, or give another --data_dir"
+            )
+
+    def _download(self, file):
+        path = self.path(file)
+        addresses = list(file.addresses)
+        if self.mirror:
+            addresses.insert(0, f"{self.mirror.rstrip('/')}/{file.path}")
+        failures = []
+        with _locked(_part(path)) as part:
+            if not path.exists():  # Or else another process was faster.
+                if not file.checksum:
+                    part.truncate(0)  # Nothing could tell whether two halves belong together.
+                while not self._arrives(file, part, addresses[len(failures)], failures):
+                    if len(failures) == len(addresses):
+                        raise UserError(
+                            f"{file.path} cannot be downloaded: {'; '.join(failures)}; look at the "
+                            "network and at http_proxy and https_proxy, then give the same command "
+                            f"again, or put the file at {path}, or name a copy by --mirror"
+                        )
+                os.replace(_part(path), path)
+
+    def _arrives(self, file, part, address, failures):
+        """Whether an address yields the file; why not is added to `failures`."""
+        reason = "not tried"
+        for attempt in range(self.attempts):
+            if attempt:
+                wait = self.delay * 2 ** (attempt - 1)
+                _say(f"{address}: {reason}; again in {wait:g} s")
+                time.sleep(wait)
+            try:
+                resumed = _receive(address, file, part, self.timeout)
+            except urllib.error.HTTPError as error:
+                reason = f"HTTP status {error.code} ({error.reason})"
+                if error.code not in _MAY_PASS:
+                    break
+                continue
+            except (OSError, http.client.HTTPException) as error:
+                reason = str(getattr(error, "reason", "") or error) or type(error).__name__
+                continue
+            except ValueError as error:  # Such as an address without http://.
+                reason = str(error)
+                break
+            reason = _fault(part.name, file)
+            if not reason:
+                return True
+            part.truncate(0)
+            if not resumed:
+                break
+        _say(f"{address}: {reason}")
+        failures.append(f"{address}: {reason}")
+        return False
+
+
+def _receive(address, file, part, timeout):
+    """Appends to an open file what it still lacks; whether something was there before.
+
+    Raises:
+        OSError, HTTPException, ValueError: no connection, or a broken one.
+        UserError: the disk is full.
+    """
+    have = _size(part.name)
+    if file.size and have >= file.size:
+        return True
+    request = urllib.request.Request(address)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response = urllib.request.urlopen(request, timeout=timeout)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == 416 and have:
+            if error.headers.get("Content-Range", "").endswith(f"/{have}"):
+                return True
+            part.truncate(0)
+            raise ConnectionError(f"no part of it behind {have:,} bytes") from None
+        raise
+    with response:
+        if have and not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
+            _say(f"{address}: cannot go on in the middle, so from the start")
+            part.truncate(0)
+            have = 0
+        length = response.headers.get("Content-Length")
+        total = have + int(length) if length else file.size
+        done = _copy(response, part, have, total, Path(file.path).name)
+    if total and done < total:
+        raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
+    return have > 0
+
+
+def _copy(response, part, done, total, name):
+    """Writes what arrives; returns how long the file is then."""
+    with Progress(
+        f"downloading {name}", total and total // _MB, "MB", initial=done // _MB
+    ) as progress:
+        while chunk := response.read1(_CHUNK):
+            left = memoryview(chunk)
+            try:
+                while left:
+                    left = left[part.write(left) :]
+            except OSError as error:
+                raise UserError(
+                    f"{part.name}: cannot be written ({error.strerror}); make room and give the "
+                    "same command again: it goes on from here"
+                ) from None
+            progress.update((done + len(chunk)) // _MB - done // _MB)
+            done += len(chunk)
+    return done
+
+
+def _fault(path, file):
+    """What is wrong with a file on the disk, or None."""
+    size = os.stat(path).st_size
+    if file.size is not None and size != file.size:
+        return f"{size:,} bytes, expected {file.size:,}"
+    if file.checksum is None:
+        return None
+    kind, _, expected = file.checksum.partition(":")
+    digest = hashlib.new(kind, usedforsecurity=False)
+    with (
+        open(path, "rb") as opened,
+        Progress(f"checking {Path(file.path).name}", size // _MB, "MB") as progress,
+    ):
+        while chunk := opened.read(_MB):
+            digest.update(chunk)
+            progress.update(len(chunk) // _MB)
+    if digest.hexdigest() != expected:
+        return f"{kind} is {digest.hexdigest()}, expected {expected}"
+    return None
+
+
+def _part(path):
+    return path.with_name(f"{path.name}.part")
+
+
+def _size(path):
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0
+
+
+@contextlib.contextmanager
+def _locked(path):
+    """A file opened for appending that no other process has; gone in the end if it is empty."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed below.
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); give another --data_dir"
+        ) from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise UserError(f"{path}: another process is downloading it; wait for it") from None
+        except OSError:
+            pass  # A file system without locks.
+        try:
+            yield file
+        finally:
+            if _size(path) == 0:
+                path.unlink(missing_ok=True)
+
+
+def _say(text):
+    print(text, file=sys.stderr, flush=True)
