@@ -2,16 +2,19 @@
 
 import codecs
 import contextlib
+import errno
 import os
 import tempfile
 from pathlib import Path
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UserError(Exception):
     """Something the user can mend: the message says what was found, where, and what to do."""
 
 
-def decode_lines(data, name):
+def decode_lines(data, name, first_line=1):
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
     A lone `\r`, U+2028, U+0085 and the like stay inside their line, unlike with
@@ -20,6 +23,7 @@ def decode_lines(data, name):
     Args:
         data: bytes.
         name: what to call the bytes in an error, such as a path.
+        first_line: number of the first line in an error, where the bytes are a part.
 
     Returns:
         list of str.
@@ -31,7 +35,7 @@ def decode_lines(data, name):
     try:
         lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
+        line = data.count(b"\n", 0, error.start) + first_line
         raise UserError(
             f"{name}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); "
             "convert the file, for example with `iconv -f latin1 -t utf-8`"
@@ -82,7 +86,8 @@ def atomic_path(path):
         os.replace(temporary, path)
     except OSError as error:
         reason = error.strerror or error
-        raise UserError(f"{asked}: cannot be written ({reason}); check the name") from None
+        advice = "make room" if error.errno in _FULL else "check the name"
+        raise UserError(f"{asked}: cannot be written ({reason}); {advice}") from None
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

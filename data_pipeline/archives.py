@@ -1,0 +1,190 @@
+"""Parallel text as corpora are published: plain, gzipped, inside tar archives, in SGML.
+
+Nothing is unpacked: members are read where they are, so that no name in an archive becomes a path.
+"""
+
+import contextlib
+import gzip
+import itertools
+import posixpath
+import re
+import tarfile
+import zlib
+from pathlib import Path
+
+from data_pipeline.files import UserError, decode_lines
+
+_BLOCK = 1 << 22
+_BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError)
+_MARKUP = re.compile(r"<doc\b([^>]*)>|<seg\b([^>]*)>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
+_SEG = re.compile(r"<seg\b", re.IGNORECASE)
+_VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
+
+
+def stream_lines(path, member=""):
+    r"""Yields the lines of a text, of which only a part is in memory at a time.
+
+    Args:
+        path: a text file, or one compressed by gzip whose name ends in `.gz`.
+        member: name of a text inside `path`, which is a tar archive then, compressed or not.
+
+    Yields:
+        str; only `\n` and `\r\n` end a line, as in `decode_lines`.
+
+    Raises:
+        UserError: missing, damaged, truncated, or not UTF-8.
+
+    Example:
+        >>> lines = stream_lines("dev.tgz", "dev/newstest2013.en")
+    """
+    name = f"{path}: {member}" if member else path
+    number = 1
+    for data in _whole_lines(path, member):
+        lines = decode_lines(data, name, number)
+        number += len(lines)
+        yield from lines
+
+
+def stream_pairs(source, target):
+    """Yields (source line, target line) blocks of parallel text.
+
+    Names that end in `.sgm` or `.sgml` hold SGML test sets: their segments are matched by document
+    and segment, in the order of the source.
+
+    Args:
+        source: (path, member) as in `stream_lines`.
+        target: the same of the other side.
+
+    Yields:
+        (list of str, list of str), equally many, in order.
+
+    Raises:
+        UserError: as `stream_lines`, or sides that do not match.
+    """
+    if all(str(member or path).endswith((".sgm", ".sgml")) for path, member in (source, target)):
+        yield matched_segments(
+            *(parse_sgml("\n".join(stream_lines(*side)), _name(side)) for side in (source, target)),
+            f"{_name(source)} and {_name(target)}",
+        )
+        return
+    sides = [stream_lines(*side) for side in (source, target)]
+    count = 0
+    while True:
+        blocks = [list(itertools.islice(side, 20_000)) for side in sides]
+        if len(blocks[0]) != len(blocks[1]):
+            totals = [
+                count + len(block) + sum(1 for _ in side)
+                for block, side in zip(blocks, sides, strict=True)
+            ]
+            raise UserError(
+                f"{_name(source)} has {totals[0]} lines and {_name(target)} has {totals[1]}; line "
+                "n of one must translate line n of the other: is one of them incomplete?"
+            )
+        if not blocks[0]:
+            return
+        count += len(blocks[0])
+        yield tuple(blocks)
+
+
+def parse_sgml(text, name):
+    """The segments of an SGML test set.
+
+    Args:
+        text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`, letters of any case.
+        name: what to call it in errors.
+
+    Returns:
+        {(document, segment): text}, in order; entities are left as they are, and white space at the
+        ends and line breaks go.
+
+    Raises:
+        UserError: no segment, one without an end or an id, or one that is there twice.
+    """
+    segments, document = {}, ""
+    for doc, seg, content in _MARKUP.findall(text):
+        if doc:
+            document = _attribute(doc, "docid")
+            continue
+        key = document, _attribute(seg, "id")
+        where = f"{name}, document {document!r}, segment {key[1]!r}"
+        if not key[1] or _SEG.search(content):
+            raise UserError(f"{where}: expected <seg id=...> ... </seg>; the file may be damaged")
+        if key in segments:
+            raise UserError(f"{where}: there twice; expected one text for each")
+        segments[key] = " ".join(content.split("\n")).strip()
+    if len(segments) != len(_SEG.findall(text)) or not segments:
+        raise UserError(f"{name}: expected <seg id=...> ... </seg> segments; it may be damaged")
+    return segments
+
+
+def matched_segments(source, target, name):
+    """The texts of two sides in the order of the source.
+
+    Args:
+        source: {(document, segment): text} of `parse_sgml`.
+        target: the same, in any order.
+        name: what to call them in an error.
+
+    Returns:
+        (list of str, list of str).
+
+    Raises:
+        UserError: a segment that only one side has.
+    """
+    lonely = [key for key in source if key not in target] + [k for k in target if k not in source]
+    if lonely:
+        raise UserError(
+            f"{name}: {len(lonely)} segments are in one of them only, such as document "
+            f"{lonely[0][0]!r}, segment {lonely[0][1]!r}; do they belong together?"
+        )
+    return list(source.values()), [target[key] for key in source]
+
+
+def _attribute(tag, name):
+    found = re.search(rf"\b{name}{_VALUE}", tag, re.IGNORECASE)
+    return next((value for value in found.groups() if value is not None), "") if found else ""
+
+
+def _whole_lines(path, member):
+    """Yields bytes, each piece ending with a line."""
+    rest = b""
+    try:
+        with _opened(path, member) as file:
+            while data := file.read(_BLOCK):
+                end = data.rfind(b"\n") + 1
+                if end:
+                    yield rest + data[:end]
+                    rest = data[end:]
+                else:
+                    rest += data
+    except _BROKEN as error:
+        if not Path(path).is_file():
+            raise UserError(f"{path}: cannot be read; check the name") from None
+        raise UserError(
+            f"{path}: damaged or incomplete ({error}); move it away and get it again"
+        ) from None
+    if rest:
+        yield rest
+
+
+@contextlib.contextmanager
+def _opened(path, member):
+    with contextlib.ExitStack() as stack:
+        if not member:
+            opener = gzip.open if str(path).endswith(".gz") else open
+            yield stack.enter_context(opener(path, "rb"))
+            return
+        archive = stack.enter_context(tarfile.open(path))
+        names = []
+        for info in archive:
+            if posixpath.normpath(info.name) == member and (file := archive.extractfile(info)):
+                yield stack.enter_context(file)
+                return
+            names.append(info.name)
+        found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        raise UserError(f"{path}: has no {member}; it holds {found or 'nothing'}")
+
+
+def _name(side):
+    path, member = side
+    return f"{path}: {member}" if member else str(path)
