@@ -33,8 +33,11 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("model", "transformer_tiny", f"One of: {', '.join(models.preset_names())}.")
 flags.DEFINE_multi_string("set", [], "name=value: changes a setting of the preset. Repeatable.")
 flags.DEFINE_string("model_dir", "runs/demo", "Where the run is kept; an earlier one goes on.")
-flags.DEFINE_string("dataset", "", "A corpus by name: demo. Empty: demo, or files if those are.")
-flags.DEFINE_string("data_dir", "data", "Where prepared corpora and caches are kept.")
+flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
+flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
+flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
+flags.DEFINE_bool("offline", False, "Takes downloads from --data_dir alone.")
+flags.DEFINE_string("mirror", "", "Address of a copy of the folder downloads of a --data_dir.")
 for _split in ("train", "valid"):
     for _side in tokenizers.SIDES:
         flags.DEFINE_string(f"{_split}_{_side}", "", f"Your own {_split} text, {_side} side.")
@@ -116,7 +119,8 @@ def corpus_files():
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
     name = FLAGS.dataset or "demo"
-    return name, datasets.prepare(name, FLAGS.data_dir)
+    how = {"offline": FLAGS.offline, "mirror": FLAGS.mirror}
+    return name, datasets.prepare(name, FLAGS.data_dir, **how)
 
 
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
@@ -228,6 +232,9 @@ def main(argv):
     """Reads flags and text, opens the run, trains."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    if FLAGS.list_datasets:
+        print(*datasets.listing(), sep="\n")
+        return 0
     dataset, splits, settings, options = read_flags()
     quiet.start(options["intra_op_threads"])
     train_lines, valid_lines = (datasets.read_split(splits[name]) for name in ("train", "valid"))

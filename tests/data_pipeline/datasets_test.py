@@ -3,8 +3,9 @@
 import pytest
 
 from data_pipeline import datasets
-from data_pipeline.datasets import Dataset, Split, prepare, read_split
+from data_pipeline.datasets import Generated, prepare, read_split
 from data_pipeline.files import UserError
+from data_pipeline.preparation import Split
 
 
 @pytest.fixture
@@ -63,10 +64,11 @@ def test_unknown_name_is_answered_with_the_known_ones(tmp_path):
 
 
 def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
-    def prepare_mine(folder):
+    def prepare_mine(folder, _):
         return {"train": Split(folder / "a", folder / "b")}
 
-    monkeypatch.setitem(datasets.DATASETS, "mine", Dataset(prepare_mine, 100, "two files"))
+    mine = Generated(prepare_mine, "two files", "1 pair", "mine", "none")
+    monkeypatch.setitem(datasets.DATASETS, "mine", mine)
     assert prepare("mine", tmp_path) == {
         "train": Split(tmp_path / "mine" / "a", tmp_path / "mine" / "b")
     }
