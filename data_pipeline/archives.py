@@ -15,7 +15,8 @@ from pathlib import Path
 from data_pipeline.files import UserError, decode_lines
 
 _BLOCK = 1 << 22
-_BROKEN = (OSError, EOFError, zlib.error, tarfile.TarError)
+# A KeyError is a link inside a tar archive that points out of it.
+_BROKEN = (OSError, EOFError, KeyError, zlib.error, tarfile.TarError)
 _MARKUP = re.compile(r"<doc\b([^>]*)>|<seg\b([^>]*)>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
 _SEG = re.compile(r"<seg\b", re.IGNORECASE)
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""

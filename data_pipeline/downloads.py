@@ -46,7 +46,8 @@ class Downloads(NamedTuple):
         folder: where they are kept; what is there already, such as put there by hand, is used.
         mirror: address of a copy of such a folder, tried before a file's own; "" for none.
         offline: never touch the network.
-        attempts: how often an address is tried whose failure may pass, such as a broken connection.
+        attempts: how often in a row an address is tried that fails without a new byte, if the
+            failure may pass, such as a broken connection.
         delay: seconds before the second attempt; doubled for each further one.
         timeout: seconds without a byte after which a connection counts as broken.
 
@@ -80,7 +81,7 @@ class Downloads(NamedTuple):
             if file not in missing:
                 self._check_own(file)
         if missing and self.offline:
-            wanted = "; ".join(f"{self.path(f)} (from {f.addresses[0]})" for f in missing)
+            wanted = ", ".join(f"{self.path(f)} (of {_origin(f)})" for f in missing)
             raise UserError(f"--offline, and not there: {wanted}; put them there, or go online")
         self._check_room(missing)
         for file in missing:
@@ -93,11 +94,14 @@ class Downloads(NamedTuple):
 
     def _check_own(self, file):
         """Raises `UserError` if a file that was found is another than it should be."""
-        fault = _fault(self.path(file), file)
+        try:
+            fault = _fault(self.path(file), file)
+        except OSError as error:
+            fault = f"cannot be read ({error.strerror})"
         if fault:
             raise UserError(
-                f"{self.path(file)}: {fault}; it is damaged or another file: move it away, and it "
-                f"will be downloaded, or put there what {file.addresses[0]} holds"
+                f"{self.path(file)}: {fault}; it is damaged or another file: move it away and "
+                f"have it downloaded, or put the one of {_origin(file)} there"
             )
 
     def _check_room(self, files):
@@ -119,52 +123,56 @@ class Downloads(NamedTuple):
             addresses.insert(0, f"{self.mirror.rstrip('/')}/{file.path}")
         failures = []
         with _locked(_part(path)) as part:
-            if not path.exists():  # Or else another process was faster.
-                if not file.checksum:
-                    part.truncate(0)  # Nothing could tell whether two halves belong together.
-                while not self._arrives(file, part, addresses[len(failures)], failures):
-                    if len(failures) == len(addresses):
-                        raise UserError(
-                            f"{file.path} cannot be downloaded: {'; '.join(failures)}; look at the "
-                            "network and at http_proxy and https_proxy, then give the same command "
-                            f"again, or put the file at {path}, or name a copy by --mirror"
-                        )
-                os.replace(_part(path), path)
+            if path.exists():  # Another process was faster.
+                return
+            if not file.checksum:
+                part.truncate(0)  # Nothing could tell whether two halves belong together.
+            for address in addresses:
+                failure = self._failure(file, part, address)
+                if not failure:
+                    os.replace(_part(path), path)
+                    return
+                failures.append(f"{address}: {failure}")
+                _say(failures[-1])
+        raise UserError(
+            f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; look "
+            "at the network and at http_proxy and https_proxy, then give the same command again, "
+            f"or put the file at {path}, or name a copy by --mirror"
+        )
 
-    def _arrives(self, file, part, address, failures):
-        """Whether an address yields the file; why not is added to `failures`."""
-        reason = "not tried"
-        for attempt in range(self.attempts):
-            if attempt:
-                wait = self.delay * 2 ** (attempt - 1)
-                _say(f"{address}: {reason}; again in {wait:g} s")
-                time.sleep(wait)
+    def _failure(self, file, part, address):
+        """Receives a file from an address; why that cannot be done, or None."""
+        begun_before = _size(part.name) > 0
+        attempt = 0
+        while True:
+            size = _size(part.name)
             try:
-                resumed = _receive(address, file, part, self.timeout)
+                _receive(address, file, part, self.timeout)
+                reason = _fault(part.name, file)
+                if not reason:
+                    return None
+                part.truncate(0)
+                if not begun_before:
+                    return reason
+                begun_before = False  # The beginning may be that of another file.
             except urllib.error.HTTPError as error:
                 reason = f"HTTP status {error.code} ({error.reason})"
                 if error.code not in _MAY_PASS:
-                    break
-                continue
+                    return reason
+            except ValueError as error:  # Such as an address without http://.
+                return str(error)
             except (OSError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", "") or error) or type(error).__name__
-                continue
-            except ValueError as error:  # Such as an address without http://.
-                reason = str(error)
-                break
-            reason = _fault(part.name, file)
-            if not reason:
-                return True
-            part.truncate(0)
-            if not resumed:
-                break
-        _say(f"{address}: {reason}")
-        failures.append(f"{address}: {reason}")
-        return False
+            attempt = 1 if _size(part.name) > size else attempt + 1
+            if attempt >= self.attempts:
+                return reason
+            wait = self.delay * 2 ** (attempt - 1)
+            _say(f"{address}: {reason}; again in {wait:g} s")
+            time.sleep(wait)
 
 
 def _receive(address, file, part, timeout):
-    """Appends to an open file what it still lacks; whether something was there before.
+    """Appends to an open file what it still lacks.
 
     Raises:
         OSError, HTTPException, ValueError: no connection, or a broken one.
@@ -172,17 +180,17 @@ def _receive(address, file, part, timeout):
     """
     have = _size(part.name)
     if file.size and have >= file.size:
-        return True
+        return
     request = urllib.request.Request(address)
     if have:
         request.add_header("Range", f"bytes={have}-")
     try:
-        response = urllib.request.urlopen(request, timeout=timeout)
+        response = urllib.request.build_opener().open(request, timeout=timeout)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code == 416 and have:
             if error.headers.get("Content-Range", "").endswith(f"/{have}"):
-                return True
+                return
             part.truncate(0)
             raise ConnectionError(f"no part of it behind {have:,} bytes") from None
         raise
@@ -196,7 +204,6 @@ def _receive(address, file, part, timeout):
         done = _copy(response, part, have, total, Path(file.path).name)
     if total and done < total:
         raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
-    return have > 0
 
 
 def _copy(response, part, done, total, name):
@@ -222,6 +229,8 @@ def _copy(response, part, done, total, name):
 def _fault(path, file):
     """What is wrong with a file on the disk, or None."""
     size = os.stat(path).st_size
+    if not size:
+        return "empty"
     if file.size is not None and size != file.size:
         return f"{size:,} bytes, expected {file.size:,}"
     if file.checksum is None:
@@ -238,6 +247,10 @@ def _fault(path, file):
     if digest.hexdigest() != expected:
         return f"{kind} is {digest.hexdigest()}, expected {expected}"
     return None
+
+
+def _origin(file):
+    return file.addresses[0] if file.addresses else "no known address"
 
 
 def _part(path):

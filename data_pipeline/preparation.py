@@ -9,7 +9,7 @@ from typing import NamedTuple
 from data_pipeline.archives import stream_pairs
 from data_pipeline.cleaning import Cleaner, Rules, summary
 from data_pipeline.downloads import RemoteFile
-from data_pipeline.files import UserError, atomic_path, write_text
+from data_pipeline.files import UserError, atomic_path, check_writable, write_text
 from data_pipeline.progress import Progress
 
 SPLITS = ("train", "valid", "test")
@@ -92,6 +92,7 @@ class Corpus(NamedTuple):
         definition = _fingerprint(self)
         report = _read_report(report_path, definition, splits)
         if not report:
+            check_writable(report_path)  # Before hours of downloading.
             downloads.fetch(self.files())
             report_path.unlink(
                 missing_ok=True

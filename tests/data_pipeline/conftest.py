@@ -1,0 +1,14 @@
+"""A web server for tests of downloads."""
+
+import pytest
+
+from tests.data_pipeline.web import serving
+
+
+@pytest.fixture
+def web_server(monkeypatch):
+    """A `Server` that is reached directly, whatever proxy this machine has."""
+    for name in ("no_proxy", "NO_PROXY"):
+        monkeypatch.setenv(name, "127.0.0.1")
+    with serving() as server:
+        yield server

@@ -1,0 +1,87 @@
+"""Small corpora in the layout of the published ones, on a server of this machine."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+
+_EUROPARL, _NEWS = "training/europarl-v7.de-en", "training/news-commentary-v9.de-en"
+# Of the test set in the order of the English file; the German one has another.
+_SEGMENTS = {
+    "en": [("d1", 1, "Q&amp;A"), ("d1", 2, "two\n lines"), ("d2", 1, "One")],
+    "de": [("d2", 1, "Eins"), ("d1", 1, "F &amp; A"), ("d1", 2, "zwei Zeilen")],
+}
+
+
+def _sgml(language, kind):
+    docs = [
+        f'<doc docid="{doc}" genre="news"><p>\n<seg id="{seg}">{text}</seg>\n</p></doc>'
+        for doc, seg, text in _SEGMENTS[language]
+    ]
+    return f'<{kind} setid="newstest2014">\n' + "\n".join(docs) + f"\n</{kind}>\n"
+
+
+WMT14 = {
+    f"{_EUROPARL}.en": "Resumption\u2028of the session\n\nI declare\r\n(Applause)\n",
+    f"{_EUROPARL}.de": "Wiederaufnahme\nleer\nIch erkläre\n(Beifall)\n",
+    "commoncrawl.de-en.en": "Tom &amp; Jerry\n(Applause)\nthe same\n",
+    "commoncrawl.de-en.de": "Tom und\xa0Jerry\n(Beifall)\nthe same\n",
+    f"{_NEWS}.en": "one\rline\nno\n",
+    f"{_NEWS}.de": f"eine Zeile\n{'Das ist keine Übersetzung. ' * 9}\n",
+    "dev/newstest2013.en": "One\n\nThree\n",
+    "dev/newstest2013.de": "Eins\nzwei\nDrei\n",
+    **{
+        f"test-full/newstest2014-deen-{kind}.{language}.sgm": _sgml(language, f"{kind}set")
+        for kind in ("src", "ref")
+        for language in ("en", "de")
+    },
+}
+WMT14_MADE = {
+    "train.en": "Resumption of the session\nI declare\n(Applause)\nTom & Jerry\none line\n",
+    "train.de": "Wiederaufnahme\nIch erkläre\n(Beifall)\nTom und Jerry\neine Zeile\n",
+    "valid.en": "One\n\nThree\n",
+    "valid.de": "Eins\nzwei\nDrei\n",
+}
+
+
+def publish(corpus, texts, server):
+    """Puts the files of a corpus onto a server, with other text in them.
+
+    Args:
+        corpus: `Corpus`.
+        texts: {name of a member, or path of a file that is no archive: str}.
+        server: `Server`.
+
+    Returns:
+        The `Corpus` with the addresses, sizes and checksums of the new files.
+    """
+    new = {}
+    for file in corpus.files():
+        if file.path in texts:
+            data = gzip.compress(texts[file.path].encode())
+        else:  # Every archive holds all members, for simplicity.
+            data = _archive({"../../climbed.out": "evil", **texts})
+        server.files[f"/{file.path}"] = data
+        kind = file.checksum.partition(":")[0]
+        new[file] = file._replace(
+            addresses=(f"{server.url}/{file.path}",),
+            size=file.size and len(data),
+            checksum=f"{kind}:{hashlib.new(kind, data).hexdigest()}",
+        )
+
+    def moved(pairs):
+        return tuple(tuple(t._replace(file=new[t.file]) for t in pair) for pair in pairs)
+
+    return corpus._replace(
+        train=moved(corpus.train), valid=moved(corpus.valid), test=moved(corpus.test)
+    )
+
+
+def _archive(members):
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        for name, text in members.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(text.encode())
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return gzip.compress(buffer.getvalue(), mtime=0)

@@ -1,0 +1,59 @@
+"""Corpora by name, from the command line of train.py."""
+
+import pytest
+
+from data_pipeline.datasets import DATASETS
+from tests.data_pipeline.published import WMT14, publish
+from tests.data_pipeline.web import serving
+from tests.scripts.running import run_script
+from tests.tiny import SMALL_FLAGS, pairs
+
+SMALL = [*SMALL_FLAGS, "--vocab_size=320", "--max_steps=2", "--bleu_lines=1"]
+
+
+def test_every_corpus_is_listed_with_size_licence_and_papers(capsys):
+    done = run_script("train", ["--list_datasets"], capsys)
+    assert done.status == 0
+    for name, dataset in DATASETS.items():
+        assert name in done.out
+        for text in (dataset.about, dataset.size, dataset.licence, dataset.citation):
+            assert text in done.out
+
+
+def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
+    done = run_script(
+        "train",
+        [
+            "--dataset=wmt14_en_de",
+            "--offline",
+            f"--data_dir={tmp_path}",
+            f"--model_dir={tmp_path}/r",
+        ],
+        capsys,
+    )
+    assert done.status == 1
+    assert done.err.count("\n") == 1 and done.err.startswith("error: --offline")
+    for file in DATASETS["wmt14_en_de"].files():
+        assert str(tmp_path / "downloads" / file.path) in done.err
+        assert file.addresses[0] in done.err
+
+
+@pytest.fixture
+def _learnable(monkeypatch):
+    """Puts a WMT14 of short sentences onto a server, known under its name."""
+    english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
+    plain = {n: german if n.endswith("de") else english for n in WMT14 if "v7" in n}
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as server:
+        corpus = publish(DATASETS["wmt14_en_de"], {**WMT14, **plain}, server)
+        monkeypatch.setitem(DATASETS, "wmt14_en_de", corpus)
+        yield
+
+
+def test_wmt14_is_downloaded_and_trained_on(_learnable, tmp_path, capsys):
+    command = ["--dataset=wmt14_en_de", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    done = run_script("train", [*command, *SMALL], capsys)
+    assert done.status == 0, done.err
+    folder = tmp_path / "wmt14_en_de"
+    assert f"{folder}/test.en and {folder}/test.de: 3 of 3 pairs" in done.err
+    assert "of 205 pairs" in done.err and "seen before" in done.err
