@@ -100,7 +100,7 @@ _WMT_DEV = RemoteFile(
 _WMT14_TEST = RemoteFile(
     "wmt14/test-full.tgz",
     (
-        "https://www.statmt.org/wmt14/test-full.tgz",
+        "https://statmt.org/wmt14/test-full.tgz",
         "http://www.statmt.org/wmt14/test-full.tgz",
     ),
     None,

@@ -86,6 +86,8 @@ BY_DATASET = {
         "eval_every_steps": 350,
         "save_every_steps": 35,
     },
+    "wmt14_en_de": {"vocab_size": 37000},  # As Vaswani et al. 2017.
+    "wmt14_de_en": {"vocab_size": 37000},
 }
 
 # Settings of the model, where --set does not say otherwise and the preset has them.

@@ -39,7 +39,7 @@ def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
 
 
 @pytest.fixture
-def _learnable(monkeypatch):
+def learnable(monkeypatch):
     """Puts a WMT14 of short sentences onto a server, known under its name."""
     english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
     plain = {n: german if n.endswith("de") else english for n in WMT14 if "v7" in n}
@@ -50,7 +50,8 @@ def _learnable(monkeypatch):
         yield
 
 
-def test_wmt14_is_downloaded_and_trained_on(_learnable, tmp_path, capsys):
+@pytest.mark.usefixtures("learnable")
+def test_wmt14_is_downloaded_and_trained_on(tmp_path, capsys):
     command = ["--dataset=wmt14_en_de", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
     done = run_script("train", [*command, *SMALL], capsys)
     assert done.status == 0, done.err
