@@ -1,6 +1,7 @@
 """Corpora by name. A new one is one entry of `DATASETS`: a `Corpus` if it is published as files."""
 
 import itertools
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +11,8 @@ from data_pipeline.cleaning import KEEP_ALL
 from data_pipeline.downloads import Downloads, RemoteFile
 from data_pipeline.files import UserError, read_lines, write_lines
 from data_pipeline.preparation import Corpus, Split, Text
+
+_SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
 
 class Generated(NamedTuple):
@@ -275,3 +278,28 @@ def read_split(split):
             f"{shorter}, or which lines were split"
         )
     return source, target
+
+
+def read_joined(path):
+    """Reads both sides from one file of lines `source ||| target`.
+
+    Returns:
+        (source lines, target lines), equally many, at least one.
+
+    Raises:
+        UserError: missing, empty or not UTF-8, or a line of another form, naming it.
+
+    Example:
+        The line `ein Haus ||| a house` gives `(["ein Haus"], ["a house"])`.
+    """
+    sides = []
+    for number, line in enumerate(read_lines(path), start=1):
+        sides.append([text.strip() for text in _SEPARATOR.split(line)])
+        if len(sides[-1]) != 2:
+            raise UserError(
+                f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one ||| "
+                "between spaces"
+            )
+    if not sides:
+        raise UserError(f"{path}: empty; expected lines `source ||| target`")
+    return tuple(map(list, zip(*sides, strict=True)))

@@ -25,6 +25,11 @@ SIDES = ("source", "target")
 _WORD = re.compile(r"[^ \t\n\r\f\v]+")
 
 
+def split_words(line):
+    """The words of a line: what stands between ASCII white space."""
+    return _WORD.findall(line)
+
+
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
 
@@ -196,7 +201,7 @@ class WordVocabulary:
 
     def split(self, line):
         """The words of a line as `encode` finds them, known or not."""
-        return _WORD.findall(line)
+        return split_words(line)
 
     def decode(self, ids, unknowns=None):
         """Ids, up to the first `EOS_ID`, to a line.
