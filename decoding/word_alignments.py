@@ -1,4 +1,4 @@
-"""Word alignments as text: reading, writing, symmetrising, scoring; and lexicon files.
+"""Word alignments as text: reading, writing, symmetrising, scoring.
 
 An alignment of a sentence pair is a list of links `(source position, target position)`, both
 counted from 0, in rising order. A line of a file in the Pharaoh format holds those of one pair:
@@ -21,6 +21,7 @@ SYMMETRISATIONS = (
     "grow-diag-final-and",
 )
 
+_GOLD = {"kinds": "-p?", "form": "i-j (sure), ipj or i?j (possible)"}
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
@@ -75,6 +76,21 @@ def read_alignments(
     return [sorted({link for link, _ in line}) for line in lines]
 
 
+def read_directions(
+    paths: Sequence[str], *, pairs: Sequence[tuple[int, int]] | None = None
+) -> list[list[list[Link]]]:
+    """Reads the alignments of both directions of a text, or of one, as `read_alignments`.
+
+    Raises:
+        UserError: as there, or files of different numbers of lines.
+    """
+    found = [read_alignments(path, pairs=pairs) for path in paths]
+    if len({len(alignments) for alignments in found}) > 1:
+        counts = [f"{len(a)} in {path}" for a, path in zip(found, paths, strict=True)]
+        raise UserError(f"expected as many lines in both, found {' and '.join(counts)}")
+    return found
+
+
 def read_gold(
     path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int = 0
 ) -> list[GoldAlignment]:
@@ -85,14 +101,26 @@ def read_gold(
     Returns:
         `GoldAlignment` of every line. A link that is both sure and possible is sure.
     """
-    lines = _read(path, pairs, base, kinds="-p?", form="i-j (sure), ipj or i?j (possible)")
-    return [
-        GoldAlignment(
-            frozenset(link for link, kind in line if kind == "-"),
-            frozenset(link for link, _ in line),
-        )
-        for line in lines
-    ]
+    return [_gold(links) for links in _read(path, pairs, base, **_GOLD)]
+
+
+def parse_gold(text: str, name: str, *, pair: tuple[int, int] | None = None) -> GoldAlignment:
+    """Reads the alignment of one sentence pair, such as `0-0 1p2`, positions counted from 0.
+
+    Args:
+        text: as a line of `read_gold`.
+        name: what to call it in errors.
+        pair: (source words, target words), to check it against.
+
+    Raises:
+        UserError: a token that is no link, or a link outside the sentence.
+    """
+    return _gold(_parse(text, name, pair, 0, **_GOLD))
+
+
+def _gold(links):
+    sure = frozenset(link for link, kind in links if kind == "-")
+    return GoldAlignment(sure, frozenset(link for link, _ in links))
 
 
 def _read(path, pairs, base, kinds, form):
@@ -102,31 +130,37 @@ def _read(path, pairs, base, kinds, form):
         raise UserError(
             f"{path}: {len(lines)} lines; expected {len(pairs)}, one for each sentence pair"
         )
-    parsed = []
-    for number, line in enumerate(lines, start=1):
-        links = []
-        for token in line.split():
-            match = _LINK.fullmatch(token)
-            if not match or match[2] not in kinds:
-                raise UserError(
-                    f"{path}, line {number}: {token[:40]!r}; expected {form}, the positions of a "
-                    f"source and a target word, counted from {base}"
-                )
-            links.append(((int(match[1]) - base, int(match[3]) - base), match[2]))
-            _check_inside(path, number, token, links[-1][0], pairs, base)
-        parsed.append(links)
-    return parsed
+    return [
+        _parse(line, f"{path}, line {n + 1}", pairs and pairs[n], base, kinds, form)
+        for n, line in enumerate(lines)
+    ]
 
 
-def _check_inside(path, number, token, link, pairs, base):
-    sizes = (None, None) if pairs is None else pairs[number - 1]
-    for side, position, size in zip(("source", "target"), link, sizes, strict=True):
+def _parse(line, name, pair, base, kinds, form):
+    """The (link, kind) of every token of a line."""
+    links = []
+    for token in line.split():
+        match = _LINK.fullmatch(token)
+        if not match or match[2] not in kinds:
+            raise UserError(
+                f"{name}: {token[:40]!r}; expected {form}, the positions of a source and a target "
+                f"word, counted from {base}"
+            )
+        links.append(((int(match[1]) - base, int(match[3]) - base), match[2]))
+        _check_inside(name, token, links[-1][0], pair, base)
+    return links
+
+
+def _check_inside(name, token, link, pair, base):
+    for side, position, size in zip(("source", "target"), link, pair or (None, None), strict=True):
+        if size == 0:
+            raise UserError(f"{name}: {token!r}; expected no link, for the {side} has no words")
         if position < 0 or (size is not None and position >= size):
             last = "" if size is None else f" to {size - 1 + base}"
             words = "" if size is None else f", of which the sentence has {size}"
             raise UserError(
-                f"{path}, line {number}: {token!r}; expected {side} positions from {base}{last}, "
-                f"counting words from {base}{words}"
+                f"{name}: {token!r}; expected {side} positions from {base}{last}, counting words "
+                f"from {base}{words}"
             )
 
 
@@ -241,28 +275,3 @@ def score_alignments(
         precision=num_possible / num_links if num_links else 1.0,
         recall=found / num_sure if num_sure else 1.0,
     )
-
-
-def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
-    """Writes a lexicon file of lines `source_word target_word probability`, atomically.
-
-    White space separates the three, so a word that has some inside, such as a number with no-break
-    spaces, cannot be written and is left out.
-
-    Args:
-        path: the file.
-        entries: (source word, target word, probability from 0 to 1), in the order to write.
-
-    Returns:
-        How many entries were written.
-
-    Raises:
-        UserError: cannot be written.
-    """
-    lines = [
-        f"{source} {target} {probability:.6g}"
-        for source, target, probability in entries
-        if source.split() == [source] and target.split() == [target]
-    ]
-    write_lines(path, lines)
-    return len(lines)

@@ -6,7 +6,6 @@ import random
 import pytest
 
 from data_pipeline.files import UserError
-from decoding.unknowns import read_lexicon
 from decoding.word_alignments import (
     SYMMETRISATIONS,
     GoldAlignment,
@@ -16,7 +15,6 @@ from decoding.word_alignments import (
     score_alignments,
     symmetrise,
     write_alignments,
-    write_lexicon,
 )
 
 
@@ -280,11 +278,3 @@ def test_a_link_given_twice_counts_once():
 def test_scores_need_gold_for_every_pair():
     with pytest.raises(ValueError):
         score_alignments([[], []], [GoldAlignment(frozenset(), frozenset())])
-
-
-def test_a_lexicon_is_read_as_it_was_written(tmp_path):
-    path = tmp_path / "lexicon.txt"
-    entries = [("Haus", "house", 0.75), ("Haus", "home", 0.25), ("10\u00a0000", "10,000", 1.0)]
-    assert write_lexicon(path, entries) == 2
-    assert path.read_text() == "Haus house 0.75\nHaus home 0.25\n"
-    assert read_lexicon(path) == {"Haus": "house"}
