@@ -1,44 +1,34 @@
 """Pictures of attention: heat maps as .png, .svg or .pdf.
 
-Sizes are worked out in inches from measured text before anything is drawn, so the figure grows
-with the sentence and no label is cut off, shrunk or laid over another.
+Alignments made by people can be marked on them.
 """
 
-import math
 import os
 import re
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from decoding import alignments
-from decoding.figures import check_path, printable, save, shorten, style, text_widths
+from decoding.figures import LINE_COLOURS, check_path, printable, save, shorten, style
+from decoding.layout import BAR_SPACE, BAR_WIDTH, KEY_HEIGHT, MARGIN, PAD, Layout, lay_out
+from decoding.word_alignments import GoldAlignment
 
 _KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
 # White is exactly zero; the lightness then falls in proportion to the weight.
 _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
-_MARGIN, _GAP, _PAD = 0.16, 0.32, 0.05  # inches
-_BAR_WIDTH, _BAR_SPACE = 0.13, 0.65  # inches; the space is for the bar's ticks and name
+# How the frames of gold links look: in print and to who cannot tell colours, too.
+_FRAMES = {
+    "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
+    "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
+}
 
 
 class _Panel(NamedTuple):
     name: str
     weights: np.ndarray  # [rows, columns]
-
-
-class _Layout(NamedTuple):
-    """Where everything goes; lengths in inches, font size in points."""
-
-    font_size: float
-    width: float
-    height: float
-    title: str
-    boxes: list[tuple[float, float, float, float]]  # of each panel: left, top, width, height
-    bar_height: float
-    name_offset: float  # of a panel's name above the panel
 
 
 def save_attention(
@@ -51,6 +41,7 @@ def save_attention(
     layer: int | None = None,
     head: int | str | None = None,
     merge_subwords: bool = False,
+    gold: GoldAlignment | None = None,
     title: str | None = None,
     dpi: float = 150,
 ) -> None:
@@ -72,12 +63,15 @@ def save_attention(
         head: only this head, counted from 1, or "mean" over all heads; None draws all. A
             single layer or a single head per layer is wrapped into a block.
         merge_subwords: merge subword pieces into words, see `alignments.merge_words`.
+        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn:
+            a frame around each, dashed where it is possible but not sure.
         title: a line above the picture; long titles are wrapped.
         dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
 
     Raises:
         ValueError: unknown file ending, kind, layer or head; weights that do not fit the tokens;
-            a .png that would be too large.
+            gold links outside of the sentences, or with another kind; a .png that would be too
+            large.
         UserError: the file cannot be written.
 
     Example:
@@ -100,31 +94,33 @@ def save_attention(
         panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
     rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    frames = _frames(gold, kind, (len(columns), len(rows)))
     title = printable(" ".join((title or "").split()))
     with style([*rows, *columns, title], ending):
-        layout = _lay_out(rows, columns, panels, row_length, title)
-        save(_draw(layout, rows, columns, panels), path, dpi)
+        names = [panel.name for panel in panels]
+        layout = lay_out(rows, columns, names, row_length, title, bool(frames))
+        save(_draw(layout, rows, columns, panels, frames), path, dpi)
 
 
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
     """Returns the kinds that `save_attention` can draw of some maps."""
-    return [kind for kind in _KINDS if _names(maps, kind)]
+    return [kind for kind in _KINDS if layer_names(maps, kind)]
 
 
-def _names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
-    """Returns the names of the maps of one kind by the number of their layer, from 1."""
+def layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
+    """Returns the names of the maps of one kind by the number of their layer, from 1, in order."""
     matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
-    return {int(match[1]) + 1: match[0] for match in matches if match}
+    return dict(sorted((int(match[1]) + 1, match[0]) for match in matches if match))
 
 
 def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
     """Returns the maps of one kind by the number of their layer, from 1, in order."""
     if kind not in _KINDS:
         raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(_KINDS)}")
-    names = _names(maps, kind)
+    names = layer_names(maps, kind)
     if not names:
         raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
-    return {number: np.asarray(maps[names[number]], np.float32) for number in sorted(names)}
+    return {number: np.asarray(maps[name], np.float32) for number, name in names.items()}
 
 
 def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) -> None:
@@ -167,53 +163,21 @@ def _select_heads(weights: np.ndarray, head: int | str | None) -> dict[str, np.n
     return {f"head {number}": weights[number - 1] for number in chosen}
 
 
-def _lay_out(
-    rows: list[str], columns: list[str], panels: list[_Panel], row_length: int, title: str
-) -> _Layout:
-    # A line of text is 1.2 times as high as its font size. For lines at 45 degrees not to touch,
-    # cells must be the square root of 2 times as wide as that: 0.19 inches at 8 points.
-    cell = _snap(float(np.clip(3.5 / max(len(rows), len(columns)), 0.2, 0.4)))
-    font_size = 8 + 10 * (cell - 0.2)
-    line = 1.2 * font_size / 72
-    slant = math.sqrt(0.5)
-    lengths = text_widths(columns, font_size)
-    overhang = lengths * slant - (len(columns) - 0.5 - np.arange(len(columns))) * cell
-    left = _snap(text_widths(rows, font_size).max() + _PAD)
-    right = max(0, overhang.max() + slant * line)
-    name_height = 2 * line if any(panel.name for panel in panels) else 0
-    top = _snap(name_height + (lengths.max() + line) * slant + _PAD)
-    body = cell * len(columns), cell * len(rows)
-    names = 1.2 * text_widths([panel.name for panel in panels], font_size)  # they are bold
-    pitch_x = _snap(left + max(body[0] + right, names.max()) + _GAP)
-    pitch_y = top + body[1] + _GAP
-
-    num_rows = math.ceil(len(panels) / row_length)
-    width = 2 * _MARGIN + pitch_x * row_length + _BAR_WIDTH + _BAR_SPACE
-    if title:
-        width = max(width, 4)
-        title = _wrap(title, font_size + 2, width - 2 * _MARGIN)
-    title_height = _snap((title.count("\n") + 1.4) * (font_size + 2) * 1.2 / 72) if title else 0
-    bar_height = float(np.clip(pitch_y * num_rows - top - _GAP, 1.2, 3))
-    height = 2 * _MARGIN + title_height + max(pitch_y * num_rows - _GAP, top + bar_height)
-    boxes = [
-        (
-            _MARGIN + index % row_length * pitch_x + left,
-            _MARGIN + title_height + index // row_length * pitch_y + top,
-            *body,
-        )
-        for index in range(len(panels))
-    ]
-    return _Layout(
-        font_size, _snap(width), _snap(height), title, boxes, bar_height, name_offset=top
-    )
+def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> dict[str, list]:
+    """Returns the (column, row) of the links of each kind of frame."""
+    if gold is None:
+        return {}
+    if kind != "cross":
+        raise ValueError(f"gold links are of source and target; {kind!r} maps have only one")
+    for link in gold.possible:
+        if not all(0 <= place < size for place, size in zip(link, sizes, strict=True)):
+            raise ValueError(f"gold link {link} is outside of {sizes} source and target tokens")
+    return {"sure": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
 
 
-def _snap(length: float) -> float:
-    """Rounds up to whole pixels at 75, 150 or 300 dpi, so that lines and cells meet exactly."""
-    return math.ceil(length * 75 - 1e-6) / 75
-
-
-def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Panel]) -> Any:
+def _draw(
+    layout: Layout, rows: list[str], columns: list[str], panels: list[_Panel], frames: dict
+) -> Any:
     """Returns the matplotlib figure."""
     from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
@@ -233,8 +197,8 @@ def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Pa
         return figure.add_axes(sizes / [layout.width, layout.height, layout.width, layout.height])
 
     figure.text(
-        _MARGIN / layout.width,
-        1 - _MARGIN / layout.height,
+        MARGIN / layout.width,
+        1 - MARGIN / layout.height,
         layout.title,
         fontsize=layout.font_size + 2,
         verticalalignment="top",
@@ -246,6 +210,7 @@ def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Pa
         extent = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
         axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
         _label(axes, rows, columns, layout.font_size)
+        _frame(axes, frames)
         axes.annotate(
             panel.name,
             (0, 1),
@@ -256,8 +221,8 @@ def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Pa
             fontsize=layout.font_size,
             fontweight="bold",
         )
-    left = layout.width - _MARGIN - _BAR_SPACE - _BAR_WIDTH
-    bar = add_axes(left, layout.boxes[0][1], _BAR_WIDTH, layout.bar_height)
+    left = layout.width - MARGIN - BAR_SPACE - BAR_WIDTH
+    bar = add_axes(left, layout.boxes[0][1], BAR_WIDTH, layout.bar_height)
     bar.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **shades)
     bar.set(xticks=[], yticks=[0, scale / 2, scale], ylabel="attention weight")
     bar.yaxis.label.set_size(8)
@@ -265,13 +230,38 @@ def _draw(layout: _Layout, rows: list[str], columns: list[str], panels: list[_Pa
     bar.yaxis.tick_right()
     bar.yaxis.set_major_formatter("{x:g}")
     bar.tick_params(length=0, labelsize=8)
+    if frames:
+        top = layout.boxes[0][1] + layout.bar_height
+        _draw_key(add_axes(left, top, BAR_WIDTH + BAR_SPACE, KEY_HEIGHT))
     return figure
+
+
+def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
+    """Draws frames around cells of a panel."""
+    from matplotlib.patches import Rectangle
+
+    for name, cells in frames.items():
+        for column, row in cells:
+            corner = (column - 0.42, row - 0.42)
+            look = {"facecolor": "none", "linewidth": 1.4, **_FRAMES[name]}
+            axes.add_patch(Rectangle(corner, 0.84, 0.84, **look))
+
+
+def _draw_key(axes: Any) -> None:
+    """Says what the frames mean."""
+    height = KEY_HEIGHT / BAR_WIDTH  # The unit is the width of the bar: of a frame there.
+    axes.set(xlim=(-0.5, (BAR_WIDTH + BAR_SPACE) / BAR_WIDTH - 0.5), ylim=(height, 0))
+    axes.axis("off")
+    places = {name: (0, 1.4 * row + 1.7) for row, name in enumerate(_FRAMES)}
+    _frame(axes, {name: [place] for name, place in places.items()})
+    for name, (x, y) in places.items():
+        axes.text(x + 0.9, y, name, fontsize=8, verticalalignment="center")
 
 
 def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> None:
     """Writes the tokens along a panel and draws faint lines between its cells."""
     axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=72 * _PAD, labelsize=font_size)
+    axes.tick_params(length=0, pad=72 * PAD, labelsize=font_size)
     axes.set_yticks(range(len(rows)), rows)
     # In .svg, such anchors hold even if the viewer has another font.
     slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}
@@ -279,10 +269,3 @@ def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> 
     lines = {"color": "#dddddd", "linewidth": 0.4}
     axes.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, **lines)
     axes.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, **lines)
-
-
-def _wrap(text: str, font_size: float, width: float) -> str:
-    needed = text_widths([text], font_size)[0]
-    if needed <= width:
-        return text
-    return textwrap.fill(text, max(1, int(0.9 * len(text) * width / needed)))
