@@ -33,6 +33,7 @@ def save_curves(
     *,
     x_label: str,
     y_label: str,
+    y_scale: str = "linear",
     title: str | None = None,
 ) -> None:
     """Draws lines, such as learning curves or BLEU by sentence length.
@@ -42,6 +43,7 @@ def save_curves(
         path: the file to write; it ends in .png, .svg or .pdf.
         x_label: name and unit of the x axis.
         y_label: name and unit of the y axis.
+        y_scale: "linear" or "log", where all y values are above 0.
         title: a line above the picture.
 
     Raises:
@@ -53,6 +55,7 @@ def save_curves(
         ...             x_label="updates", y_label="BLEU")
     """
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogFormatter
 
     ending = check_path(path)
     if not series:
@@ -74,7 +77,12 @@ def save_curves(
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
         axes.set_axisbelow(True)
-        axes.ticklabel_format(useOffset=False)
+        if y_scale == "log":
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,g}")
+            axes.yaxis.set_minor_formatter(LogFormatter())  # Of less than a power of ten.
+        else:
+            axes.ticklabel_format(useOffset=False)
         if all(float(x).is_integer() for line in lines for x in line.get_xdata()):
             axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
             axes.xaxis.set_major_formatter("{x:,.0f}")
