@@ -34,6 +34,36 @@ def one_line_errors(main):
     return run
 
 
+def chosen_mode(modes, present):
+    """Finds which of the things that a script can do is asked for.
+
+    Args:
+        modes: thing -> (flags that ask for it, flags that only go with those), names with spaces
+            between.
+        present: names of the flags that the command line has.
+
+    Returns:
+        A key of `modes`.
+
+    Raises:
+        UserError: none is asked for, or several, or a flag is there that goes with others.
+    """
+    modes = {mode: [names.split() for names in both] for mode, both in modes.items()}
+    asked = {mode: [n for n in first if n in present] for mode, (first, _) in modes.items()}
+    asked = {mode: names for mode, names in asked.items() if names}
+    if not asked:
+        names = ", ".join(f"--{' or --'.join(first)}" for first, _ in modes.values())
+        raise UserError(f"nothing is asked for; give one of {names}")
+    if len(asked) > 1:
+        raise UserError(f"{' and '.join(f'--{n[0]}' for n in asked.values())} exclude each other")
+    ((mode, names),) = asked.items()
+    known = {name for both in modes.values() for flags in both for name in flags}
+    others = sorted(present & known - {name for flags in modes[mode] for name in flags})
+    if others:
+        raise UserError(f"--{others[0]} does not go with --{names[0]}")
+    return mode
+
+
 def machine():
     """What stands beside a measured number: processor, versions, commit."""
     import tensorflow as tf
