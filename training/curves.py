@@ -65,7 +65,7 @@ def learning_curves(directory):
             if "log_likelihood" in record:
                 name, value = "log-likelihood", record["log_likelihood"]
             elif kind == "training":
-                value = math.exp(min(record["nll"], 700.0))
+                value = math.exp(min(record["nll"], 200.0))
             else:
                 value = record["perplexity"]
             curves.setdefault(kind, []).append((float(record["step"]), float(value)))

@@ -1,9 +1,11 @@
 """Corpora by name, and reading the two sides of a split."""
 
+import re
+
 import pytest
 
 from data_pipeline import datasets
-from data_pipeline.datasets import Generated, prepare, read_split
+from data_pipeline.datasets import Generated, prepare, read_joined, read_split
 from data_pipeline.files import UserError
 from data_pipeline.preparation import Split
 
@@ -72,3 +74,25 @@ def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
     assert prepare("mine", tmp_path) == {
         "train": Split(tmp_path / "mine" / "a", tmp_path / "mine" / "b")
     }
+
+
+def test_both_sides_of_one_file_are_read_as_of_two(tmp_path):
+    path = tmp_path / "both"
+    path.write_bytes(b"ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n")
+    assert read_joined(path) == (["ein Haus", "a|||b", "", "z", ""], ["a house", "x", "y", "", ""])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a ||| b\nno target\n", "line 2: 'no target'"),
+        ("a ||| b ||| c\n", "line 1: 'a"),
+        ("a ||| b\n\n", "line 2: ''"),
+        ("", "empty; expected lines"),
+    ],
+)
+def test_a_line_without_two_sides_is_named(tmp_path, text, expected):
+    path = tmp_path / "both"
+    path.write_text(text)
+    with pytest.raises(UserError, match=re.escape(expected)):
+        read_joined(path)

@@ -344,6 +344,15 @@ def test_large_numbers_of_updates_are_written_out(tmp_path):
     assert "1,000,000" in svg_texts(tmp_path / "a.svg")
 
 
+@pytest.mark.parametrize("ys", [[4000, 300, 20], [2.5, 3, 4.5]])
+def test_a_logarithmic_axis_has_plain_numbers(tmp_path, ys):
+    labels = {"x_label": "updates", "y_label": "perplexity"}
+    figures.save_curves({"a": ([1, 2, 3], ys)}, tmp_path / "a.svg", y_scale="log", **labels)
+    written = [text for text in svg_texts(tmp_path / "a.svg") if text not in labels.values()]
+    assert any(float(text.replace(",", "")) in (100, 3) for text in written)
+    assert all(re.fullmatch(r"[\d,.]+", text) for text in written)
+
+
 @pytest.mark.parametrize(
     ("series", "message"),
     [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")],

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+import re
 
 import pytest
 
@@ -10,7 +11,9 @@ from decoding.word_alignments import (
     SYMMETRISATIONS,
     GoldAlignment,
     format_links,
+    parse_gold,
     read_alignments,
+    read_directions,
     read_gold,
     score_alignments,
     symmetrise,
@@ -238,6 +241,33 @@ def test_position_zero_is_refused_where_words_count_from_one(tmp_path):
     path.write_text("0-1\n")
     with pytest.raises(UserError, match=r"line 1: '0-1'; expected source positions from 1"):
         read_alignments(path, base=1)
+
+
+def test_a_link_of_an_empty_sentence_is_named(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("\n0-0\n")
+    with pytest.raises(UserError, match=r"line 2: '0-0'; .* the target has no words"):
+        read_alignments(path, pairs=[(0, 1), (1, 0)])
+
+
+def test_gold_links_are_read_from_a_string():
+    links = parse_gold(" 0-0 1p2 2?0 0p0", "--links", pair=(3, 3))
+    assert links == (frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (2, 0)}))
+    for text, expected in (
+        ("0-0 1+1", "'1+1'; expected i-j"),
+        ("3p0", "source positions from 0 to 2"),
+    ):
+        with pytest.raises(UserError, match=f"^--links: .*{re.escape(expected)}"):
+            parse_gold(text, "--links", pair=(3, 3))
+
+
+def test_directions_of_different_lengths_are_refused(tmp_path):
+    paths = [str(tmp_path / name) for name in "ab"]
+    for path, lines in zip(paths, (2, 3), strict=True):
+        write_alignments(path, [[(0, 0)]] * lines)
+    assert read_directions(paths[:1]) == [[[(0, 0)]] * 2]
+    with pytest.raises(UserError, match=f"found 2 in {paths[0]} and 3 in {paths[1]}"):
+        read_directions(paths)
 
 
 @pytest.mark.parametrize("lines", [1, 3])

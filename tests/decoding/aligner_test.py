@@ -1,0 +1,198 @@
+"""Links between the words of lines, from models of all kinds."""
+
+import random
+
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenizers import split_words, train_tokenizer
+from decoding.aligner import Aligner, align_directions, word_maps, word_numbers, word_weights
+from decoding.alignments import merge_words
+from decoding.parallel_text import ParallelText
+from tests.tiny import SMALL, WORDS, pairs
+
+SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
+LENGTHS = [0, 3, 1, 0, 7, 2]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        "word": train_tokenizer("word", SOURCES, TARGETS),
+        "bpe": train_tokenizer("bpe", SOURCES, TARGETS, vocab_size=300),
+    }
+
+
+def make_aligner(tokenizer, preset="transformer_tiny", settings=SMALL, **options):
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create(preset, *sizes, **settings)
+    return Aligner(model, tokenizer, **options), model
+
+
+@pytest.fixture(scope="module")
+def dictionary(tokenizers):
+    """An `ibm1_factored` that knows how each word is translated, and a word of its own for it."""
+    tokenizer = tokenizers["word"]
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("ibm1_factored", *sizes, width=len(WORDS))
+    source, target = np.zeros([sizes[0], len(WORDS)]), np.zeros([len(WORDS), sizes[1]])
+    for place, (word, translation) in enumerate(WORDS.items()):
+        source[tokenizer.source.index[word], place] = 10.0
+        target[place, tokenizer.target.index[translation]] = 1.0
+    model.source_embedding.embeddings.assign(source)
+    model.output_layer.kernel.assign(target)
+    return model
+
+
+def test_words_are_linked_with_their_translations_wherever_they_stand(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    links = aligner.links(
+        ["dog  sees cat", "", "house", "one\ttwo", " "],
+        ["Katze Hund sieht", "Hund", "", "zwei", ""],
+    )
+    assert links == [[(0, 1), (1, 2), (2, 0)], [], [], [(1, 0)], []]
+
+
+def test_a_target_word_that_no_source_word_explains_is_not_linked(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    # What is unknown is as improbable beside each word; </s>, all of whose logits are 0, wins.
+    assert aligner.links(["dog cat"], ["Hund Quux"]) == [[(0, 0)]]
+
+
+def test_above_a_threshold_a_word_may_have_several_links(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    twice = ["dog dog"], ["Hund Katze"]
+    assert aligner.links(*twice) == [[(0, 0)]]
+    assert aligner.links(*twice, threshold=0.4) == [[(0, 0), (1, 0)]]
+    assert aligner.links(*twice, threshold=0.6) == [[]]
+
+
+def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dictionary):
+    text = ParallelText(("a", "b"), (["dog cat", "two"], ["Hund Katze", "eins zwei"]))
+    aligner = Aligner(dictionary, tokenizers["word"])
+    forward = [[(0, 0), (1, 1)], [(0, 1)]]
+    assert align_directions(text, aligner) == [forward]
+    assert align_directions(text.swapped(), None, aligner) == [
+        [[link[::-1] for link in pair] for pair in forward]
+    ]
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("preset", ["transformer_tiny", "attention_ibm2", "lstm_luong"])
+def test_a_batch_aligns_as_its_sentences_alone(tokenizers, kind, preset):
+    settings = {k: v for k, v in SMALL.items() if k in models.preset_settings(preset)}
+    aligner, _ = make_aligner(tokenizers[kind], preset, settings)
+    rng = random.Random(1)
+    sides = [
+        [" ".join(rng.choices(words, k=length)) for length in LENGTHS]
+        for words in (list(WORDS), list(WORDS.values()))
+    ]
+    links = aligner.links(*sides, threshold=0.05)
+    assert links == [
+        aligner.links([s], [t], threshold=0.05)[0] for s, t in zip(*sides, strict=True)
+    ]
+    assert [bool(pair) for pair in links] == [length > 0 for length in LENGTHS]
+    for pair, length in zip(links, LENGTHS, strict=True):
+        assert all(0 <= place < length for link in pair for place in link)
+
+
+def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
+    tokenizer = tokenizers["word"]
+    settings = {**SMALL, "num_decoder_layers": 2}
+    aligner, model = make_aligner(tokenizer, settings=settings, layer=2, head=1)
+    line, translation = "one dog sees two", "Hund eins zwei"
+    ids = [v.encode([text])[0] for v, text in zip(tokenizer[1:], (line, translation), strict=True)]
+    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
+    weights = maps["decoder/1/cross"].numpy()[0]
+    for head, expected in ((1, weights[0]), ("mean", weights.mean(0)), (None, weights.mean(0))):
+        aligner = Aligner(model, tokenizer, layer=2, head=head)
+        (links,) = aligner.links([line], [translation], threshold=0.2)
+        assert links == sorted((s, t) for t, s in np.argwhere(expected[:-1, :-1] > 0.2).tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"layer": 3}, r"x: there is no layer 3 .*; layers: 1, 2$"),
+        ({"layer": 1, "head": 3}, "x: there is no head 3; heads: 1 to 2, or mean$"),
+        ({"head": 1}, "x has 2 layers with such heads; give --layer, too$"),
+    ],
+)
+def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expected):
+    settings = {**SMALL, "num_decoder_layers": 2}
+    with pytest.raises(UserError, match=expected):
+        make_aligner(tokenizers["word"], settings=settings, name="x", **options)
+
+
+@pytest.mark.parametrize("preset", ["attention_ibm1", "lstm_seq2seq"])
+def test_a_model_that_aligns_nothing_is_refused(tokenizers, preset):
+    with pytest.raises(UserError, match="x has no alignment"):
+        make_aligner(tokenizers["word"], preset, {}, name="x")
+
+
+def test_text_of_which_no_word_is_known_is_refused_and_lines_are_counted(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"], name="the model of x")
+    names = "a.en", "a.de"
+    some = ParallelText(names, (["dog", "foo", ""], ["bar baz", "Hund", "quux"]))
+    assert aligner.count_unknown(some) == 1 + 2
+    none = ParallelText(names, (["dog", ""], ["bar", "baz"]))
+    with pytest.raises(UserError, match=r"a\.de, lines 1 to 2: the model of x knows no word"):
+        aligner.count_unknown(none)
+    spelling, _ = make_aligner(tokenizers["bpe"])
+    assert spelling.count_unknown(none) == 0
+
+
+# Tabs do not part pieces, "▁" is a space to SentencePiece and a letter to us.
+CHARACTERS = "ab dogcat\t ▁é漢😀\u00a0.<0x41>\u2028"
+
+
+def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
+    vocabulary = tokenizers["bpe"].source
+    rng = random.Random(1)
+    for _ in range(500):
+        line = "".join(rng.choices(CHARACTERS, k=rng.randint(0, 20)))
+        (ids,) = vocabulary.encode([line])
+        words, numbers = split_words(line), word_numbers(vocabulary, line, ids)
+        assert len(numbers) == len(ids) and numbers == sorted(numbers)
+        assert numbers[-1] == len(words) and all(n < len(words) for n in numbers[:-1] if words)
+        for number in set(numbers[:-1]):
+            # Its tokens spell a word, and perhaps what a tab parts from it.
+            mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
+            spelt = "".join(split_words(vocabulary.decode(mine).replace("▁", "")))
+            rest = "".join(words[number:]).replace("▁", "")
+            assert rest.startswith(spelt), (line, number)
+
+
+def test_ordinary_words_merge_as_in_pictures(tokenizers):
+    vocabulary = tokenizers["bpe"].source
+    rng = np.random.default_rng(1)
+    sides = []
+    for line in ("one doghouse sees 漢字", "big cats run"):
+        (ids,) = vocabulary.encode([line])
+        sides.append((line, ids, word_numbers(vocabulary, line, ids), vocabulary.pieces(ids)))
+    weights = rng.random((len(sides[1][1]), len(sides[0][1]))).astype(np.float32)
+    weights /= weights.sum(axis=1, keepdims=True)
+    merged = word_weights(np.pad(weights, ((0, 2), (0, 3))), sides[0][2], sides[1][2])
+    np.testing.assert_allclose(merged, merge_words(weights, sides[0][3], sides[1][3])[0], atol=1e-6)
+    np.testing.assert_allclose(merged.sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_word_without_a_token_is_not_linked():
+    merged = word_weights(np.full((2, 3), 1 / 3), [0, 2, 3], [1, 2])
+    np.testing.assert_allclose(merged[:, 1], 0)
+    np.testing.assert_allclose(merged[0], [0, 0, 0, 1])
+    np.testing.assert_allclose(merged[1], [1 / 3, 0, 1 / 3, 1 / 3])
+
+
+def test_maps_of_words_have_a_row_and_a_column_for_every_word(tokenizers):
+    tokenizer = tokenizers["bpe"]
+    _, model = make_aligner(tokenizer)
+    lines = "one dog", "Quux sieht\tHund ."
+    ids = [v.encode([line])[0] for v, line in zip(tokenizer[1:], lines, strict=True)]
+    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
+    merged, words = word_maps({n: w[0].numpy() for n, w in maps.items()}, tokenizer, lines, ids)
+    assert list(merged) == ["decoder/0/cross"]
+    assert words == [["one", "dog", "</s>"], ["Quux", "sieht", "Hund", ".", "</s>"]]
+    assert merged["decoder/0/cross"].shape == (SMALL["num_heads"], 5, 3)

@@ -1,0 +1,85 @@
+"""Learning curves of runs."""
+
+import json
+import math
+
+import pytest
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenizers import train_tokenizer
+from tests.decoding.pictures_test import svg_texts
+from training.checkpoints import ModelDirectory
+from training.curves import learning_curves, save_learning_curves
+
+NEURAL = [
+    {"step": 10, "kind": "train", "nll": 3.0},
+    {"step": 20, "kind": "train", "nll": 1e6},
+    {"step": 20, "kind": "valid", "perplexity": 40.0},
+]
+EM = [
+    {"step": 1, "kind": "train", "log_likelihood": -900.0},
+    {"step": 2, "kind": "train", "log_likelihood": -700.0},
+    {"step": 2, "kind": "valid", "perplexity": 30.0},
+]
+
+
+def run(path, records):
+    directory = ModelDirectory(path)
+    tokenizer = train_tokenizer("word", ["a b a b"], ["c d c d"])
+    config = {"model": "x", "settings": {}, "tokenizer": "word", "options": {}}
+    directory.start({**config, "vocab_sizes": [6, 6]}, tokenizer)
+    directory.metrics_path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return directory
+
+
+def test_perplexity_by_update(tmp_path):
+    name, curves = learning_curves(run(tmp_path / "a", NEURAL))
+    assert name == "perplexity"
+    assert curves["validation"] == ((20,), (40,))
+    steps, values = curves["training"]
+    assert steps == (10, 20)
+    assert values[0] == pytest.approx(math.exp(3)) and math.isfinite(values[1])
+
+
+def test_likelihood_by_iteration_of_expectation_maximisation(tmp_path):
+    directory = run(tmp_path / "a", EM)
+    assert learning_curves(directory) == ("log-likelihood", {"training": ((1, 2), (-900, -700))})
+    save_learning_curves([directory], tmp_path / "a.svg")
+    assert {"iterations", "log-likelihood"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
+def test_several_runs_are_named(tmp_path):
+    directories = [run(tmp_path / name, NEURAL) for name in "ab"]
+    save_learning_curves(directories, tmp_path / "a.svg")
+    names = {f"{d.path}, {kind}" for d in directories for kind in ("training", "validation")}
+    assert names | {"updates", "perplexity"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
+def test_a_run_that_is_given_twice_is_drawn_once(tmp_path):
+    directory = run(tmp_path / "a", NEURAL)
+    save_learning_curves([directory, directory], tmp_path / "a.svg")
+    assert {"training", "validation"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
+def test_values_of_two_kinds_do_not_share_an_axis(tmp_path):
+    directories = [run(tmp_path / "a", NEURAL), run(tmp_path / "b", EM)]
+    with pytest.raises(UserError, match=r"perplexity of .*a, log-likelihood of .*b$"):
+        save_learning_curves(directories, tmp_path / "a.svg")
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", '{"step": 1}', '{"step": 1, "kind": "train"}', '{"kind": "valid"}']
+)
+def test_a_damaged_line_is_named(tmp_path, line):
+    directory = run(tmp_path / "a", NEURAL)
+    with open(directory.metrics_path, "a") as file:
+        file.write(line)
+    with pytest.raises(UserError, match=r"metrics\.jsonl, line 4: "):
+        learning_curves(directory)
+
+
+def test_a_run_without_metrics_is_refused(tmp_path):
+    with pytest.raises(UserError, match="nothing in it yet"):
+        learning_curves(run(tmp_path / "a", []))
+    with pytest.raises(UserError, match="no such model directory"):
+        learning_curves(ModelDirectory(tmp_path / "b"))
