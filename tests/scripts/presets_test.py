@@ -20,6 +20,7 @@ import tensorflow as tf
 import models
 from data_pipeline.tokenizers import PAD_ID
 from decoding.beam_search import length_normaliser
+from decoding.word_alignments import read_alignments
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
@@ -198,6 +199,21 @@ def test_the_export_tells_the_alignment_of_the_model(loaded, served):
     weights = model.align(source_ids, target_ids)
     real = (target_ids.numpy() != PAD_ID)[:, :, None]
     np.testing.assert_allclose(found["attention"], np.where(real, weights, 0.0), atol=1e-5)
+
+
+def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path, capsys):
+    text = [f"--{side}_file={folder / f'valid.{side}'}" for side in ("source", "target")]
+    sizes = [(len(s.split()), len(t.split())) for s, t in pairs(6, seed=2)]
+    out = tmp_path / "links"
+    arguments = [f"--model_dir={trained.folder}", *text, f"--alignments={out}"]
+    done = run_script("visualize_attention", arguments, capsys)
+    if not loaded[0].has_alignment:
+        assert done.status == 1 and f"the {trained.preset} of {trained.folder} has no" in done.err
+        assert not out.exists()
+        return
+    assert done.status == 0, done.err
+    for links, (_, num_targets) in zip(read_alignments(out, pairs=sizes), sizes, strict=True):
+        assert len({target for _, target in links}) == len(links) <= num_targets
 
 
 @pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])

@@ -1,0 +1,332 @@
+"""visualize_attention.py beyond one sentence: alignments of texts, embeddings, learning curves.
+
+The models are not trained: the weights of an `ibm1_factored` are those of a dictionary, so all
+links are known.
+"""
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.tokenizers import SPECIALS, Tokenizer, WordVocabulary, train_tokenizer
+from decoding.unknowns import read_lexicon
+from decoding.word_alignments import SYMMETRISATIONS, read_alignments, symmetrise
+from tests.decoding.pictures_test import svg_texts
+from tests.scripts.running import ROOT, run_script
+from tests.tiny import SMALL, WORDS
+from training.checkpoints import ModelDirectory, model_arrays, write_archive
+
+HANSARDS = next(
+    (p for p in (ROOT / "data", ROOT.parent / "shared/data") if (p / "hansards_enfr").is_dir()),
+    None,
+)
+
+
+def save_model(path, preset, settings, tokenizer, change=lambda model: None):
+    """Makes a model directory without training."""
+    directory = ModelDirectory(path)
+    sizes = [len(tokenizer.source), len(tokenizer.target)]
+    config = {"model": preset, "settings": settings, "tokenizer": tokenizer.kind}
+    directory.start({**config, "vocab_sizes": sizes, "options": {"max_length": 99}}, tokenizer)
+    model = models.create(preset, *sizes, **settings)
+    change(model)
+    write_archive(directory.best_path, model_arrays(model), {"step": 2})
+    for step, nll in ((1, 3.0), (2, 2.0)):
+        record = {"step": step, "seconds": 1.0, "kind": "train", "nll": nll}
+        directory.append_metrics(record)
+
+
+def translate_words(model):
+    """Weights with which word n of the source means word n of the target and nothing else."""
+    vectors = np.eye(len(WORDS) + len(SPECIALS))[:, len(SPECIALS) :]
+    model.source_embedding.embeddings.assign(10 * vectors)
+    model.output_layer.kernel.assign(vectors.T)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Model directories and texts."""
+    folder = tmp_path_factory.mktemp("alignments")
+    english, german = (WordVocabulary([*SPECIALS, *words]) for words in (WORDS, WORDS.values()))
+    forward, reverse = Tokenizer("word", english, german), Tokenizer("word", german, english)
+    settings = {"width": len(WORDS)}
+    save_model(folder / "ibm", "ibm1_factored", settings, forward, translate_words)
+    save_model(folder / "reverse", "ibm1_factored", settings, reverse, translate_words)
+    save_model(folder / "uniform", "attention_ibm1", {}, forward)
+    bpe = train_tokenizer("bpe", list(WORDS), list(WORDS.values()), vocab_size=290)
+    save_model(folder / "deep", "transformer_tiny", {**SMALL, "num_decoder_layers": 2}, bpe)
+
+    rng = random.Random(1)
+    lines = {"en": [], "de": [], "gold": [], "both": []}
+    for length in (1, 4, 7, 2, 0, 9):
+        words = rng.sample(list(WORDS), length)
+        order = rng.sample(range(length), length)
+        lines["en"].append(" ".join(words))
+        lines["de"].append("  ".join(WORDS[words[place]] for place in order))
+        lines["gold"].append(" ".join(f"{place}-{i}" for i, place in enumerate(order)))
+    # Two words with one translation: each direction alone finds but one of the links.
+    lines["en"].append("dog dog cat")
+    lines["de"].append("Hund Katze Katze")
+    lines["gold"].append("0-0 1?0 2-1 2p2")
+    lines["both"] = [f"{s} ||| {t}" for s, t in zip(lines["en"], lines["de"], strict=True)]
+    for name, text in lines.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def run(folder, tmp_path, monkeypatch, capsys):
+    """Runs the script in a folder with `folder`'s files at hand and all output apart."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    return lambda *flags: run_script("visualize_attention", flags, capsys)
+
+
+TEXT = ("--source_file=en", "--target_file=de")
+FORWARD = ("--model_dir=ibm", *TEXT)
+
+
+def test_a_text_is_aligned_line_by_line(run, tmp_path):
+    done = run(*FORWARD, "--alignments=out")
+    assert done.status == 0, done.err
+    assert "1 of 7 pairs have an empty side" in done.err
+    gold = (tmp_path / "gold").read_text().splitlines()
+    found = (tmp_path / "out").read_text().splitlines()
+    assert [set(line.split()) for line in found[:-1]] == [set(line.split()) for line in gold[:-1]]
+    assert found[4] == "" and found[-1] == "0-0 2-1 2-2"
+    assert f"wrote out: {sum(len(line.split()) for line in found)} links" in done.out
+
+
+def test_one_file_of_both_sides_is_aligned_alike(run, tmp_path):
+    assert run(*FORWARD, "--alignments=a").status == 0
+    assert run("--model_dir=ibm", "--source_file=both", "--alignments=b").status == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_threshold_finds_several_links_of_a_word(run, tmp_path):
+    assert run(*FORWARD, "--alignments=out", "--threshold=0.4").status == 0
+    assert (tmp_path / "out").read_text().splitlines()[-1] == "0-0 1-0 2-1 2-2"
+
+
+@pytest.mark.parametrize("method", SYMMETRISATIONS)
+def test_both_directions_are_joined_with_models_as_from_files(run, tmp_path, method):
+    reverse, join = "--reverse_model_dir=reverse", f"--symmetrise={method}"
+    assert run(*FORWARD, "--alignments=f").status == 0
+    assert run(*TEXT, reverse, "--alignments=r").status == 0
+    assert run(*FORWARD, reverse, join, "--alignments=models").status == 0
+    assert run("--from_alignments=f,r", join, "--alignments=files").status == 0
+    assert (tmp_path / "files").read_bytes() == (tmp_path / "models").read_bytes()
+    both = (read_alignments(tmp_path / name) for name in "fr")
+    expected = [symmetrise(*pair, method) for pair in zip(*both, strict=True)]
+    assert read_alignments(tmp_path / "files") == expected
+    if method in ("union", "intersection"):  # Each model gives a word one link at most.
+        last = {"union": "0-0 1-0 2-1 2-2", "intersection": "0-0 2-1"}[method]
+        assert (tmp_path / "files").read_text().splitlines()[-1] == last
+
+
+def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
+    done = run(*FORWARD, "--gold=gold", "--save_scores=scores.json")
+    assert done.out == "AER 0.0000, precision 1.0000, recall 1.0000 (7 sentence pairs, 26 links)\n"
+    record = json.loads((tmp_path / "scores.json").read_text())
+    assert (record["aer"], record["precision"], record["recall"]) == (0, 1, 1)
+    assert record["forward"]["model"] == "ibm1_factored" and "reverse" not in record
+    assert record["forward"]["parameters"] > 0 and record["links"] == 26
+    # Possible links count for precision, sure ones for recall; these are one-based.
+    (tmp_path / "ones").write_text("1-1 2p1 1p2\n1-1 2-2\n")
+    (tmp_path / "links").write_text("0-0 1-0\n0-0 0-1\n")
+    done = run("--from_alignments=links", "--gold=ones", "--gold_base=1", "--save_scores=s.json")
+    assert done.out.startswith("AER 0.2857, precision 0.7500, recall 0.6667 (2 sentence pairs, ")
+    assert json.loads((tmp_path / "s.json").read_text())["from_alignments"] == ["links"]
+
+
+def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys):
+    done = run(*FORWARD, "--lexicon=lexicon", "--threshold=0.4")
+    assert done.status == 0 and f"wrote lexicon: {len(WORDS)} word pairs" in done.out
+    assert read_lexicon("lexicon") == WORDS
+    text = tmp_path / "text"
+    text.write_text("dog cat\n")
+    flags = ["--model_dir=ibm", "--replace_unknowns", "--lexicon=lexicon", f"--input={text}"]
+    assert run_script("translate", flags, capsys).status == 0
+
+
+def test_links_from_a_file_are_counted_and_scored_with_the_text(run, tmp_path):
+    assert run(*FORWARD, "--alignments=f", "--lexicon=a").status == 0
+    done = run(*TEXT, "--from_alignments=f", "--lexicon=b", "--gold=gold")
+    assert done.status == 0 and "AER 0.0000" in done.out
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("flags", [[], ["--layer=2", "--head=1"]])
+def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flags):
+    done = run("--model_dir=deep", *TEXT, "--alignments=out", *flags)
+    assert done.status == 0, done.err
+    sides = [(tmp_path / name).read_text().splitlines() for name in ("en", "de")]
+    sizes = [(len(s.split()), len(t.split())) for s, t in zip(*sides, strict=True)]
+    assert len(read_alignments("out", pairs=sizes)) == len(sizes)
+
+
+def test_gold_links_are_marked_on_a_picture_of_words(run):
+    pair = ("--source=dog sees Zebra", "--target=Hund sieht Zebra .", "--gold_links=0-0 1p2 2?3")
+    for model in ("ibm", "deep"):
+        assert run(f"--model_dir={model}", *pair, "--output=a.svg").status == 0
+        texts = set(svg_texts("a.svg"))
+        assert {"sees", "Zebra", ".", "sure", "possible"} <= texts and "<unk>" not in texts
+
+
+@pytest.mark.parametrize("projection", ["tsne", "pca"])
+def test_embeddings_are_drawn_in_one_plane(run, projection):
+    flags = ("--embeddings=a.svg", f"--projection={projection}", "--num_words=5")
+    assert run("--model_dir=ibm", *flags).status == 0
+    expected = {*list(WORDS)[:5], *list(WORDS.values())[:5], "source", "target"}
+    assert set(svg_texts("a.svg")) == expected
+
+
+def test_learning_curves_of_one_or_several_runs(run):
+    assert run("--model_dir=ibm", "--curves=a.svg").status == 0
+    assert run("--model_dir=ibm", "--model_dir=deep", "--curves=b.svg").status == 0
+    assert {"ibm, training", "deep, training", "perplexity"} <= set(svg_texts("b.svg"))
+
+
+@pytest.mark.skipif(not HANSARDS, reason="needs data/hansards_enfr, which the project has not")
+def test_the_hansards_are_read_in_their_own_format(run, tmp_path):
+    data = HANSARDS / "hansards_enfr"
+    links = [line.split() for line in (data / "test.gold").read_text().splitlines()]
+    sure = [[map(int, link.split("-")) for link in pair if "-" in link] for pair in links]
+    lines = [" ".join(f"{i - 1}-{j - 1}" for i, j in pair) for pair in sure]
+    (tmp_path / "sure").write_text("".join(f"{line}\n" for line in lines))
+    text = f"--source_file={data / 'test.en-fr'}"
+    done = run(text, "--from_alignments=sure", f"--gold={data / 'test.gold'}", "--gold_base=1")
+    assert done.out.startswith("AER 0.0000, precision 1.0000, recall 1.0000 (447 ")
+
+
+OUT = "--alignments=out"
+BAD_FLAGS = {
+    "nothing": ([], "nothing is asked for; give one of --source, --source_file or"),
+    "two things": ([*FORWARD, OUT, "--curves=x.png"], "--source_file and --curves exclude"),
+    "a flag of another": (["--model_dir=ibm", "--curves=x.png", "--gold=gold"], "--gold does not"),
+    "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "--merge_subwords does not go"),
+    "no output": (FORWARD, "give --alignments, --gold or --lexicon"),
+    "no model": ([*TEXT, OUT], "give --model_dir, --reverse_model_dir or both"),
+    "two models": ([*FORWARD, "--model_dir=deep", OUT], "expected one --model_dir"),
+    "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "stands for models"),
+    "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
+    "a file and a threshold": (
+        ["--from_alignments=a", OUT, "--threshold=0.5"],
+        "--threshold needs",
+    ),
+    "no method": (["--from_alignments=a,b", OUT], "need --symmetrise=intersection|union|"),
+    "one direction": ([*FORWARD, OUT, "--symmetrise=union"], "--symmetrise needs two directions"),
+    "target alone": (["--from_alignments=a", "--target_file=de", OUT], "--target_file needs"),
+    "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
+    "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
+    "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
+    "no layer": ([*FORWARD, OUT, "--layer=9"], "the ibm1_factored of ibm: there is no layer 9"),
+    "a head of layers": (["--model_dir=deep", *TEXT, OUT, "--head=1"], "give --layer, too"),
+    "no head": (["--model_dir=deep", *TEXT, OUT, "--layer=1", "--head=9"], "there is no head 9"),
+    "no alignment": (
+        ["--model_dir=uniform", *TEXT, OUT],
+        "the attention_ibm1 of uniform has no alignment",
+    ),
+    "reverse without alignment": (
+        [*FORWARD, OUT, "--reverse_model_dir=uniform", "--symmetrise=union"],
+        "the attention_ibm1 of uniform has no alignment",
+    ),
+    "no such model": (["--model_dir=no", *TEXT, OUT], "no: no such model directory"),
+    "the wrong direction": (
+        ["--model_dir=reverse", *TEXT, OUT],
+        "en, lines 1 to 7: the ibm1_factored of reverse knows no word of them",
+    ),
+    "no such text": (
+        ["--model_dir=ibm", "--source_file=no", "--target_file=de", OUT],
+        "no: cannot",
+    ),
+    "no such gold": ([*FORWARD, "--gold=no"], "no: cannot be read"),
+    "no such links": (["--from_alignments=no", OUT], "no: cannot be read"),
+    "an output that cannot be written": (
+        [*FORWARD, "--alignments=ibm/config.json/x"],
+        "config.json/x",
+    ),
+    "one side": (
+        ["--model_dir=ibm", "--source_file=en", OUT],
+        "en, line 1: 'three'; expected `source",
+    ),
+    "gold without target": (
+        ["--model_dir=ibm", "--source=dog", "--gold_links=0-0"],
+        "--gold_links needs --target",
+    ),
+    "gold on self-attention": (
+        [
+            "--model_dir=deep",
+            "--source=dog",
+            "--target=x",
+            "--gold_links=0-0",
+            "--attention=encoder",
+        ],
+        "--gold_links needs --target",
+    ),
+    "gold outside": (
+        ["--model_dir=ibm", "--source=dog", "--target=Hund", "--gold_links=0-0 0p1"],
+        "--gold_links: '0p1'; expected target positions from 0 to 0",
+    ),
+    "no model of a picture": (["--source=dog"], "expected one --model_dir, found 0"),
+    "embeddings of a Transformer": (
+        ["--model_dir=deep", "--embeddings=x.png"],
+        "the transformer_tiny of deep: its source and target words are not embedded in one space",
+    ),
+    "embeddings in a text": (["--model_dir=ibm", "--embeddings=x.txt"], "must end in .png"),
+    "curves of nothing": (["--curves=x.png"], "--curves needs a --model_dir"),
+    "curves of no model": (["--model_dir=en", "--curves=x.png"], "en: no such model directory"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FLAGS)
+def test_bad_flags_are_one_line(name, run, tmp_path):
+    flags, expected = BAD_FLAGS[name]
+    before = set(tmp_path.iterdir())
+    done = run(*flags)
+    assert done.status == 1 and expected in done.err
+    assert done.err.splitlines()[-1].startswith("error: ")
+    assert done.err.count("error: ") == 1 and "Traceback" not in done.err
+    assert set(tmp_path.iterdir()) == before
+
+
+GOOD_LINES = ["0-0", "1-1", "0-1", "0-0", "", "8-8", "2-2"]
+BAD_FILES = {
+    "no link": ("1-x", "line 2: '1-x'; expected i-j"),
+    "backwards": ("3-1 -1-2", "line 2: '-1-2'; expected i-j"),
+    "source outside": ("4-0", "line 2: '4-0'; expected source positions from 0 to 3"),
+    "target outside": ("0-4", "line 2: '0-4'; expected target positions from 0 to 3"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+@pytest.mark.parametrize("flag", ["--gold", "--from_alignments"])
+def test_a_line_of_links_that_does_not_fit_is_named(name, flag, run, tmp_path):
+    line, expected = BAD_FILES[name]
+    bad = [*GOOD_LINES[:1], line, *GOOD_LINES[2:]]
+    (tmp_path / "bad").write_text("".join(f"{line}\n" for line in bad))
+    flags = FORWARD if flag == "--gold" else TEXT
+    done = run(*flags, f"{flag}=bad", "--alignments=out")
+    assert done.status == 1 and f"error: bad, {expected}" in done.err
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_different_lengths_are_named_with_both_counts(run, tmp_path):
+    (tmp_path / "short").write_text("".join(f"{line}\n" for line in GOOD_LINES[:3]))
+    (tmp_path / "full").write_text("".join(f"{line}\n" for line in GOOD_LINES))
+    (tmp_path / "short.de").write_text("eins\n")
+    join = "--symmetrise=union"
+    for flags, expected in (
+        ([*FORWARD, "--gold=short"], "short: 3 lines; expected 7"),
+        ([*TEXT, "--from_alignments=short"], "short: 3 lines; expected 7"),
+        (["--from_alignments=short", "--gold=full"], "full: 7 lines; expected 3"),
+        (["--from_alignments=short,full", join], "found 3 in short and 7 in full"),
+        (["--model_dir=ibm", "--source_file=en", "--target_file=short.de"], "en has 7 lines and"),
+    ):
+        done = run(*flags, OUT)
+        assert done.status == 1 and expected in done.err
+        assert not (tmp_path / "out").exists()
