@@ -1,0 +1,111 @@
+"""Trains every preset on the demo corpus for a short time, and scores its alignments.
+
+    python benchmarks/alignment_table.py
+    python benchmarks/alignment_table.py --minutes=1 --only=ibm1_factored,transformer_tiny
+
+The demo corpus is generated together with its true word alignments, so every model that aligns can
+be scored on them, whatever it was made for. A run that is complete is not trained again; one that
+was stopped goes on, and so does one with more --minutes. Alignment error rate and BLEU on the test
+set go to docs/results/demo_alignment/, from where results_table.py takes them.
+"""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from absl import app, flags  # noqa: E402
+
+import models  # noqa: E402
+from data_pipeline.files import UserError, write_text  # noqa: E402
+from training import recipes  # noqa: E402
+from training.checkpoints import ModelDirectory  # noqa: E402
+from training.console import one_line_errors  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_float("minutes", 10, "Training time of each preset.", lower_bound=0.1)
+flags.DEFINE_string("runs", "runs/demo_alignment", "Folder of the model directories.")
+flags.DEFINE_string("data_dir", "data", "As of train.py.")
+flags.DEFINE_string("results", "docs/results/demo_alignment", "Folder of the result files.")
+flags.DEFINE_list("only", [], "Names of presets; empty: all.")
+
+# Validation costs as much as some hundred updates, and the time is short.
+OFTEN = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100"]
+# Small recurrent models read as many tokens a second in small batches, and make more updates.
+SMALL_BATCHES = ["--max_tokens_per_batch=400", "--warmup_steps=200"]
+BY_MODEL = {name: SMALL_BATCHES for name in recipes.BY_MODEL if name.startswith("lstm_")}
+
+
+def train_command(preset):
+    """The command that trains a preset, as a list."""
+    limits = [f"--max_minutes={FLAGS.minutes:g}"]
+    # Iterations of expectation maximisation are few, and the recipe says how many.
+    if recipes.options(preset, "demo", {}).get("update") != "em":
+        limits += ["--max_steps=0", *OFTEN, *BY_MODEL.get(preset, [])]
+    where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{preset}"]
+    return ["train.py", f"--model={preset}", "--dataset=demo", *limits, *where]
+
+
+def score_commands(preset):
+    """name -> the command that writes the scores of a trained preset to FOLDER/NAME.json."""
+    folder, test = f"{FLAGS.runs}/{preset}", f"{FLAGS.data_dir}/demo/test"
+    commands = {
+        "translation": [
+            *("translate.py", f"--input={test}.en", f"--reference={test}.de"),
+            f"--output={folder}/test.de",
+        ],
+        "alignment": [
+            *("visualize_attention.py", f"--source_file={test}.en", f"--target_file={test}.de"),
+            *(f"--gold={test}.en-de", f"--alignments={folder}/test.en-de"),
+        ],
+    }
+    return {
+        name: [*command, f"--model_dir={folder}", f"--save_scores={folder}/{name}.json"]
+        for name, command in commands.items()
+    }
+
+
+def run(command):
+    """Runs a script of the project; its output is seen."""
+    print("python", " ".join(command), flush=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def score(preset):
+    """Writes the result file of a trained preset."""
+    folder, found = ROOT / FLAGS.runs / preset, {}
+    has_alignment = ModelDirectory(folder).new_model().has_alignment
+    for name, command in score_commands(preset).items():
+        if name == "translation" or has_alignment:
+            run(command)
+            found[name] = json.loads((folder / f"{name}.json").read_text("utf-8"))
+    record = found["translation"]
+    if "alignment" in found:
+        figures = ("aer", "precision", "recall", "sentences", "links")
+        record["alignment"] = {figure: found["alignment"][figure] for figure in figures}
+    record["command"] = " ".join(["python", *train_command(preset)])
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    write_text(ROOT / FLAGS.results / f"{preset}.json", text)
+
+
+def main(argv):
+    """Trains and scores."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    unknown = set(FLAGS.only) - set(models.preset_names())
+    if unknown:
+        raise UserError(f"--only: no preset {', '.join(sorted(unknown))}")
+    for preset in FLAGS.only or models.preset_names():
+        run(train_command(preset))
+        score(preset)
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
