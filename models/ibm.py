@@ -1,0 +1,198 @@
+"""IBM Models 1 and 2 and the hidden Markov alignment model.
+
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, Ney and Tillmann
+1996, "HMM-Based Word Alignment in Statistical Translation"; Dyer, Chahuneau and Smith 2013, "A
+Simple, Fast, and Effective Reparameterization of IBM Model 2".
+"""
+
+import keras
+from keras import ops
+
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require,
+    require_at_least,
+    require_choices,
+    require_rates,
+    shift_right,
+)
+from models.layers.jumps import Jumps, arrive, first_place, move, posterior
+from models.layers.masks import padding_mask
+from models.layers.source_positions import (
+    Diagonal,
+    PositionTable,
+    Uniform,
+    is_null,
+    lengths_of,
+)
+from models.layers.translation_table import TranslationTable
+
+_TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class AlignmentModel(TranslationModel):
+    """Every target word comes from one source word, by a table of word translations.
+
+        P(e | f) = sum over alignments a of prod_i P(a_i | ...) t(e_i | f_{a_i})
+
+    The source's final `</s>` is the empty word, NULL. `positions` is the prior of alignments:
+
+    * "uniform": P(a_i = j) = 1 / n, IBM Model 1;
+    * "table": a(j | i, n), a free table, IBM Model 2;
+    * "diagonal": Model 2 with one parameter, the distance from the diagonal; Dyer et al. 2013;
+    * "jumps": P(a_i = j | a_{i-1}), by j - a_{i-1}: the hidden Markov model of Vogel et al. 1996.
+
+    `score` is log P(e_i | e_1 ... e_{i-1}, f), exactly, and of the first three free of the history;
+    `align` is the posterior P(a_i = j | e, f). Both look at nothing but the word pairs of their
+    sentences. With "diagonal" they depend on the target's length, as its equation does.
+
+    A decoding step is not that conditional, whose best word would be the same again and again. Its
+    attention is the prior times what is left of each source word, `1 - coverage`, coverage being
+    the sum of the posteriors of the target words so far; and `</s>` is no word of the table there,
+    but comes with the probability that a sentence of n source tokens has a translation of just this
+    length. So steps do not repeat `call`, and the log-probability that a search finds is not that
+    of `score`.
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids, V.
+        positions: "uniform", "table", "diagonal" or "jumps".
+        max_positions: "table": sentences and positions beyond so many have a uniform prior.
+        max_jump: "jumps": farther ones have the weight of this one.
+        null_probability: "diagonal" and "jumps": the prior of NULL, in (0, 1).
+        smoothing: share of every source word's translations that is any target word, in [0, 1).
+        num_word_pairs: P, how many pairs of a source and a target word the table holds;
+            `table.set_word_pairs` says which. 0: all of them.
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+        eos_id: id that ends target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = AlignmentModel(100, 90, positions="jumps")
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model.align(ids, ids).shape
+        TensorShape([1, 3, 3])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        positions="uniform",
+        max_positions=100,
+        max_jump=20,
+        null_probability=0.2,
+        smoothing=0.01,
+        num_word_pairs=0,
+        pad_id=0,
+        bos_id=2,
+        eos_id=3,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.eos_id = eos_id
+        self.settings = {
+            "positions": positions,
+            "max_positions": max_positions,
+            "max_jump": max_jump,
+            "null_probability": null_probability,
+            "smoothing": smoothing,
+        }
+        self.num_word_pairs = num_word_pairs
+        require_choices(self.settings, {"positions": ("uniform", "table", "diagonal", "jumps")})
+        require_at_least(1, self.settings, ("max_positions", "max_jump"))
+        require_rates(self.settings, ("null_probability", "smoothing"))
+        require(null_probability > 0, f"null_probability must be above 0, found {null_probability}")
+        self.table = TranslationTable(
+            source_vocab_size,
+            target_vocab_size,
+            num_word_pairs=num_word_pairs,
+            smoothing=smoothing,
+            name="table",
+        )
+        self.positions = {
+            "uniform": lambda: Uniform(name="positions"),
+            "table": lambda: PositionTable(max_positions, name="positions"),
+            "diagonal": lambda: Diagonal(null_probability, name="positions"),
+            "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
+        }[positions]()
+        self.build()
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        self.table.build(None)
+        self.positions.build(None)
+        # The length of a translation is distributed about intercept + slope n.
+        self.length_model = self.add_weight(
+            name="length_model",  # Intercept, slope, variance a source token.
+            shape=(3,),
+            dtype="float32",
+            autocast=False,
+            initializer=lambda shape, dtype=None: ops.array([0.0, 1.0, 0.5], "float32"),
+            trainable=False,
+        )
+        self.built = True
+
+    # Likelihood and alignment
+
+    def _prior(self, source_ids, target_ids, target_lengths):
+        """P(a_i | the target tokens before i): `[B, T, S]`, or `[B, 1, S]` where i is the same."""
+        source_mask = padding_mask(source_ids, self.pad_id)
+        if isinstance(self.positions, Jumps):
+            return self.positions.filtered(source_mask, self._translation(source_ids, target_ids))
+        target_positions = ops.arange(ops.shape(target_ids)[1])
+        return self.positions.prior(target_positions, source_mask, target_lengths)
+
+    def _translation(self, source_ids, target_ids):
+        """`[B, T, S]`: t(e_i | f_j); of padding, too."""
+        return ops.maximum(self.table.look_up(source_ids, target_ids), _TINY)
+
+    def _target_lengths(self, target_ids):
+        """`[B]` float32, tokens with `</s>`, of which a shifted target lacks one."""
+        words = ops.logical_and(target_ids != self.pad_id, target_ids != self.eos_id)
+        words = ops.logical_and(words, target_ids != self.bos_id)
+        return ops.cast(lengths_of(words) + 1, "float32")
+
+    def call(self, inputs, training=None):
+        source_ids, target_in_ids = inputs["source_ids"], inputs["target_in_ids"]
+        # What is predicted, but for the last token, which predicts nothing any more.
+        target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
+        prior = self._prior(source_ids, target_ids, self._target_lengths(target_in_ids))
+        probabilities = ops.matmul(prior, self.table.rows(source_ids))
+        logits = ops.log(ops.maximum(probabilities, _TINY))
+        return ops.broadcast_to(logits, (*ops.shape(target_in_ids), self.target_vocab_size))
+
+    def score(self, source_ids, target_ids):
+        prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
+        return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
+
+    def align(self, source_ids, target_ids):
+        """The posterior P(a_i = j | e, f)."""
+        source_mask = padding_mask(source_ids, self.pad_id)
+        translation = self._translation(source_ids, target_ids)
+        if isinstance(self.positions, Jumps):
+            target_mask = padding_mask(target_ids, self.pad_id)
+            return self.positions.smoothed(source_mask, translation, target_mask)
+        prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
+        return posterior(prior, translation)
+
+    def attention_maps(self, source_ids, target_ids):
+        """`decoder/0/cross`, which is `align`."""
+        return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            **self.settings,
+            "num_word_pairs": self.num_word_pairs,
+            "eos_id": self.eos_id,
+        }

@@ -1,0 +1,150 @@
+"""The hidden Markov alignment model: where a target word looks depends on where the last one did.
+
+Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
+Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
+`training.hmm` has the same model for expectation maximisation.
+"""
+
+import keras
+from keras import ops
+
+from models.layers.attention import masked_softmax
+from models.layers.recurrent import scan_over_time
+from models.layers.source_positions import is_null
+
+
+class Jumps(keras.layers.Layer):
+    """Probabilities of the next source word, given the last one.
+
+    From source word q the next target word comes from NULL with probability p0, and from source
+    word r in proportion to (1 - p0) s(r - q); the first target word has weights of its own, by r.
+    A target word from NULL remembers the source word before it. Jumps farther than `max_jump` have
+    the weight of the farthest.
+
+    What the target words so far tell of the last source word is its *place*, `[B, S + 1]`
+    probabilities, of which the first is that of none: the start.
+
+    Args:
+        null_probability: p0, in (0, 1).
+        max_jump: W, the farthest jump with a weight of its own.
+    """
+
+    def __init__(self, null_probability, max_jump, **kwargs):
+        super().__init__(**kwargs)
+        self.null_probability = null_probability
+        self.max_jump = max_jump
+
+    def build(self, input_shape=None):
+        def logits(name, first):
+            """For `first` ... W: the next word is the most probable, and far ones are not."""
+            size = self.max_jump + 1 - first
+            return self.add_weight(
+                name=name,
+                shape=(size,),
+                dtype="float32",
+                autocast=False,
+                initializer=lambda shape, dtype=None: (
+                    -ops.abs(ops.arange(size, dtype="float32") + (first - 1)) / 5
+                ),
+            )
+
+        self.jump_logits = logits("jump_logits", -self.max_jump)
+        self.start_logits = logits("start_logits", 1)
+        self.built = True
+
+    def transitions(self, source_mask):
+        """The probabilities of the next source position.
+
+        Args:
+            source_mask: `[B, S]` bool.
+
+        Returns:
+            (`[B, S + 1, S]` float32 of words, by the last source word, `[B, S]` of NULL); together
+            they sum to 1.
+        """
+        positions, widest = ops.arange(ops.shape(source_mask)[1]), self.max_jump
+        jumps = ops.clip(positions[None] - positions[:, None], -widest, widest) + widest
+        starts = ops.take(self.start_logits, ops.minimum(positions, widest - 1))
+        scores = ops.concatenate([starts[None], ops.take(self.jump_logits, jumps)], axis=0)
+        null = is_null(source_mask)
+        is_word = ops.logical_and(source_mask, ops.logical_not(null))[:, None, :]
+        words = ops.where(is_word, masked_softmax(scores[None], is_word), 0.0)
+        p0 = ops.where(ops.any(is_word, axis=2), self.null_probability, 1.0)  # [B, 1]
+        return (1 - p0)[:, :, None] * words, ops.where(null, p0, 0.0)
+
+    def filtered(self, source_mask, translation):
+        """The forward algorithm: P(source position of token t | target tokens before it).
+
+        Args:
+            source_mask: `[B, S]` bool.
+            translation: `[B, T, S]` float32, t(target token | source word) up to a factor a row.
+
+        Returns:
+            `[B, T, S]` float32; rows sum to 1.
+        """
+        words, null_prior = self.transitions(source_mask)
+        null = is_null(source_mask)
+
+        def step(emission, state):
+            prior = arrive(state[0], words) + null_prior
+            return prior, [move(state[0], posterior(prior, emission), null)]
+
+        return scan_over_time(step, translation, [first_place(source_mask)])[0]
+
+    def smoothed(self, source_mask, translation, target_mask):
+        """Forward-backward: P(source position of token t | all target tokens).
+
+        Args:
+            source_mask: `[B, S]` bool.
+            translation: as `filtered`.
+            target_mask: `[B, T]` bool.
+
+        Returns:
+            `[B, T, S]` float32; rows sum to 1.
+        """
+        words, null_prior = self.transitions(source_mask)
+        null = is_null(source_mask)[:, None, :]
+        prior = self.filtered(source_mask, translation)
+        scaled = translation / ops.sum(prior * translation, axis=-1, keepdims=True)
+        real = target_mask[:, :, None]
+        moved = ops.where(ops.logical_and(real, ops.logical_not(null)), scaled, 0.0)
+        stayed = ops.sum(null_prior[:, None, :] * scaled, axis=-1, keepdims=True)
+        stayed = ops.where(real, stayed, 1.0)
+
+        def step(x, state):
+            """`state` is P(tokens after this | place) / P(tokens after this | tokens up to it)."""
+            (after,) = state
+            ahead = x[:, :-1] * after[:, 1:]
+            before = ops.einsum("bqs,bs->bq", words, ahead) + x[:, -1:] * after
+            return after[:, 1:], [before]
+
+        inputs = ops.concatenate([moved, stayed], axis=-1)
+        ones = ops.ones_like(first_place(source_mask))
+        after, _ = scan_over_time(step, inputs, [ones], reverse=True)
+        from_words = ops.where(null, 0.0, prior * scaled * after)
+        rest = ops.maximum(1 - ops.sum(from_words, axis=-1, keepdims=True), 0.0)
+        return from_words + ops.where(null, rest, 0.0)
+
+
+def posterior(prior, translation):
+    """Rows of `prior * translation` divided by their sums."""
+    joint = prior * translation
+    return joint / ops.sum(joint, axis=-1, keepdims=True)
+
+
+def first_place(source_mask):
+    """The place before the first target word, `[B, S + 1]` float32."""
+    zeros = ops.zeros_like(source_mask, dtype="float32")
+    return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
+
+
+def arrive(place, words):
+    """`[B, S]`: the prior of a source word for the next target word, NULL left out."""
+    return ops.einsum("bq,bqs->bs", place, words)
+
+
+def move(place, posterior, null):
+    """The place after a target word, of which the posterior says where it is from."""
+    stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
+    words = ops.where(null, 0.0, posterior)
+    return place * stayed + ops.pad(words, [[0, 0], [1, 0]])

@@ -1,0 +1,110 @@
+"""Where a target word looks in its source sentence: position models of IBM Models 1 and 2.
+
+A position model gives a prior over the n source positions of a sentence, the last of which, that
+of `</s>`, is NULL. `training.positions` has the same models for expectation maximisation.
+"""
+
+import keras
+from keras import ops
+
+from models.layers.attention import masked_softmax
+
+
+def lengths_of(mask):
+    """`[B, S]` bool -> `[B]` int32."""
+    return ops.sum(ops.cast(mask, "int32"), axis=1)
+
+
+def is_null(source_mask):
+    """`[B, S]` bool: True at the last real position."""
+    return ops.equal(ops.arange(ops.shape(source_mask)[1]), lengths_of(source_mask)[:, None] - 1)
+
+
+class Uniform(keras.layers.Layer):
+    """Model 1: every source position with probability 1 / n; Brown et al. 1993, section 4.1."""
+
+    def prior(self, target_positions, source_mask, target_lengths):
+        """P(source position | target position).
+
+        Args:
+            target_positions: `[T]` int32, counted from 0.
+            source_mask: `[B, S]` bool.
+            target_lengths: `[B]` float32, in tokens with `</s>`.
+
+        Returns:
+            `[B, T, S]` float32; T is 1 where target positions do not count.
+        """
+        mask = ops.cast(source_mask, "float32")
+        return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
+
+
+class PositionTable(keras.layers.Layer):
+    """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
+
+    Args:
+        max_positions: sentences and target positions beyond so many have a uniform prior.
+    """
+
+    def __init__(self, max_positions, **kwargs):
+        super().__init__(**kwargs)
+        self.max_positions = max_positions
+
+    def build(self, input_shape=None):
+        self.logits = self.add_weight(
+            name="logits",  # [n - 1, target position, source position]
+            shape=(self.max_positions,) * 3,
+            dtype="float32",
+            autocast=False,
+            initializer="zeros",
+        )
+        self.built = True
+
+    def prior(self, target_positions, source_mask, target_lengths):
+        """As `Uniform.prior`."""
+        size, lengths = self.max_positions, lengths_of(source_mask)[:, None]
+        known = ops.logical_and(lengths <= size, target_positions[None] < size)[:, :, None]
+        rows = ops.minimum(lengths - 1, size - 1) * size
+        rows = rows + ops.minimum(target_positions, size - 1)[None]  # [B, T]
+        columns = ops.minimum(ops.arange(ops.shape(source_mask)[1]), size - 1)
+        cells = rows[:, :, None] * size + columns
+        scores = ops.take(ops.reshape(self.logits, (-1,)), cells)
+        return masked_softmax(ops.where(known, scores, 0.0), source_mask[:, None, :])
+
+
+class Diagonal(keras.layers.Layer):
+    """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
+
+    NULL has a fixed probability; the N source words share the rest in proportion to
+    exp(-tension |i / m - j / N|), i of m target tokens and j counted from 1.
+
+    Args:
+        null_probability: p0, in (0, 1).
+    """
+
+    def __init__(self, null_probability, **kwargs):
+        super().__init__(**kwargs)
+        self.null_probability = null_probability
+
+    def build(self, input_shape=None):
+        self.tension = self.add_weight(
+            name="tension",
+            shape=(),
+            dtype="float32",
+            autocast=False,
+            initializer=keras.initializers.Constant(4.0),
+        )
+        self.built = True
+
+    def prior(self, target_positions, source_mask, target_lengths):
+        """As `Uniform.prior`."""
+        null = is_null(source_mask)[:, None, :]
+        num_words = ops.cast(lengths_of(source_mask) - 1, "float32")[:, None, None]
+        columns = ops.cast(ops.arange(1, ops.shape(source_mask)[1] + 1), "float32")
+        rows = ops.cast(target_positions + 1, "float32")[None, :, None]
+        distances = ops.abs(
+            rows / target_lengths[:, None, None] - columns / ops.maximum(num_words, 1.0)
+        )
+        is_word = ops.logical_and(source_mask[:, None, :], ops.logical_not(null))
+        words = masked_softmax(-self.tension * distances, is_word)
+        p0 = ops.where(num_words > 0, self.null_probability, 1.0)
+        return ops.where(null, p0, (1 - p0) * ops.where(is_word, words, 0.0))
