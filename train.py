@@ -20,13 +20,14 @@ import models
 from data_pipeline import datasets, pipeline, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
-from training import recipes
+from training import em_training, recipes
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
 from training.evaluation import Evaluator
 from training.loop import Limits, Trainer
 from training.schedules import SCHEDULES
-from training.updates import LOSS_AVERAGES, GradientUpdate, adam
+from training.updates import LOSS_AVERAGES, GradientUpdate, LikelihoodUpdate, adam
+from training.word_pairs import index_word_pairs
 
 FLAGS = flags.FLAGS
 
@@ -43,6 +44,10 @@ for _split in ("train", "valid"):
         flags.DEFINE_string(f"{_split}_{_side}", "", f"Your own {_split} text, {_side} side.")
 
 # Without a default here: recipes.py has one for each model and corpus.
+flags.DEFINE_enum("update", None, ["gradient", "em"], "em: ibm1, ibm2, hmm_alignment only.")
+flags.DEFINE_integer("model1_steps", None, "em: first, iterations of Model 1.", lower_bound=0)
+flags.DEFINE_integer("model2_steps", None, "em: then, iterations of Model 2.", lower_bound=0)
+flags.DEFINE_float("alpha", None, "em: sparse prior of translations; 0: none.", lower_bound=0.0)
 flags.DEFINE_enum("tokenizer", None, tokenizers.KINDS, "How text becomes ids.")
 flags.DEFINE_integer(
     "vocab_size", None, "Pieces of bpe; most words a side of word (0: all).", lower_bound=0
@@ -143,15 +148,15 @@ def read_flags():
     return dataset, splits, settings, options
 
 
-def open_run(directory, config, train_lines):
-    """Makes the directory of a new run, or checks that the run in it is the one of the flags.
+def make_tokenizer(directory, config, train_lines):
+    """The `Tokenizer` of a new run, or of the run in the directory if it is the one of the flags.
 
-    Returns:
-        `Tokenizer`.
+    A setting that does not fit, and a directory that cannot be used, shows here, before long work.
     """
     if directory.exists():
         check_same_run(directory, config)
         return directory.tokenizer()
+    directory.check_free()
     options = config["options"]
     tokenizer = tokenizers.train_tokenizer(
         options["tokenizer"],
@@ -160,11 +165,19 @@ def open_run(directory, config, train_lines):
         min_word_count=options["min_word_count"],
         vocab_file=options["vocab_file"],
     )
-    sizes = [len(tokenizer.source), len(tokenizer.target)]
-    # A setting that does not fit shows before anything is written.
-    models.create(config["model"], *sizes, **config["settings"])
-    directory.start({**config, "vocab_sizes": sizes}, tokenizer)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    pairs = {"num_word_pairs": 1} if em_training.is_table(config["model"]) else {}
+    models.create(config["model"], *sizes, **config["settings"], **pairs)
     return tokenizer
+
+
+def start_run(directory, config, tokenizer, words):
+    """Makes the directory of a new run, now that all sizes of its model are known."""
+    if directory.exists():
+        return
+    sizes = {"num_word_pairs": words.source_words.size} if words else {}
+    vocab_sizes = [len(tokenizer.source), len(tokenizer.target)]
+    directory.start({**config, "vocab_sizes": vocab_sizes, "sizes": sizes}, tokenizer)
 
 
 def check_same_run(directory, config):
@@ -188,23 +201,39 @@ def check_same_run(directory, config):
         )
 
 
-def make_trainer(directory, tokenizer, options, corpus, valid, valid_lines):
-    """Model, update, evaluator and loop."""
-    keras.utils.set_random_seed(options["seed"])
-    model = directory.new_model()
-    max_tokens = options["max_tokens_per_batch"]
-    update = GradientUpdate(
+def make_update(model, options, words):
+    """What changes the model: by gradient, or by expectation maximisation if that is asked for."""
+    if options["update"] == "em":
+        return em_training.EMUpdate(
+            model,
+            words,
+            alpha=options["alpha"],
+            model1_steps=options["model1_steps"],
+            model2_steps=options["model2_steps"],
+        )
+    optimizer = adam(
+        learning_rate=options["learning_rate"],
+        warmup_steps=options["warmup_steps"],
+        schedule=options["schedule"],
+        beta_2=options["adam_beta_2"],
+    )
+    return (LikelihoodUpdate if words else GradientUpdate)(
         model,
-        adam(
-            learning_rate=options["learning_rate"],
-            warmup_steps=options["warmup_steps"],
-            schedule=options["schedule"],
-            beta_2=options["adam_beta_2"],
-        ),
+        optimizer,
         label_smoothing=options["label_smoothing"],
         clip_norm=options["clip_norm"],
         loss_average=options["loss_average"],
     )
+
+
+def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines):
+    """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
+    keras.utils.set_random_seed(options["seed"])
+    model = directory.new_model()
+    if words:
+        em_training.prepare(model, corpus, words)
+    max_tokens = options["max_tokens_per_batch"]
+    update = make_update(model, options, words)
     evaluator = Evaluator(
         update,
         Translator(model, tokenizer, beam_size=1, batch_size=64),
@@ -216,10 +245,11 @@ def make_trainer(directory, tokenizer, options, corpus, valid, valid_lines):
         keep_checkpoints=options["average_checkpoints"],
         **{name: options[name] for name in Limits._fields if name in options},
     )
-    return Trainer(
+    by_iterations = options["update"] == "em"
+    return (em_training.EMTrainer if by_iterations else Trainer)(
         directory,
         update,
-        corpus,
+        words if by_iterations else corpus,
         evaluator,
         limits,
         max_tokens=max_tokens,
@@ -247,7 +277,7 @@ def main(argv):
         "options": options,
     }
     directory = ModelDirectory(FLAGS.model_dir)
-    tokenizer = open_run(directory, config, train_lines)
+    tokenizer = make_tokenizer(directory, config, train_lines)
     corpus, valid = (
         pipeline.encode_corpus(*lines, tokenizer, FLAGS.data_dir, name)
         for name, lines in (("training pairs", train_lines), ("validation pairs", valid_lines))
@@ -255,7 +285,9 @@ def main(argv):
     corpus, dropped = pipeline.filter_pairs(
         corpus, max_length=options["max_length"], max_length_ratio=options["max_length_ratio"]
     )
-    trainer = make_trainer(directory, tokenizer, options, corpus, valid, valid_lines)
+    words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
+    start_run(directory, config, tokenizer, words)
+    trainer = make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines)
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
     for line in (
         f"model: {FLAGS.model}, {trainer.update.model.count_params():,} parameters"

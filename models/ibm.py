@@ -5,7 +5,9 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, 
 Simple, Fast, and Effective Reparameterization of IBM Model 2".
 """
 
+import os
 import keras
+import numpy as np
 from keras import ops
 
 from models.base import (
@@ -28,6 +30,7 @@ from models.layers.source_positions import (
 )
 from models.layers.translation_table import TranslationTable
 
+LEFT=float(os.environ.get('LEFT','0.01'))
 _TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
 
 
@@ -87,7 +90,7 @@ class AlignmentModel(TranslationModel):
         positions="uniform",
         max_positions=100,
         max_jump=20,
-        null_probability=0.2,
+        null_probability=0.08,
         smoothing=0.01,
         num_word_pairs=0,
         pad_id=0,
@@ -184,6 +187,85 @@ class AlignmentModel(TranslationModel):
             return self.positions.smoothed(source_mask, translation, target_mask)
         prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
         return posterior(prior, translation)
+
+    # Decoding
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]` and `rows [B, S, V]`, translations without `</s>`."""
+        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
+        return {
+            "source_mask": padding_mask(source_ids, self.pad_id),
+            "rows": ops.where(is_end, 0.0, self.table.rows(source_ids)),
+        }
+
+    def initial_state(self, context, max_target_length):
+        """State: `coverage` and the last `prior`, `[B, S]`, and with "jumps" its `place`."""
+        zeros = ops.zeros_like(context["source_mask"], dtype="float32")
+        state = {"coverage": zeros, "prior": zeros}
+        if isinstance(self.positions, Jumps):
+            state["place"] = first_place(context["source_mask"])
+        return state
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `TranslationModel`, but for what the class says of it; attention: the prior."""
+        source_mask, rows = context["source_mask"], context["rows"]
+        batch_size, source_length = ops.shape(source_mask)
+
+        def by_sentence(x):  # [N, X] -> [B, K, X]
+            return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
+
+        state = keras.tree.map_structure(by_sentence, state)
+        tokens = ops.reshape(token_ids, (batch_size, 1, -1))
+        translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
+        source = posterior(state["prior"] + _TINY, ops.maximum(translation, _TINY))
+        source = ops.where(step > 0, source, 0.0)  # `<s>` is from nowhere.
+        coverage = state["coverage"] + source
+        new_state = {"coverage": coverage}
+
+        expected = self._expected_length(source_mask)
+        null = is_null(source_mask)[:, None, :]
+        if isinstance(self.positions, Jumps):
+            words, null_prior = self.positions.transitions(source_mask)
+            place = ops.where(step > 0, move(state["place"], source, null), state["place"])
+            prior = arrive(place, words) + null_prior[:, None, :]
+            new_state["place"] = place
+        else:
+            prior = self.positions.prior(ops.reshape(step, (1,)), source_mask, expected)
+        left = ops.where(null, 1.0, ops.maximum(1 - coverage, LEFT))
+        prior = prior * left
+        prior = prior / ops.sum(prior, axis=-1, keepdims=True)
+        new_state["prior"] = prior
+
+        words = ops.matmul(prior, rows)
+        words = words / ops.sum(words, axis=-1, keepdims=True)
+        end = self._end_probability(step, source_mask)[:, None, None]
+        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
+        probabilities = ops.where(is_end, end, (1 - end) * words)
+
+        def by_hypothesis(x):  # [B, K, X] -> [N, X]
+            return ops.reshape(x, (-1, ops.shape(x)[-1]))
+
+        return StepOutput(
+            logits=by_hypothesis(ops.log(ops.maximum(probabilities, _TINY))),
+            state=keras.tree.map_structure(by_hypothesis, new_state),
+            attention=by_hypothesis(prior),
+        )
+
+    def _expected_length(self, source_mask):
+        """`[B]` float32: of a translation, in tokens with `</s>`, at least 1."""
+        intercept, slope = self.length_model[0], self.length_model[1]
+        return ops.maximum(intercept + slope * ops.cast(lengths_of(source_mask), "float32"), 1.0)
+
+    def _end_probability(self, step, source_mask):
+        """`[B]` float32: P(a translation has `step` words | at least so many).
+
+        The distribution is logistic, whose tail is a softplus.
+        """
+        variance = self.length_model[2] * ops.cast(lengths_of(source_mask), "float32")
+        scale = ops.sqrt(3 * variance) / np.pi
+        excess = ops.cast(step, "float32") + 1 - self._expected_length(source_mask)
+        tails = [ops.softplus((excess + side) / scale) for side in (-0.5, 0.5)]
+        return -ops.expm1(tails[0] - tails[1])
 
     def attention_maps(self, source_ids, target_ids):
         """`decoder/0/cross`, which is `align`."""

@@ -3,6 +3,7 @@
 import inspect
 
 from models.base import SettingError
+from models.ibm import AlignmentModel
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
@@ -40,6 +41,21 @@ _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
 # name: (class, settings, one line: origin; what it scores)
 PRESETS = {
+    "ibm1": (
+        AlignmentModel,
+        {},
+        "IBM Model 1, Brown et al. 1993, section 4.1; no published score",
+    ),
+    "ibm2": (
+        AlignmentModel,
+        {"positions": "table"},
+        "IBM Model 2, Brown et al. 1993, section 4.2; no published score",
+    ),
+    "hmm_alignment": (
+        AlignmentModel,
+        {"positions": "jumps", "null_probability": 0.2},
+        "hidden Markov model, Vogel et al. 1996, NULL as Och and Ney 2003; no published score",
+    ),
     "ibm1_factored": (
         WordAttention,
         {"average": "probabilities", "width": 64},
@@ -180,7 +196,7 @@ def preset_settings(preset):
         raise SettingError(f"unknown model {preset!r}; there are {', '.join(PRESETS)}")
     model_class, settings, _ = PRESETS[preset]
     parameters = inspect.signature(model_class.__init__).parameters.values()
-    reserved = ("pad_id", "bos_id")
+    reserved = ("pad_id", "bos_id", "eos_id", "num_word_pairs")
     defaults = {
         p.name: p.default
         for p in parameters
@@ -196,7 +212,8 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         preset: one of `preset_names()`.
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids.
-        **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`.
+        **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
+            and `num_word_pairs` of models that have a table of them.
 
     Returns:
         `TranslationModel`, built.
@@ -209,7 +226,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         True
     """
     settings = preset_settings(preset)
-    always = ("pad_id", "bos_id", "dtype", "name")
+    always = ("pad_id", "bos_id", "dtype", "name", "num_word_pairs")
     for name, value in overrides.items():
         if name in always:
             continue

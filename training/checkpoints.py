@@ -46,14 +46,18 @@ class ModelDirectory:
         """Whether a run was started here."""
         return self.config_path.exists()
 
+    def check_free(self):
+        """Raises `UserError` if a new run cannot begin here."""
+        if self.path.exists() and (not self.path.is_dir() or self.best_path.exists()):
+            raise UserError(f"{self.path}: exists and is no model directory; name another")
+
     def start(self, config, tokenizer):
         """Makes the directory of a new run; the configuration is written last, as its seal.
 
         Raises:
             UserError: the folder holds something else, or cannot be written.
         """
-        if self.path.exists() and (not self.path.is_dir() or self.best_path.exists()):
-            raise UserError(f"{self.path}: exists and is no model directory; name another")
+        self.check_free()
         tokenizer.save(self.path / "tokenizer")
         write_text(self.config_path, json.dumps({"format": FORMAT, **config}, indent=2) + "\n")
 
@@ -122,6 +126,7 @@ class ModelDirectory:
             pad_id=PAD_ID,
             bos_id=BOS_ID,
             **config["settings"],
+            **config.get("sizes", {}),
         )
 
     def load(self):
@@ -197,12 +202,13 @@ class ModelDirectory:
 
     def average(self, steps):
         """The mean of the model's weights over the checkpoints of some steps: name -> array."""
-        total = {}
+        total, types = {}, {}
         for step in steps:
             for name, array in read_archive(self.checkpoint_path(step))[0].items():
                 if name.startswith("model/"):
                     total[name] = total.get(name, 0.0) + array.astype(np.float64)
-        return {name: (array / len(steps)).astype(np.float32) for name, array in total.items()}
+                    types[name] = array.dtype
+        return {name: (array / len(steps)).astype(types[name]) for name, array in total.items()}
 
     # Metrics
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 from data_pipeline.progress import Progress
-from training.checkpoints import model_arrays, restore, training_arrays, write_archive
+from training.checkpoints import model_arrays, restore, write_archive
 from training.console import stop_on_signals
 
 
@@ -42,7 +42,7 @@ class Trainer:
 
     Args:
         directory: `ModelDirectory`, started.
-        update: has `step(batch)`, `model` and `optimizer`.
+        update: has `step(batch)`, `model`, `variables()` and `rates()`.
         corpus: `EncodedCorpus` to train on.
         evaluator: returns an `Evaluation` when called.
         limits: `Limits`.
@@ -62,7 +62,7 @@ class Trainer:
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
         self.seed = seed
-        self.variables = training_arrays(update.model, update.optimizer)
+        self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.shown = {}  # Beside the progress bar.
         # All that a resumed run must know besides the variables.
@@ -125,17 +125,20 @@ class Trainer:
         self.reason = next((reason for reason, reached in reasons.items() if reached), None)
         return self.reason is not None
 
-    def _epoch(self, stop):
-        state, limits = self.state, self.limits
-        dataset = batches(
+    def _batches(self):
+        """What is left of the epoch."""
+        return batches(
             self.corpus,
             self.max_tokens,
             max_sentences=self.max_sentences,
             seed=self.seed,
-            epoch=state["epoch"],
-            first_batch=state["batch"],
+            epoch=self.state["epoch"],
+            first_batch=self.state["batch"],
         )
-        for batch in dataset:
+
+    def _epoch(self, stop):
+        state, limits = self.state, self.limits
+        for batch in self._batches():
             for name, (amount, count) in self.update.step(batch).items():
                 before = self.sums.get(name, (0.0, 0.0))
                 self.sums[name] = (before[0] + amount, before[1] + count)
@@ -171,7 +174,7 @@ class Trainer:
         self.logged_at = now
         record = {
             **means,
-            "learning_rate": float(self.update.optimizer.learning_rate),
+            **self.update.rates(),
             "tokens_per_second": round(rate, 1),
         }
         self.shown = {"loss": f"{means['loss']:.3f}", "tokens/s": f"{rate:,.0f}"}

@@ -1,9 +1,11 @@
 """Training options and model settings that are good to start from, by model and by corpus.
 
-What a flag says counts first, then the corpus, then the model, then `DEFAULTS`.
+What a flag says counts first, then the kind of update, then the corpus, then the model, then
+`DEFAULTS`.
 """
 
 DEFAULTS = {
+    "update": "gradient",
     "tokenizer": "bpe",
     "vocab_size": 8000,  # BPE pieces; 4,000 to 10,000 suit 10^4 to 10^6 pairs.
     "min_word_count": 2,  # Words seen once teach the model what UNK is.
@@ -30,6 +32,9 @@ DEFAULTS = {
     "bleu_lines": 1000,
     "intra_op_threads": 0,
     "seed": 1,
+    "model1_steps": 0,
+    "model2_steps": 0,
+    "alpha": 0.0,
 }
 
 # A table of words, learned without the help of context: whole words, their exact likelihood, and
@@ -45,6 +50,9 @@ _WORDS = {
 # and lose where all cores share every one.
 _LOOPS = {"intra_op_threads": 1}
 
+# A table of every word that occurs: alignments are wanted of rare ones, too.
+_TABLE = {**_WORDS, "update": "em", "vocab_size": 0, "min_word_count": 1, "average_checkpoints": 1}
+
 # Found on 10,000 pairs: a small recurrent model reads as many tokens a second in small batches, and
 # goes on learning at the same rate for long.
 _SMALL_LSTM = {
@@ -58,6 +66,9 @@ _SMALL_LSTM = {
 }
 
 BY_MODEL = {
+    "ibm1": _TABLE,
+    "ibm2": {**_TABLE, "model1_steps": 5},
+    "hmm_alignment": {**_TABLE, "model1_steps": 5},
     "ibm1_factored": _WORDS,
     "attention_ibm1": _WORDS,
     "attention_ibm2": _WORDS,
@@ -88,6 +99,17 @@ BY_DATASET = {
     },
     "wmt14_en_de": {"vocab_size": 37000},  # As Vaswani et al. 2017.
     "wmt14_de_en": {"vocab_size": 37000},
+}
+
+# A step is an iteration over the whole corpus, and a handful of them is enough for any corpus.
+BY_UPDATE = {
+    "em": {
+        "max_steps": 10,
+        "patience": 0,
+        "eval_every_steps": 5,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+    },
 }
 
 # Settings of the model, where --set does not say otherwise and the preset has them.
@@ -122,4 +144,5 @@ def options(model, dataset, given):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
-    return {**DEFAULTS, **BY_MODEL.get(model, {}), **BY_DATASET.get(dataset, {}), **given}
+    found = {**DEFAULTS, **BY_MODEL.get(model, {}), **BY_DATASET.get(dataset, {}), **given}
+    return {**found, **BY_UPDATE.get(found["update"], {}), **given}

@@ -4,6 +4,7 @@ import keras
 import tensorflow as tf
 
 from models import shift_right
+from training.checkpoints import training_arrays
 from training.losses import projected_cross_entropy, smoothed_cross_entropy
 from training.schedules import SCHEDULES
 
@@ -73,6 +74,14 @@ class GradientUpdate:
         self.loss_average = loss_average
         optimizer.build(model.trainable_variables)
 
+    def variables(self):
+        """name -> variable of all that an update changes."""
+        return training_arrays(self.model, self.optimizer)
+
+    def rates(self):
+        """What a record of training says of the update."""
+        return {"learning_rate": float(self.optimizer.learning_rate)}
+
     @tf.function(input_signature=[BATCH_SIGNATURE])
     def step(self, batch):
         """Makes one update.
@@ -117,3 +126,21 @@ class GradientUpdate:
             return projected_cross_entropy(features, *weights, *rest)
         logits = self.model(inputs, training=training)
         return smoothed_cross_entropy(logits, target_ids, self.model.pad_id, self.label_smoothing)
+
+
+class LikelihoodUpdate(GradientUpdate):
+    """Gradient descent on the negative log-likelihood as `model.score` has it.
+
+    For a model that knows the probability of one word without those of all others.
+    """
+
+    def _losses(self, batch, training):
+        nll, tokens = negative_log_likelihood(self.model, batch)
+        return nll, nll, tokens
+
+
+def negative_log_likelihood(model, batch):
+    """(sum over real target tokens, their number), float32 scalars."""
+    real = batch["target_ids"] != model.pad_id
+    scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
+    return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))

@@ -83,11 +83,13 @@ class Jumps(keras.layers.Layer):
             `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
-        null = is_null(source_mask)
+        null = is_null(source_mask)[:, None, :]
 
         def step(emission, state):
-            prior = arrive(state[0], words) + null_prior
-            return prior, [move(state[0], posterior(prior, emission), null)]
+            place = state[0][:, None, :]
+            prior = arrive(place, words) + null_prior[:, None, :]
+            place = move(place, posterior(prior, emission[:, None, :]), null)
+            return prior[:, 0], [place[:, 0]]
 
         return scan_over_time(step, translation, [first_place(source_mask)])[0]
 
@@ -139,12 +141,26 @@ def first_place(source_mask):
 
 
 def arrive(place, words):
-    """`[B, S]`: the prior of a source word for the next target word, NULL left out."""
-    return ops.einsum("bq,bqs->bs", place, words)
+    """The prior of source words for the next target word, NULL left out.
+
+    Args:
+        place: `[B, K, S + 1]`, of K hypotheses.
+        words: `[B, S + 1, S]`.
+
+    Returns:
+        `[B, K, S]`.
+    """
+    return ops.matmul(place, words)
 
 
 def move(place, posterior, null):
-    """The place after a target word, of which the posterior says where it is from."""
+    """The place after a target word, of which the posterior says where it is from.
+
+    Args:
+        place: `[B, K, S + 1]`, before it.
+        posterior: `[B, K, S]`.
+        null: `[B, 1, S]` bool, True at NULL.
+    """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
     words = ops.where(null, 0.0, posterior)
-    return place * stayed + ops.pad(words, [[0, 0], [1, 0]])
+    return place * stayed + ops.pad(words, [[0, 0], [0, 0], [1, 0]])

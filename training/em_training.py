@@ -1,0 +1,151 @@
+"""Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
+
+import math
+import os
+
+import numpy as np
+import tensorflow as tf
+
+import models
+from models.ibm import AlignmentModel
+from training.checkpoints import model_arrays
+from training.em import Estimate, em_step, first_estimate
+from training.loop import Trainer
+from training.packed_positions import assign, first, logarithms, pack, unpack
+from training.positions import Diagonal, Uniform
+from training.updates import BATCH_SIGNATURE, negative_log_likelihood
+
+_THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
+
+
+def is_table(preset):
+    """Whether the model of a preset has a table of the word pairs of its corpus."""
+    return issubclass(models.PRESETS[preset][0], AlignmentModel)
+
+
+def prepare(model, corpus, words):
+    """Gives a fresh model what it must know of its corpus before it is trained in any way.
+
+    Args:
+        model: `AlignmentModel` with as many word pairs as `words`.
+        corpus: `EncodedCorpus`.
+        words: its `WordPairs`.
+    """
+    model.table.set_word_pairs(words.source_words, words.target_words)
+    model.length_model.assign(length_model(corpus))
+
+
+def length_model(corpus):
+    """The regression of target lengths on source lengths, in tokens with `</s>`.
+
+    Returns:
+        (intercept, slope, variance for each source token), floats.
+    """
+    source, target = (side.lengths.astype(np.float64) for side in corpus)
+    spread = source.var()
+    covariance = ((source - source.mean()) * (target - target.mean())).mean()
+    # Where all sources are of one length, any line through the means does.
+    slope = covariance / spread if spread else target.mean() / source.mean()
+    intercept = target.mean() - slope * source.mean()
+    variance = ((target - intercept - slope * source) ** 2 / source).mean()
+    return intercept, slope, max(variance, 0.01)
+
+
+class EMUpdate:
+    """Expectation maximisation of an `AlignmentModel`, which is given every new estimate.
+
+    The first iterations may be those of simpler models: what their likelihood finds does not depend
+    on where it began (Model 1), or less, and their tables are what the better model begins with.
+
+    Args:
+        model: `AlignmentModel`, prepared.
+        words: `WordPairs` of the training corpus.
+        alpha: as `training.em.em_step`.
+        model1_steps: iterations of Model 1 before all others.
+        model2_steps: iterations of Model 2, on the diagonal, after those.
+    """
+
+    def __init__(self, model, words, *, alpha=0.0, model1_steps=0, model2_steps=0):
+        self.model = model
+        self.num_tokens = words.num_tokens
+        self.alpha = alpha
+        self.model1_steps, self.model2_steps = model1_steps, model2_steps
+        self.size = model.settings["max_positions"]
+        self.own = first(**model.settings)
+        self.iteration = tf.Variable(0, dtype=tf.int64)
+        self.translation = tf.Variable(first_estimate(words).translation)
+        self.diagonal = tf.Variable(pack(Diagonal()))
+        self.packed = tf.Variable(pack(self.own, words, self.size))
+
+    def variables(self):
+        """name -> variable of all that an iteration changes."""
+        return {
+            **model_arrays(self.model),
+            "em/iteration": self.iteration,
+            "em/translation": self.translation,
+            "em/diagonal": self.diagonal,
+            "em/positions": self.packed,
+        }
+
+    def rates(self):
+        """There is none."""
+        return {}
+
+    def stage(self, iteration):
+        """The model of an iteration, counted from 0: "Model 1", "Model 2" or "positions: ..."."""
+        if iteration < self.model1_steps:
+            return "Model 1"
+        if iteration < self.model1_steps + self.model2_steps:
+            return "Model 2"
+        return f"positions: {self.model.settings['positions']}"
+
+    def step(self, words):
+        """Makes one iteration.
+
+        Args:
+            words: the `WordPairs`.
+
+        Returns:
+            name -> `(sum, count)`: `loss` and `nll` over target tokens and `log_likelihood`, all
+            under the estimate before the iteration.
+        """
+        positions, variable = {
+            "Model 1": (Uniform(), None),
+            "Model 2": (Diagonal(), self.diagonal),
+        }.get(self.stage(int(self.iteration)), (self.own, self.packed))
+        if variable is not None:
+            positions = unpack(positions, variable.numpy())
+        estimate = Estimate(self.translation.numpy(), positions)
+        estimate, log_likelihood = em_step(words, estimate, alpha=self.alpha, threads=_THREADS)
+        self.iteration.assign_add(1)
+        self.translation.assign(estimate.translation)
+        self.model.table.logits.assign(logarithms(estimate.translation))
+        if variable is not None:
+            variable.assign(pack(estimate.positions, words, self.size))
+        if variable is self.packed:
+            assign(self.model.positions, variable.numpy())
+        nll = -log_likelihood, self.num_tokens
+        return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
+
+    @tf.function(input_signature=[BATCH_SIGNATURE])
+    def evaluate(self, batch):
+        """The likelihood of a batch: `nll` as in `step`."""
+        return {"nll": negative_log_likelihood(self.model, batch)}
+
+
+class EMTrainer(Trainer):
+    """The loop of all models, whose batch is here the `WordPairs` of the whole corpus."""
+
+    def _batches(self):
+        return [self.corpus]
+
+    def _log(self):
+        name = self.update.stage(self.state["step"] - 1)
+        nll, tokens = self.sums["nll"]
+        perplexity = math.exp(min(nll / tokens, 700.0))
+        (log_likelihood, count) = self.sums["log_likelihood"]
+        super()._log()
+        self.progress.say(
+            f"iteration {self.state['step']} ({name}): log-likelihood "
+            f"{log_likelihood / count:,.1f}, perplexity {perplexity:.3f}"
+        )
