@@ -5,9 +5,7 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, 
 Simple, Fast, and Effective Reparameterization of IBM Model 2".
 """
 
-import os
 import keras
-import numpy as np
 from keras import ops
 
 from models.base import (
@@ -17,7 +15,6 @@ from models.base import (
     require_at_least,
     require_choices,
     require_rates,
-    shift_right,
 )
 from models.layers.jumps import Jumps, arrive, first_place, move, posterior
 from models.layers.masks import padding_mask
@@ -28,10 +25,14 @@ from models.layers.source_positions import (
     is_null,
     lengths_of,
 )
+from models.layers.translation_length import TranslationLength
 from models.layers.translation_table import TranslationTable
 
-LEFT=float(os.environ.get('LEFT','0.01'))
 _TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
+# Of decoding, found on validation text. What counts of a source word that has been translated:
+_TRANSLATED = 0.03
+# What counts of NULL, which explains words that nothing else does, and has nothing to say itself.
+_NULL = 0.1
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -51,12 +52,14 @@ class AlignmentModel(TranslationModel):
     `align` is the posterior P(a_i = j | e, f). Both look at nothing but the word pairs of their
     sentences. With "diagonal" they depend on the target's length, as its equation does.
 
-    A decoding step is not that conditional, whose best word would be the same again and again. Its
-    attention is the prior times what is left of each source word, `1 - coverage`, coverage being
-    the sum of the posteriors of the target words so far; and `</s>` is no word of the table there,
-    but comes with the probability that a sentence of n source tokens has a translation of just this
-    length. So steps do not repeat `call`, and the log-probability that a search finds is not that
-    of `score`.
+    A decoding step is not that conditional, of which the best word may be the same again and again.
+    It gives the translation of one word after the other, and keeps in its state what each source
+    word has been translated to the extent of: its *coverage*, the sum of its posteriors for the
+    target words so far. The attention of a step is the prior times `1 - coverage` times
+    `exp(-|j - r|)`, r being the sum of all coverage: source words are read once, and, as far as the
+    prior has no other opinion, in their order. `</s>` is no word of the table there, but comes with
+    the probability that a source of n tokens has a translation of just this length. So steps do not
+    repeat `call`, and the log-probability that a search finds is not that of `score`.
 
     Args:
         source_vocab_size: number of source ids.
@@ -127,22 +130,14 @@ class AlignmentModel(TranslationModel):
             "diagonal": lambda: Diagonal(null_probability, name="positions"),
             "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
         }[positions]()
+        self.length = TranslationLength(name="length")
         self.build()
 
     def build(self, input_shape=None):
         if self.built:
             return
-        self.table.build(None)
-        self.positions.build(None)
-        # The length of a translation is distributed about intercept + slope n.
-        self.length_model = self.add_weight(
-            name="length_model",  # Intercept, slope, variance a source token.
-            shape=(3,),
-            dtype="float32",
-            autocast=False,
-            initializer=lambda shape, dtype=None: ops.array([0.0, 1.0, 0.5], "float32"),
-            trainable=False,
-        )
+        for layer in (self.table, self.positions, self.length):
+            layer.build(None)
         self.built = True
 
     # Likelihood and alignment
@@ -201,71 +196,61 @@ class AlignmentModel(TranslationModel):
     def initial_state(self, context, max_target_length):
         """State: `coverage` and the last `prior`, `[B, S]`, and with "jumps" its `place`."""
         zeros = ops.zeros_like(context["source_mask"], dtype="float32")
-        state = {"coverage": zeros, "prior": zeros}
+        # Any prior will do: of the token that it is for, `<s>`, nothing is asked.
+        state = {"coverage": zeros, "prior": ops.ones_like(zeros)}
         if isinstance(self.positions, Jumps):
             state["place"] = first_place(context["source_mask"])
         return state
 
     def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`, but for what the class says of it; attention: the prior."""
+        """As `TranslationModel`, but for what the class says of it."""
         source_mask, rows = context["source_mask"], context["rows"]
-        batch_size, source_length = ops.shape(source_mask)
+        batch_size = ops.shape(source_mask)[0]
 
         def by_sentence(x):  # [N, X] -> [B, K, X]
             return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
 
-        state = keras.tree.map_structure(by_sentence, state)
-        tokens = ops.reshape(token_ids, (batch_size, 1, -1))
-        translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
-        source = posterior(state["prior"] + _TINY, ops.maximum(translation, _TINY))
-        source = ops.where(step > 0, source, 0.0)  # `<s>` is from nowhere.
-        coverage = state["coverage"] + source
-        new_state = {"coverage": coverage}
-
-        expected = self._expected_length(source_mask)
-        null = is_null(source_mask)[:, None, :]
-        if isinstance(self.positions, Jumps):
-            words, null_prior = self.positions.transitions(source_mask)
-            place = ops.where(step > 0, move(state["place"], source, null), state["place"])
-            prior = arrive(place, words) + null_prior[:, None, :]
-            new_state["place"] = place
-        else:
-            prior = self.positions.prior(ops.reshape(step, (1,)), source_mask, expected)
-        left = ops.where(null, 1.0, ops.maximum(1 - coverage, LEFT))
-        prior = prior * left
-        prior = prior / ops.sum(prior, axis=-1, keepdims=True)
-        new_state["prior"] = prior
-
-        words = ops.matmul(prior, rows)
-        words = words / ops.sum(words, axis=-1, keepdims=True)
-        end = self._end_probability(step, source_mask)[:, None, None]
-        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
-        probabilities = ops.where(is_end, end, (1 - end) * words)
-
         def by_hypothesis(x):  # [B, K, X] -> [N, X]
             return ops.reshape(x, (-1, ops.shape(x)[-1]))
 
+        state = keras.tree.map_structure(by_sentence, state)
+        tokens = ops.reshape(token_ids, (batch_size, 1, -1))
+        translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
+        origin = posterior(state["prior"], ops.maximum(translation, _TINY))
+        origin = ops.where(step > 0, origin, 0.0)  # `<s>` is from nowhere.
+        state["coverage"] = state["coverage"] + origin
+        if "place" in state:
+            moved = move(state["place"], origin, is_null(source_mask)[:, None, :])
+            state["place"] = ops.where(step > 0, moved, state["place"])
+        state["prior"] = self._reading_prior(step, state, source_mask)
+
+        words = ops.matmul(state["prior"], rows)
+        end = self.length.end_probability(step, source_mask)[:, None, None]
+        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
+        words = (1 - end) * words / ops.sum(words, axis=-1, keepdims=True)
+        logits = ops.log(ops.maximum(ops.where(is_end, end, words), _TINY))
         return StepOutput(
-            logits=by_hypothesis(ops.log(ops.maximum(probabilities, _TINY))),
-            state=keras.tree.map_structure(by_hypothesis, new_state),
-            attention=by_hypothesis(prior),
+            logits=by_hypothesis(logits),
+            state=keras.tree.map_structure(by_hypothesis, state),
+            attention=by_hypothesis(state["prior"]),
         )
 
-    def _expected_length(self, source_mask):
-        """`[B]` float32: of a translation, in tokens with `</s>`, at least 1."""
-        intercept, slope = self.length_model[0], self.length_model[1]
-        return ops.maximum(intercept + slope * ops.cast(lengths_of(source_mask), "float32"), 1.0)
-
-    def _end_probability(self, step, source_mask):
-        """`[B]` float32: P(a translation has `step` words | at least so many).
-
-        The distribution is logistic, whose tail is a softplus.
-        """
-        variance = self.length_model[2] * ops.cast(lengths_of(source_mask), "float32")
-        scale = ops.sqrt(3 * variance) / np.pi
-        excess = ops.cast(step, "float32") + 1 - self._expected_length(source_mask)
-        tails = [ops.softplus((excess + side) / scale) for side in (-0.5, 0.5)]
-        return -ops.expm1(tails[0] - tails[1])
+    def _reading_prior(self, step, state, source_mask):
+        """`[B, K, S]`: where the next target word comes from, as far as one knows without it."""
+        null, coverage = is_null(source_mask)[:, None, :], state["coverage"]
+        if "place" in state:
+            words, null_prior = self.positions.transitions(source_mask)
+            prior = arrive(state["place"], words) + null_prior[:, None, :]
+        else:
+            target_positions = ops.reshape(step, (1,))
+            prior = self.positions.prior(
+                target_positions, source_mask, self.length.mean(source_mask)
+            )
+        read = ops.sum(ops.where(null, 0.0, coverage), axis=-1, keepdims=True)
+        positions = ops.cast(ops.arange(ops.shape(source_mask)[1]), "float32")
+        left = ops.maximum(1 - coverage, _TRANSLATED) * ops.exp(-ops.abs(positions - read))
+        prior = prior * ops.where(null, _NULL, left)
+        return prior / ops.sum(prior, axis=-1, keepdims=True)
 
     def attention_maps(self, source_ids, target_ids):
         """`decoder/0/cross`, which is `align`."""

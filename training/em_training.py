@@ -32,7 +32,7 @@ def prepare(model, corpus, words):
         words: its `WordPairs`.
     """
     model.table.set_word_pairs(words.source_words, words.target_words)
-    model.length_model.assign(length_model(corpus))
+    model.length.parameters.assign(length_model(corpus))
 
 
 def length_model(corpus):
