@@ -34,10 +34,7 @@ flags.DEFINE_string("results", "docs/results/demo_alignment", "Folder of the res
 flags.DEFINE_list("only", [], "Names of presets; empty: all.")
 
 # Validation costs as much as some hundred updates, and the time is short.
-OFTEN = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100"]
-# Small recurrent models read as many tokens a second in small batches, and make more updates.
-SMALL_BATCHES = ["--max_tokens_per_batch=400", "--warmup_steps=200"]
-BY_MODEL = {name: SMALL_BATCHES for name in recipes.BY_MODEL if name.startswith("lstm_")}
+RARELY = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100"]
 
 
 def train_command(preset):
@@ -45,7 +42,7 @@ def train_command(preset):
     limits = [f"--max_minutes={FLAGS.minutes:g}"]
     # Iterations of expectation maximisation are few, and the recipe says how many.
     if recipes.options(preset, "demo", {}).get("update") != "em":
-        limits += ["--max_steps=0", *OFTEN, *BY_MODEL.get(preset, [])]
+        limits += ["--max_steps=0", *RARELY]
     where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{preset}"]
     return ["train.py", f"--model={preset}", "--dataset=demo", *limits, *where]
 
