@@ -1,0 +1,223 @@
+"""The n-gram language model: P(target), a translation model that does not read its source."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from models.base import StepOutput, TranslationModel, require_at_least, shift_right
+from models.layers.masks import padding_mask
+
+IMPOSSIBLE = -1e9  # Finite, so that sums of impossible scores are never NaN.
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class NgramLanguageModel(TranslationModel):
+    """Every word depends on the `order - 1` words before it, and on nothing else.
+
+    With c a context and c' the same without its first word,
+
+        P(w | c) = a(c w) + g(c) P(w | c')
+
+    where `a`, what was seen, and `g`, the weight of the shorter context, are tables that
+    `training.ngram` makes by modified Kneser-Ney smoothing (Chen and Goodman 1998). Under an
+    unseen context g is 1 and a is 0. Every word but `<pad>` and `<s>` has a probability above 0,
+    `<unk>` as any other, and they sum to 1.
+
+    The n-grams are a trie in one sorted list: n-gram number i is node V + i, word w is node w, and
+    the key of an n-gram is its context's node times V plus its last word. So the words that follow
+    a context stand side by side, and a binary search finds an n-gram. Nothing is trained by
+    gradients: there are no trainable weights. All is computed in float32, whatever the dtype
+    policy. How many words follow is known only when it is looked up, so it is not for XLA.
+
+    Args:
+        source_vocab_size: number of source ids, which are not read.
+        target_vocab_size: V.
+        order: longest n-grams, in words.
+        num_ngrams: number of n-grams of two and more words, known once they are counted.
+        pad_id: id of padding.
+        bos_id: id that starts sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = NgramLanguageModel(90, 90, order=3)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model.score(ids, ids).shape
+        TensorShape([1, 3])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        order=3,
+        num_ngrams=0,
+        pad_id=0,
+        bos_id=2,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
+        )
+        self.settings = {"order": order, "num_ngrams": num_ngrams}
+        require_at_least(1, self.settings, ("order",))
+        require_at_least(0, self.settings, ("num_ngrams",))
+        self.order = order
+        uniform = np.ones(target_vocab_size) / max(target_vocab_size - 2, 1)
+        uniform[[pad_id, bos_id]] = 0
+        # One more than there are: a search for what is behind the last finds this.
+        last = np.full(num_ngrams + 1, np.iinfo(np.int64).max)
+        self.unigrams = self._table("unigrams", uniform)
+        self.ngram_keys = self._table("keys", last, "int64")
+        self.probabilities = self._table("probabilities", np.zeros(num_ngrams + 1))
+        self.backoffs = self._table("backoffs", np.ones(target_vocab_size + num_ngrams))
+        self.build()
+
+    def _table(self, name, values, dtype="float32"):
+        return self.add_weight(
+            shape=values.shape,
+            dtype=dtype,
+            initializer=lambda *_, **__: ops.convert_to_tensor(values, dtype),
+            trainable=False,
+            autocast=False,
+            name=name,
+        )
+
+    def build(self, input_shape=None):
+        self.built = True
+
+    def fill(self, table):
+        """Takes over the arrays of a `training.ngram.NgramTable`."""
+        self.unigrams.assign(table.unigrams)
+        self.ngram_keys.assign(np.append(table.keys, np.iinfo(np.int64).max))
+        self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
+        self.backoffs.assign(table.backoffs)
+
+    @property
+    def has_alignment(self):
+        return False
+
+    # The trie
+
+    def _find(self, node, word):
+        """Index of the n-gram `node` + `word`, and whether it is one; any shapes, int64."""
+        key = node * self.target_vocab_size + word
+        index = ops.cast(ops.searchsorted(self.ngram_keys, key), "int64")
+        return index, ops.equal(ops.take(self.ngram_keys, index), key)
+
+    def _contexts(self, history):
+        """`[N, order - 1]` words -> order - 1 nodes `[N]`, the shortest context first; -1: unseen.
+
+        What stands in front of a sentence's start is `pad_id`, which no n-gram holds.
+        """
+        history = ops.cast(history, "int64")
+        contexts = []
+        for first in reversed(range(self.order - 1)):
+            node = history[:, first]
+            for place in range(first + 1, self.order - 1):
+                index, found = self._find(node, history[:, place])
+                node = ops.where(found, index + self.target_vocab_size, -1)
+            contexts.append(node)
+        return contexts
+
+    def _weight(self, node):
+        """`g` of every node, 1 where it is -1."""
+        return ops.where(node < 0, 1.0, ops.take(self.backoffs, ops.maximum(node, 0)))
+
+    def _seen(self, node):
+        """`a` of every word behind every node: `[N]` -> `[N, V]`."""
+        vocab_size = self.target_vocab_size
+        first, last = (
+            ops.cast(ops.searchsorted(self.ngram_keys, n * vocab_size), "int64")
+            for n in (node, node + 1)
+        )
+        counts = last - first
+        ends = ops.cumsum(counts)
+        # All n-grams behind all nodes in one row, and the row of the result that each belongs to.
+        places = ops.arange(ops.sum(counts), dtype="int64")
+        rows = ops.cast(ops.searchsorted(ends, places, side="right"), "int64")
+        index = places - ops.take(ends - last, rows)
+        cells = rows * vocab_size + ops.take(self.ngram_keys, index) % vocab_size
+        size = ops.shape(node)[0] * vocab_size
+        seen = ops.scatter(cells[:, None], ops.take(self.probabilities, index), (size,))
+        return ops.reshape(seen, (-1, vocab_size))
+
+    def _log_probs(self, history):
+        """`[N, order - 1]` words -> `[N, V]` float32 log-probabilities of the next."""
+        probabilities = self.unigrams[None]
+        for node in self._contexts(history):
+            probabilities = self._seen(node) + self._weight(node)[:, None] * probabilities
+        shape = (ops.shape(history)[0], self.target_vocab_size)
+        return _log(ops.broadcast_to(probabilities, shape))
+
+    def _histories(self, target_in_ids):
+        """`[B, T]` -> `[B * T, order - 1]`: each word of the input and those before it."""
+        length = ops.shape(target_in_ids)[1]
+        padded = ops.pad(
+            target_in_ids, ((0, 0), (max(self.order - 2, 0), 0)), constant_values=self.pad_id
+        )
+        columns = [padded[:, first : first + length] for first in range(self.order - 1)]
+        if not columns:
+            return ops.zeros((ops.size(target_in_ids), 0), "int32")
+        return ops.reshape(ops.stack(columns, axis=-1), (-1, self.order - 1))
+
+    # The interface
+
+    def call(self, inputs, training=None):
+        target_in_ids = inputs["target_in_ids"]
+        batch_size, length = ops.shape(target_in_ids)
+        log_probs = self._log_probs(self._histories(target_in_ids))
+        return ops.reshape(log_probs, (batch_size, length, self.target_vocab_size))
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]`, for the attention."""
+        return {"source_mask": padding_mask(source_ids, self.pad_id)}
+
+    def initial_state(self, context, max_target_length):
+        """State: `history [B, order - 1]` int32, the last words; `pad_id` before the first."""
+        batch_size = ops.shape(context["source_mask"])[0]
+        return {"history": ops.full((batch_size, self.order - 1), self.pad_id, "int32")}
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `TranslationModel`; the logits are log-probabilities. Attention: uniform."""
+        history = ops.concatenate([state["history"], token_ids[:, None]], axis=1)[:, 1:]
+        num_beams = ops.shape(token_ids)[0] // ops.shape(context["source_mask"])[0]
+        mask = ops.repeat(ops.cast(context["source_mask"], "float32"), num_beams, axis=0)
+        return StepOutput(
+            logits=self._log_probs(history),
+            state={"history": history},
+            attention=mask / ops.sum(mask, axis=1, keepdims=True),
+        )
+
+    def score(self, source_ids, target_ids):
+        """As `TranslationModel`; looks up these words only, so it is much faster than `call`."""
+        batch_size, length = ops.shape(target_ids)
+        history = self._histories(shift_right(target_ids, self.bos_id))
+        words = ops.cast(ops.reshape(target_ids, (-1,)), "int64")
+        probabilities = ops.take(self.unigrams, words)
+        for node in self._contexts(history):
+            index, found = self._find(node, words)
+            seen = ops.where(found, ops.take(self.probabilities, index), 0.0)
+            probabilities = seen + self._weight(node) * probabilities
+        return ops.reshape(_log(probabilities), (batch_size, length))
+
+    def align(self, source_ids, target_ids):
+        """Uniform: it reads no source word."""
+        mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
+        weights = mask / ops.sum(mask, axis=1, keepdims=True)
+        return ops.repeat(weights[:, None], ops.shape(target_ids)[1], axis=1)
+
+    def attention_maps(self, source_ids, target_ids):
+        """None: it attends to nothing."""
+        return {}
+
+    def get_config(self):
+        return {**super().get_config(), **self.settings}
+
+
+def _log(probabilities):
+    """Natural logarithms; `IMPOSSIBLE` for 0."""
+    logs = ops.log(ops.maximum(probabilities, 1e-37))
+    return ops.where(probabilities > 0, logs, IMPOSSIBLE)

@@ -1,0 +1,133 @@
+"""The n-gram language model as a state machine."""
+
+import json
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from decoding.beam_search import beam_search
+from models import SettingError, shift_right
+from models.ngram import IMPOSSIBLE, NgramLanguageModel
+from tests.ngrams import VOCAB, model_of, random_text
+
+PAD, UNK, BOS, EOS = range(4)
+SOURCE = tf.constant([[5, 6, EOS], [7, EOS, PAD], [4, 4, EOS]])
+TARGET = tf.constant([[4, 6, 5, UNK, EOS], [7, EOS, PAD, PAD, PAD], [8, 8, 4, 4, EOS]])
+UNKNOWN = tf.TensorSpec([None, None], tf.int32)
+
+
+@pytest.fixture(scope="module", params=[1, 2, 4])
+def model(request):
+    return model_of(random_text(1), request.param)[0]
+
+
+def call(model, target_ids=TARGET):
+    return model({"source_ids": SOURCE, "target_in_ids": shift_right(target_ids, BOS)})
+
+
+def stepped(model, target_in_ids):
+    context = model.encode(SOURCE)
+    state = model.initial_state(context, 5)
+    for step in range(target_in_ids.shape[1]):
+        output = model.decode_step(target_in_ids[:, step], step, state, context)
+        state = output.state
+        yield output
+
+
+def test_every_distribution_sums_to_one_and_leaves_out_what_is_never_predicted(model):
+    probabilities = np.exp(call(model))
+    np.testing.assert_allclose(probabilities.sum(-1), 1, atol=1e-6)
+    assert not probabilities[..., [PAD, BOS]].any()
+    assert (np.delete(probabilities, [PAD, BOS], axis=-1) > 0).all()
+    assert (call(model).numpy() >= IMPOSSIBLE).all()
+
+
+def test_steps_equal_whole_sentences(model):
+    logits = tf.stack([output.logits for output in stepped(model, shift_right(TARGET, BOS))], 1)
+    np.testing.assert_allclose(logits, call(model), atol=1e-6)
+
+
+def test_looking_up_words_equals_the_distribution_at_them(model):
+    expected = np.take_along_axis(call(model).numpy(), TARGET.numpy()[..., None], -1)[..., 0]
+    real = TARGET.numpy() != PAD
+    np.testing.assert_allclose(model.score(SOURCE, TARGET).numpy()[real], expected[real], rtol=1e-5)
+
+
+def test_an_unseen_context_leaves_the_word_to_the_shorter_one():
+    model, _ = model_of(random_text(1), 3)
+    unseen, shorter = (
+        model._log_probs(tf.constant([history])) for history in ([VOCAB - 1, 5], [PAD, 5])
+    )
+    np.testing.assert_array_equal(unseen, shorter)
+    seen = model._log_probs(tf.constant([[4, 5]]))
+    assert np.abs(seen - shorter).max() > 0.01
+
+
+def test_the_source_is_not_read(model):
+    outputs = list(stepped(model, shift_right(TARGET, BOS)))
+    weights = outputs[0].attention.numpy()
+    np.testing.assert_allclose(weights, [[1 / 3] * 3, [1 / 2, 1 / 2, 0], [1 / 3] * 3], rtol=1e-6)
+    np.testing.assert_allclose(model.align(SOURCE, TARGET)[:, 2], weights)
+    assert not model.has_alignment and not model.attention_maps(SOURCE, TARGET)
+
+
+def test_a_search_finds_the_most_probable_sentence(model):
+    found = tf.function(
+        lambda ids: beam_search(
+            model,
+            ids,
+            beam_size=20,
+            max_target_length=4,
+            length_penalty=0.0,
+            bos_id=BOS,
+            eos_id=EOS,
+            pad_id=PAD,
+        ),
+        input_signature=[UNKNOWN],
+    )(SOURCE)
+    np.testing.assert_array_equal(found.ids[0], found.ids[1])
+    best = found.ids[:1, 0]
+    scores = tf.where(best != PAD, model.score(SOURCE[:1], best), 0.0)
+    np.testing.assert_allclose(tf.reduce_sum(scores), found.log_probs[0, 0], rtol=1e-5)
+
+
+def test_methods_trace_with_unknown_dimensions(model):
+    def methods(source_ids, target_ids):
+        inputs = {"source_ids": source_ids, "target_in_ids": target_ids}
+        return model(inputs), model.score(source_ids, target_ids)
+
+    traced = tf.function(methods, input_signature=[UNKNOWN, UNKNOWN])
+    for found, expected in zip(traced(SOURCE, TARGET), methods(SOURCE, TARGET), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_round_trips_are_exact(model, tmp_path):
+    copy = NgramLanguageModel.from_config(json.loads(json.dumps(model.get_config())))
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(call(copy), call(model))
+    model.save(tmp_path / "model.keras")
+    np.testing.assert_array_equal(
+        call(keras.saving.load_model(tmp_path / "model.keras")), call(model)
+    )
+
+
+def test_fresh_tables_make_all_words_alike():
+    model = NgramLanguageModel(VOCAB, VOCAB, order=3)
+    scores = model.score(SOURCE, TARGET).numpy()[TARGET.numpy() != PAD]
+    np.testing.assert_allclose(scores, -np.log(VOCAB - 2), rtol=1e-6)
+    assert not model.trainable_variables
+
+
+def test_half_precision_changes_nothing():
+    model, _ = model_of(random_text(1), 3)
+    half = NgramLanguageModel.from_config({**model.get_config(), "dtype": "mixed_bfloat16"})
+    half.set_weights(model.get_weights())
+    np.testing.assert_array_equal(call(half), call(model))
+
+
+@pytest.mark.parametrize("setting", [{"order": 0}, {"num_ngrams": -1}])
+def test_settings_out_of_range_are_refused(setting):
+    with pytest.raises(SettingError, match=f"{next(iter(setting))} must be at least"):
+        NgramLanguageModel(VOCAB, VOCAB, **setting)

@@ -1,0 +1,30 @@
+"""Small texts of ids and their n-gram models."""
+
+import numpy as np
+
+from models.ngram import NgramLanguageModel
+from tests.training.textbook import side
+from training.ngram import estimate
+
+VOCAB = 9
+
+
+def random_text(seed, sentences=40, words=range(4, VOCAB - 1), length=7):
+    """Sentences with repeated n-grams: each word is likely to be followed by one other."""
+    generator = np.random.default_rng(seed)
+    text = []
+    for _ in range(sentences):
+        sentence = [int(generator.choice(words))]
+        while len(sentence) < generator.integers(1, length + 1):
+            usual = words[(sentence[-1] * 2) % len(words)]
+            sentence.append(int(usual if generator.random() < 0.6 else generator.choice(words)))
+        text.append(sentence)
+    return [*text, text[0], text[0], [words[0]] * 5]
+
+
+def model_of(sentences, order, vocab_size=VOCAB):
+    """(`NgramLanguageModel`, `NgramTable`) of lists of ids."""
+    table = estimate(side(sentences), vocab_size, order)
+    model = NgramLanguageModel(vocab_size, vocab_size, order=order, num_ngrams=table.keys.size)
+    model.fill(table)
+    return model, table
