@@ -49,12 +49,17 @@ class EncodedCorpus(NamedTuple):
         return self.source.lengths.size
 
 
-def encode_lines(vocabulary, lines):
-    """Lines to an `EncodedSide`."""
-    ids = vocabulary.encode(lines)
-    lengths = np.fromiter((len(row) for row in ids), np.int32, len(ids))
-    flat = np.fromiter((i for row in ids for i in row), np.int32, int(lengths.sum()))
-    return EncodedSide(flat, lengths)
+def encode_lines(vocabulary, lines, progress=None):
+    """Lines to an `EncodedSide`; `progress` is a `Progress` in lines."""
+    parts = []
+    for start in range(0, max(len(lines), 1), _LINES_AT_ONCE):
+        ids = vocabulary.encode(lines[start : start + _LINES_AT_ONCE])
+        lengths = np.fromiter((len(row) for row in ids), np.int32, len(ids))
+        flat = np.fromiter((i for row in ids for i in row), np.int32, int(lengths.sum()))
+        parts.append((flat, lengths))
+        if progress:
+            progress.update(len(ids))
+    return EncodedSide(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def text_hash(source_lines, target_lines):
@@ -95,13 +100,7 @@ def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus
         for vocabulary, lines in zip(
             (tokenizer.source, tokenizer.target), (source_lines, target_lines), strict=True
         ):
-            parts = []
-            for start in range(0, len(lines), _LINES_AT_ONCE):
-                chunk = lines[start : start + _LINES_AT_ONCE]
-                parts.append(encode_lines(vocabulary, chunk))
-                progress.update(len(chunk))
-            ids, lengths = zip(*parts, strict=True)
-            sides.append(EncodedSide(np.concatenate(ids), np.concatenate(lengths)))
+            sides.append(encode_lines(vocabulary, lines, progress))
     with atomic_path(path) as temporary:
         np.savez(
             temporary,

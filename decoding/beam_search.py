@@ -12,7 +12,8 @@ class Hypotheses(NamedTuple):
 
     Attributes:
         ids: `[B, K, T]` int32, with EOS, padded behind it.
-        log_probs: `[B, K]` float32, natural log-probability of all tokens with EOS.
+        log_probs: `[B, K]` float32, natural log-probability of all tokens with EOS; of a model that
+            combines others, the sum of its scores.
         scores: `[B, K]` float32, `log_probs` divided by the length penalty.
         finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished ones
             stand behind the finished ones. Where there are fewer than K hypotheses at all, the
@@ -81,7 +82,7 @@ def beam_search(
     def extend(step, active, last_ids, live_ids, live_log_probs, done, done_ids, state):
         output = model.decode_step(last_ids, step, state, context)
         parents, tokens, log_probs = _best_extensions(
-            output.logits, live_log_probs, never, beam_size
+            output.logits - model.log_normaliser(output.logits), live_log_probs, never, beam_size
         )
         ids = tf.gather(live_ids, parents, batch_dims=1)  # [B, 2K, T]
         here = tf.range(length) == step
@@ -138,10 +139,9 @@ def beam_search(
     return _ranked(live_ids, live_log_probs, done, done_ids, limits, length_penalty, beam_size)
 
 
-def _best_extensions(logits, live_log_probs, never, beam_size):
+def _best_extensions(log_probs, live_log_probs, never, beam_size):
     """The most probable extensions: `(parents, tokens, log_probs)`, `[B, 2K]` each."""
-    vocab_size = logits.shape[-1]
-    log_probs = logits - tf.reduce_logsumexp(logits, axis=-1, keepdims=True)
+    vocab_size = log_probs.shape[-1]
     barred = tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(never), axis=1)
     log_probs = tf.where(barred, _IMPOSSIBLE, log_probs)  # [N, V]
     log_probs = tf.reshape(log_probs, [-1, beam_size, vocab_size]) + live_log_probs[:, :, None]

@@ -215,6 +215,20 @@ class TranslationModel(keras.Model):
         """
         raise NotImplementedError
 
+    def log_normaliser(self, logits):
+        """What is taken off logits, so that scores add up along a sentence.
+
+        Of a probability model that is the logarithm of what their exponentials sum to. Models that
+        combine others' log-probabilities take off nothing: their scores are no probabilities.
+
+        Args:
+            logits: `[..., V]` float32.
+
+        Returns:
+            `[..., 1]` float32.
+        """
+        return ops.logsumexp(logits, axis=-1, keepdims=True)
+
     def score(self, source_ids, target_ids):
         """Log-probability of every target token given the source and the tokens before it.
 
@@ -230,7 +244,7 @@ class TranslationModel(keras.Model):
             training=False,
         )
         token_logits = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)
-        return ops.squeeze(token_logits, -1) - ops.logsumexp(logits, axis=-1)
+        return ops.squeeze(token_logits - self.log_normaliser(logits), -1)
 
     def get_config(self):
         return {
