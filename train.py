@@ -20,7 +20,7 @@ import models
 from data_pipeline import datasets, pipeline, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
-from training import em_training, recipes
+from training import em_training, ngram_training, recipes
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
 from training.evaluation import Evaluator
@@ -31,7 +31,8 @@ from training.word_pairs import index_word_pairs
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model", "transformer_tiny", f"One of: {', '.join(models.preset_names())}.")
+_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+flags.DEFINE_string("model", "transformer_tiny", f"One of: {_NAMES}.")
 flags.DEFINE_multi_string("set", [], "name=value: changes a setting of the preset. Repeatable.")
 flags.DEFINE_string("model_dir", "runs/demo", "Where the run is kept; an earlier one goes on.")
 flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
@@ -53,7 +54,9 @@ flags.DEFINE_integer(
     "vocab_size", None, "Pieces of bpe; most words a side of word (0: all).", lower_bound=0
 )
 flags.DEFINE_integer("min_word_count", None, "word: rarer words become UNK.", lower_bound=1)
-flags.DEFINE_string("vocab_file", None, "pretokenized: list of pieces, one a line.")
+flags.DEFINE_string(
+    "vocab_file", None, "pretokenized: list of pieces, one a line. ngram_lm: any vocabulary."
+)
 flags.DEFINE_integer(
     "max_length", None, "Longest training sentence, in tokens with </s>.", lower_bound=1
 )
@@ -111,9 +114,12 @@ def corpus_files():
     """(dataset name, its train and valid `Split`) from the flags."""
     own = {name: FLAGS[name].value for name in OWN_FILES}
     if FLAGS.dataset in ("", "files") and any(own.values()):
-        missing = [f"--{name}" for name, value in own.items() if not value]
+        targets_suffice = FLAGS.model in models.LANGUAGE_MODELS
+        needed = [name for name in OWN_FILES if not (targets_suffice and name.endswith("source"))]
+        missing = [f"--{name}" for name in needed if not own[name]]
         if missing:
-            raise UserError(f"your own files need all four flags; missing: {', '.join(missing)}")
+            flags_needed = "both target flags" if targets_suffice else "all four flags"
+            raise UserError(f"your own files need {flags_needed}; missing: {', '.join(missing)}")
         splits = {
             split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
             for split in ("train", "valid")
@@ -258,6 +264,20 @@ def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_line
     )
 
 
+def make_language_model():
+    """Reads flags and text; counts n-grams instead of training."""
+    quiet.start()
+    dataset, splits = corpus_files()
+    given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
+    settings = settings_given(FLAGS.model)
+    config, text = ngram_training.configure(FLAGS.model, settings, given, dataset, splits)
+    directory = ModelDirectory(FLAGS.model_dir)
+    if directory.exists():
+        check_same_run(directory, config)
+    ngram_training.train(directory, config, text)
+    return 0
+
+
 def main(argv):
     """Reads flags and text, opens the run, trains."""
     if len(argv) > 1:
@@ -265,6 +285,8 @@ def main(argv):
     if FLAGS.list_datasets:
         print(*datasets.listing(), sep="\n")
         return 0
+    if FLAGS.model in models.LANGUAGE_MODELS:
+        return make_language_model()
     dataset, splits, settings, options = read_flags()
     quiet.start(options["intra_op_threads"])
     train_lines, valid_lines = (datasets.read_split(splits[name]) for name in ("train", "valid"))

@@ -5,9 +5,10 @@ says what every one of them can do.
 """
 
 from models.base import SettingError, StepOutput, TranslationModel, shift_right
-from models.presets import PRESETS, create, preset_names, preset_settings
+from models.presets import LANGUAGE_MODELS, PRESETS, create, preset_names, preset_settings
 
 __all__ = [
+    "LANGUAGE_MODELS",
     "PRESETS",
     "SettingError",
     "StepOutput",

@@ -4,6 +4,7 @@ import inspect
 
 from models.base import SettingError
 from models.ibm import AlignmentModel
+from models.ngram import NgramLanguageModel
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
@@ -180,9 +181,18 @@ PRESETS = {
     ),
 }
 
+# The same for models of the target language alone, which help others to translate.
+LANGUAGE_MODELS = {
+    "ngram_lm": (
+        NgramLanguageModel,
+        {"order": 3},
+        "n-grams, modified Kneser-Ney: Chen and Goodman 1998; no published score",
+    ),
+}
+
 
 def preset_names():
-    """Names of all presets, in the order of their history."""
+    """Names of the presets that translate, in the order of their history."""
     return list(PRESETS)
 
 
@@ -192,11 +202,12 @@ def preset_settings(preset):
     Raises:
         SettingError: no such preset.
     """
-    if preset not in PRESETS:
-        raise SettingError(f"unknown model {preset!r}; there are {', '.join(PRESETS)}")
-    model_class, settings, _ = PRESETS[preset]
+    known = {**PRESETS, **LANGUAGE_MODELS}
+    if preset not in known:
+        raise SettingError(f"unknown model {preset!r}; there are {', '.join(known)}")
+    model_class, settings, _ = known[preset]
     parameters = inspect.signature(model_class.__init__).parameters.values()
-    reserved = ("pad_id", "bos_id", "eos_id", "num_word_pairs")
+    reserved = ("pad_id", "bos_id", "eos_id", "num_word_pairs", "num_ngrams")
     defaults = {
         p.name: p.default
         for p in parameters
@@ -209,11 +220,11 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
     """Builds a model with fresh weights.
 
     Args:
-        preset: one of `preset_names()`.
+        preset: one of `preset_names()` or `LANGUAGE_MODELS`.
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids.
         **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
-            and `num_word_pairs` of models that have a table of them.
+            and `num_word_pairs` and `num_ngrams` of models that have a table of them.
 
     Returns:
         `TranslationModel`, built.
@@ -226,7 +237,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         True
     """
     settings = preset_settings(preset)
-    always = ("pad_id", "bos_id", "dtype", "name", "num_word_pairs")
+    always = ("pad_id", "bos_id", "dtype", "name", "num_word_pairs", "num_ngrams")
     for name, value in overrides.items():
         if name in always:
             continue
@@ -242,4 +253,5 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
             raise SettingError(
                 f"setting {name} of {preset} takes a value like {default!r}, found {value!r}"
             )
-    return PRESETS[preset][0](source_vocab_size, target_vocab_size, **{**settings, **overrides})
+    model_class = {**PRESETS, **LANGUAGE_MODELS}[preset][0]
+    return model_class(source_vocab_size, target_vocab_size, **{**settings, **overrides})

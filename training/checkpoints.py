@@ -1,6 +1,6 @@
 """The model directory: everything that a trained model is.
 
-    config.json         preset, settings, tokenizer kind, options of the training run
+    config.json         preset, settings, sizes, tokenizer kind, options of the training run
     tokenizer/          vocabulary files
     checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
     best.npz            the weights that translate, picture and export
@@ -129,8 +129,11 @@ class ModelDirectory:
             **config.get("sizes", {}),
         )
 
-    def load(self):
+    def load(self, *, language_model=False):
         """The trained model and its tokenizer: what translates, pictures and exports.
+
+        Args:
+            language_model: whether a language model is wanted, and not one that translates.
 
         Returns:
             `(TranslationModel, Tokenizer, config)`.
@@ -138,7 +141,16 @@ class ModelDirectory:
         Raises:
             UserError: anything missing, damaged or not fitting.
         """
-        config, tokenizer, model = self.config(), self.tokenizer(), self.new_model()
+        config = self.config()
+        if (config["model"] in models.LANGUAGE_MODELS) != language_model:
+            raise UserError(
+                f"{self.path} holds {config['model']}, which does not translate; it is for "
+                "translate.py --language_model"
+                if not language_model
+                else f"{self.path} holds {config['model']}, which translates; a language model is "
+                f"made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
+            )
+        tokenizer, model = self.tokenizer(), self.new_model()
         if not self.best_path.exists():
             raise UserError(
                 f"{self.path}: no best.npz yet; train.py writes it at its first validation"
