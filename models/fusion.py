@@ -1,0 +1,97 @@
+"""A translation model that listens to a language model: shallow fusion."""
+
+import keras
+from keras import ops
+
+from models.base import StepOutput, TranslationModel, require
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class ShallowFusion(TranslationModel):
+    """Every token is scored by both models, log P(e_i | f, ...) + weight * log P(e_i | ...).
+
+    Gulcehre et al. 2015, "On Using Monolingual Corpora in Neural Machine Translation", section 4.1.
+    The sums are not normalised anew, so what a search finds has the highest score of all
+    sentences, and its `score` is not a probability. Alignments are those of the translation model.
+
+    Args:
+        model: `TranslationModel`.
+        language_model: `TranslationModel` that does not read its source, with as many target ids.
+        weight: at least 0; 0 leaves the translation model as it is.
+
+    Raises:
+        SettingError: other target vocabulary sizes, or a negative weight.
+
+    Example:
+        fused = ShallowFusion(model, language_model, weight=0.2)
+        Translator(fused, tokenizer).translate(["A dog runs."])
+    """
+
+    def __init__(self, model, language_model, *, weight, **kwargs):
+        super().__init__(
+            model.source_vocab_size,
+            model.target_vocab_size,
+            pad_id=model.pad_id,
+            bos_id=model.bos_id,
+            **kwargs,
+        )
+        sizes = model.target_vocab_size, language_model.target_vocab_size
+        require(sizes[0] == sizes[1], f"{sizes[0]} target ids and a language model of {sizes[1]}")
+        require(weight >= 0, f"the weight of a language model must be at least 0, found {weight}")
+        self.model = model
+        self.language_model = language_model
+        self.weight = weight
+        self.built = True
+
+    @property
+    def has_alignment(self):
+        return self.model.has_alignment
+
+    def _sum(self, logits, language_logits):
+        """`[..., V]`, log-probabilities of both."""
+        log_probs = logits - self.model.log_normaliser(logits)
+        language = language_logits - self.language_model.log_normaliser(language_logits)
+        return log_probs + self.weight * language
+
+    def log_normaliser(self, logits):
+        """0: the scores are what is added up."""
+        return ops.zeros_like(logits[..., :1])
+
+    def call(self, inputs, training=None):
+        return self._sum(self.model(inputs), self.language_model(inputs))
+
+    def encode(self, source_ids, training=False):
+        """Context: `model` and `language_model`, the context of each."""
+        return {
+            "model": self.model.encode(source_ids),
+            "language_model": self.language_model.encode(source_ids),
+        }
+
+    def initial_state(self, context, max_target_length):
+        """State: `model` and `language_model`, the state of each."""
+        return {
+            "model": self.model.initial_state(context["model"], max_target_length),
+            "language_model": self.language_model.initial_state(
+                context["language_model"], max_target_length
+            ),
+        }
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `TranslationModel`; the logits are the sums, the attention is the model's."""
+        output, language = (
+            getattr(self, name).decode_step(token_ids, step, state[name], context[name])
+            for name in ("model", "language_model")
+        )
+        return StepOutput(
+            logits=self._sum(output.logits, language.logits),
+            state={"model": output.state, "language_model": language.state},
+            attention=output.attention,
+        )
+
+    def align(self, source_ids, target_ids):
+        """That of the translation model."""
+        return self.model.align(source_ids, target_ids)
+
+    def attention_maps(self, source_ids, target_ids):
+        """Those of the translation model."""
+        return self.model.attention_maps(source_ids, target_ids)

@@ -1,0 +1,214 @@
+"""The noisy channel: the translation e of f that maximises P(f | e) P(e)."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from models.base import StepOutput, TranslationModel, require
+from models.layers.masks import padding_mask
+from models.ngram import IMPOSSIBLE
+
+_TINY = 1e-30
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class NoisyChannel(TranslationModel):
+    """Searches for the e with the highest log P(f | e) + weight * log P(e), Brown et al. 1993.
+
+    The channel is IBM Model 1 of the reverse direction: with t(f_j | e_i) its table of word
+    translations, e_0 the empty word and l words in e,
+
+        P(f | e) = prod_j 1 / (l + 1) sum_{i = 0..l} t(f_j | e_i)
+
+    That is no product over the words of e, but a hypothesis that keeps the *mass*
+    sum_i t(f_j | e_i) of every source word has it exactly whenever it ends: the score of a finished
+    translation is log P(f | e) + weight * log P(e), no more and no less. Until then a source word
+    counts as much as its mass or, if that is more, as the best word that may still come for it,
+    max_e t(f_j | e) P(e)^weight, like the future costs of phrase-based decoders. What a step adds
+    to the score is the change of that estimate.
+
+    Extensions are the words that a source word of the sentence is likely to come from, by
+    t(f_j | e) P(e), and the most frequent words, which may come from nothing; no others. With
+    enough of them and a beam that is wide enough the result is the arg max.
+
+    It translates poorly. Model 1 knows no order and no fertility, and prefers short sentences, since
+    the empty word explains what is left out and each word costs the language model's probability.
+
+    Args:
+        channel: `AlignmentModel` of the reverse direction; of its parameters only the table counts.
+        language_model: `NgramLanguageModel` over the channel's source vocabulary.
+        weight: of the language model, above 0; 1 is Bayes' rule.
+        num_translations: words e considered for each source word.
+        num_frequent: words e considered in every sentence.
+
+    Raises:
+        SettingError: other vocabulary sizes, or a number out of its range.
+
+    Example:
+        noisy = NoisyChannel(english_from_german, german_words)
+        Translator(noisy, tokenizer).translate(["A dog runs."])
+    """
+
+    def __init__(
+        self,
+        channel,
+        language_model,
+        *,
+        weight=1.0,
+        num_translations=20,
+        num_frequent=50,
+        **kwargs,
+    ):
+        super().__init__(
+            channel.target_vocab_size,
+            channel.source_vocab_size,
+            pad_id=channel.pad_id,
+            bos_id=channel.bos_id,
+            **kwargs,
+        )
+        sizes = channel.source_vocab_size, language_model.target_vocab_size
+        require(sizes[0] == sizes[1], f"{sizes[0]} source ids and a language model of {sizes[1]}")
+        require(weight > 0, f"the weight of a language model must be above 0, found {weight}")
+        self.channel = channel
+        self.language_model = language_model
+        self.weight = weight
+        self.candidates = self._constant("candidates", self._likely_words(num_translations))
+        self.frequent = self._constant("frequent", self._frequent_words(num_frequent))
+        self.built = True
+
+    def _constant(self, name, values):
+        return self.add_weight(
+            name=name,
+            shape=values.shape,
+            dtype="int32",
+            initializer=lambda *_, **__: ops.convert_to_tensor(values, "int32"),
+            trainable=False,
+        )
+
+    def _probabilities(self):
+        """`[V]` NumPy, P(e) without context, 0 for what is no word."""
+        unigrams = ops.convert_to_numpy(self.language_model.unigrams).copy()
+        unigrams[[self.pad_id, self.bos_id, self.channel.eos_id]] = 0
+        return unigrams
+
+    def _frequent_words(self, count):
+        unigrams = self._probabilities()
+        words = np.argsort(-unigrams, kind="stable")[:count]
+        return words[unigrams[words] > 0]
+
+    def _likely_words(self, count):
+        """`[source ids, count]`: the words e that each f is likely to come from, then padding."""
+        table = self.channel.table
+        words, sources = (ops.convert_to_numpy(w) for w in (table.source_words, table.target_words))
+        found = table.look_up(words[:, None], sources[:, None])[:, 0, 0]
+        values = ops.convert_to_numpy(found) * self._probabilities()[words]
+        order = np.lexsort((-values, sources))
+        order = order[values[order] > 0]
+        sources = sources[order]
+        places = np.arange(sources.size) - np.searchsorted(sources, sources)
+        near = places < count
+        likely = np.full((self.source_vocab_size, count), self.pad_id, np.int32)
+        likely[sources[near], places[near]] = words[order[near]]
+        return likely
+
+    def log_normaliser(self, logits):
+        """0: the scores are what is added up."""
+        return ops.zeros_like(logits[..., :1])
+
+    def encode(self, source_ids, training=False):
+        """Context: see the code; C words e are considered for the sentence.
+
+        `words [B, C]`, their `translation [B, C, S]` t(f_j | e), that of the empty word,
+        `empty [B, S]`, the `future [B, S]` of each source word, and `language_model`.
+        """
+        batch_size, length = ops.shape(source_ids)
+        likely = ops.reshape(
+            ops.take(self.candidates, source_ids, axis=0),
+            (batch_size, length * self.candidates.shape[1]),
+        )
+        frequent = ops.broadcast_to(self.frequent, (batch_size, self.frequent.shape[0]))
+        words = ops.concatenate([likely, frequent], axis=1)
+        translation = ops.swapaxes(self.channel.table.look_up(words, source_ids), 1, 2)
+        ends = ops.full((batch_size, 1), self.channel.eos_id, "int32")
+        worth = ops.power(ops.take(self.language_model.unigrams, words), self.weight)
+        worth = ops.where(words == self.pad_id, 0.0, worth)
+        return {
+            "source_mask": padding_mask(source_ids, self.pad_id),
+            "words": words,
+            "translation": translation,
+            "empty": self.channel.table.look_up(ends, source_ids)[:, :, 0],
+            "future": ops.max(translation * worth[:, :, None], axis=1),
+            "language_model": self.language_model.encode(source_ids),
+        }
+
+    def initial_state(self, context, max_target_length):
+        """State: `mass [B, S]`, at first that of the empty word, and `language_model`."""
+        return {
+            "mass": context["empty"],
+            "language_model": self.language_model.initial_state(
+                context["language_model"], max_target_length
+            ),
+        }
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `TranslationModel`; the logits add up. Attention: uniform."""
+        words, translation = context["words"], context["translation"]
+        mask = ops.cast(context["source_mask"], "float32")
+        batch_size, length = ops.shape(mask)
+        tokens = ops.reshape(token_ids, (batch_size, -1, 1))
+        # `<s>`, at step 0, is none of the words; a word that stands there twice counts once.
+        chosen = ops.cast(words[:, None, :] == tokens, "float32")  # [B, K, C]
+        chosen = chosen / ops.maximum(ops.sum(chosen, axis=-1, keepdims=True), 1.0)
+        mass = ops.reshape(state["mass"], (batch_size, -1, length))
+        mass = mass + ops.matmul(chosen, translation)
+
+        def channel(mass, words):  # log P(f | e) of so many words e: [..., S] -> [...]
+            shares = ops.log(ops.maximum(mass, _TINY)) - ops.log(ops.cast(words + 1, "float32"))
+            return ops.sum(shares * ops.reshape(mask, (batch_size, *[1] * (mass.ndim - 2), -1)), -1)
+
+        future = context["future"][:, None, :]
+        before = channel(ops.maximum(mass, future), step)
+        before = ops.where(step > 0, before, 0.0)[:, :, None]
+        extended = ops.maximum(mass[:, :, None] + translation[:, None], future[:, :, None])
+        scores = channel(extended, step + 1) - before  # [B, K, C]
+        end = channel(mass, step)[:, :, None] - before
+
+        language = self.language_model.decode_step(
+            token_ids, step, state["language_model"], context["language_model"]
+        )
+        scores = self._by_token(scores, end, words)
+        scores = scores + self.weight * (
+            language.logits - self.language_model.log_normaliser(language.logits)
+        )
+        return StepOutput(
+            logits=scores,
+            state={
+                "mass": ops.reshape(mass, (-1, length)),
+                "language_model": language.state,
+            },
+            attention=language.attention,
+        )
+
+    def _by_token(self, scores, end, words):
+        """`[B, K, C]` scores of words, `[B, K, 1]` of the end -> `[N, V]`; others impossible."""
+        ends = ops.full_like(words[:, :1], self.channel.eos_id)
+        words = ops.concatenate([words, ends], axis=1)[:, None, :]
+        scores = ops.concatenate([scores, end], axis=2)
+        scores = ops.where(words == self.pad_id, IMPOSSIBLE, scores)
+        batch_size, num_beams, count = ops.shape(scores)
+        rows = ops.arange(batch_size * num_beams) * self.target_vocab_size
+        cells = ops.reshape(rows, (batch_size, num_beams, 1)) + words
+        # A word that stands in `words` twice has the same score twice.
+        table = ops.scatter_update(
+            ops.full((batch_size * num_beams * self.target_vocab_size,), IMPOSSIBLE),
+            ops.reshape(cells, (-1, 1)),
+            ops.reshape(scores, (-1,)),
+        )
+        return ops.reshape(table, (-1, self.target_vocab_size))
+
+    def align(self, source_ids, target_ids):
+        """Which source words each word e is for: the channel's posterior, row by row."""
+        posterior = self.channel.align(target_ids, source_ids)  # [B, S, T]
+        mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
+        weights = (ops.swapaxes(posterior, 1, 2) + _TINY) * mask[:, None, :]
+        return weights / ops.sum(weights, axis=-1, keepdims=True)
