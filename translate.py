@@ -2,6 +2,8 @@
 
 python translate.py --model_dir=runs/x < in.en > out.de
 python translate.py --model_dir=runs/x --input=test.en --output=out.de --reference=test.de
+python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
+python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 """
 
 import json
@@ -25,17 +27,36 @@ from data_pipeline.files import (
 from decoding.translator import Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from training.checkpoints import ModelDirectory
+from training.combination import (
+    CHANNEL_WEIGHT,
+    FUSION_WEIGHT,
+    load_fusion,
+    load_noisy_channel,
+)
 from training.console import machine, one_line_errors
 from training.evaluation import corpus_scores
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", None, "Directory that train.py wrote.", required=True)
+flags.DEFINE_string("model_dir", "", "Directory that train.py wrote.")
+flags.DEFINE_string("channel_model", "", "Instead: of an IBM model of the reverse direction.")
+flags.DEFINE_string("language_model", "", "Directory of an ngram_lm of the target language.")
+flags.DEFINE_float(
+    "language_model_weight",
+    None,
+    "Of its log-probabilities; 1 with --channel_model is Bayes' rule. "
+    f"Default: {FUSION_WEIGHT}, with --channel_model {CHANNEL_WEIGHT}.",
+)
 flags.DEFINE_string("input", "", "Source text, one sentence a line; empty: standard input.")
 flags.DEFINE_string("output", "", "Where translations go; empty: standard output.")
 flags.DEFINE_string("reference", "", "Human translations of the input: prints BLEU and chrF.")
 flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", lower_bound=1)
-flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", lower_bound=0.0)
+flags.DEFINE_float(
+    "length_penalty",
+    None,
+    "Alpha of Wu et al. 2016; 0: none. Default: 0.6, with --channel_model 0.",
+    lower_bound=0.0,
+)
 flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
 flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.")
 flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
@@ -54,6 +75,27 @@ def read_input():
             raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
         return lines, FLAGS.input
     return decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+
+
+def load_model():
+    """(`ModelDirectory`, model, tokenizer, configuration with what is said of several models)."""
+    if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
+        raise UserError(
+            "give --model_dir, or --channel_model and --language_model, and not both: what "
+            "translates is one or the other"
+        )
+    directory = ModelDirectory(FLAGS.model_dir or FLAGS.channel_model)
+    if not FLAGS.language_model:
+        if FLAGS.channel_model or FLAGS.language_model_weight is not None:
+            raise UserError("--channel_model and --language_model_weight need --language_model")
+        return directory, *directory.load()
+    language = ModelDirectory(FLAGS.language_model)
+    default = CHANNEL_WEIGHT if FLAGS.channel_model else FUSION_WEIGHT
+    weight = default if FLAGS.language_model_weight is None else FLAGS.language_model_weight
+    load = load_noisy_channel if FLAGS.channel_model else load_fusion
+    model, tokenizer, config = load(directory, language, weight)
+    names = {"channel_model": FLAGS.channel_model, "language_model": FLAGS.language_model}
+    return directory, model, tokenizer, {**config, **names, "language_model_weight": weight}
 
 
 def make_replacer(model, tokenizer):
@@ -124,8 +166,9 @@ def main(argv):
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
     if FLAGS.save_scores and not FLAGS.reference:
         raise UserError("--save_scores needs --reference")
-    directory = ModelDirectory(FLAGS.model_dir)
-    model, tokenizer, config = directory.load()
+    directory, model, tokenizer, config = load_model()
+    if FLAGS.length_penalty is None:
+        FLAGS.length_penalty = 0.0 if FLAGS.channel_model else 0.6
     lines, name = read_input()
     references = read_lines(FLAGS.reference) if FLAGS.reference else None
     if references is not None and len(references) != len(lines):

@@ -31,8 +31,9 @@ class NoisyChannel(TranslationModel):
     t(f_j | e) P(e), and the most frequent words, which may come from nothing; no others. With
     enough of them and a beam that is wide enough the result is the arg max.
 
-    It translates poorly. Model 1 knows no order and no fertility, and prefers short sentences, since
-    the empty word explains what is left out and each word costs the language model's probability.
+    It translates poorly: Model 1 knows nothing of order, nor of how many words come from one. It
+    also prefers short sentences, since the empty word explains what is left out while each word
+    costs its probability; with a `weight` below 1, such as 0.5, they become as long as they should.
 
     Args:
         channel: `AlignmentModel` of the reverse direction; of its parameters only the table counts.
@@ -195,7 +196,7 @@ class NoisyChannel(TranslationModel):
         words = ops.concatenate([words, ends], axis=1)[:, None, :]
         scores = ops.concatenate([scores, end], axis=2)
         scores = ops.where(words == self.pad_id, IMPOSSIBLE, scores)
-        batch_size, num_beams, count = ops.shape(scores)
+        batch_size, num_beams, _ = ops.shape(scores)
         rows = ops.arange(batch_size * num_beams) * self.target_vocab_size
         cells = ops.reshape(rows, (batch_size, num_beams, 1)) + words
         # A word that stands in `words` twice has the same score twice.

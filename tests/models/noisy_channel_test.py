@@ -7,7 +7,6 @@ import pytest
 import tensorflow as tf
 
 from decoding.beam_search import beam_search
-from models import SettingError
 from models.ibm import AlignmentModel
 from models.noisy_channel import NoisyChannel
 from tests.ngrams import VOCAB, model_of, random_text
