@@ -56,7 +56,7 @@ class NoisyChannel(TranslationModel):
         language_model,
         *,
         weight=1.0,
-        num_translations=20,
+        num_translations=10,
         num_frequent=50,
         **kwargs,
     ):

@@ -7,13 +7,16 @@ import pytest
 import tensorflow as tf
 
 from decoding.beam_search import beam_search
+from models import SettingError
 from models.ibm import AlignmentModel
+from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from models.noisy_channel import NoisyChannel
 from tests.ngrams import VOCAB, model_of, random_text
 
 PAD, UNK, BOS, EOS = range(4)
 SOURCE_VOCAB = 8
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, UNK, EOS]])
+EVERY_WORD = {"num_translations": VOCAB, "num_frequent": VOCAB}
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +37,9 @@ def channel():
     return model
 
 
-def search(model, beam_size, limit, source_ids=SOURCE, forbidden=()):
-    found = tf.function(
+def searcher(model, beam_size, limit, forbidden=(UNK,)):
+    """Source ids -> `Hypotheses` in NumPy."""
+    search = tf.function(
         lambda ids: beam_search(
             model,
             ids,
@@ -48,15 +52,21 @@ def search(model, beam_size, limit, source_ids=SOURCE, forbidden=()):
             forbidden_ids=forbidden,
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )(source_ids)
-    return tf.nest.map_structure(lambda t: t.numpy(), found)
+    )
+    return lambda ids: tf.nest.map_structure(lambda t: t.numpy(), search(ids))
 
 
-def bayes(channel, language_model, weight, source, target):
-    """log P(f | e) + weight log P(e) of one pair, by the models' own scores."""
-    source, target = tf.constant([source]), tf.constant([target])
-    language = tf.reduce_sum(language_model.score(source, target))
-    return float(tf.reduce_sum(channel.score(target, source)) + weight * language)
+def bayes(model, source, targets):
+    """log P(f | e) + weight log P(e) of some e, by the models' own scores."""
+    targets = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
+    sources = tf.constant([source] * targets.shape[0], tf.int32)
+    language = tf.where(targets != PAD, model.language_model.score(sources, targets), 0.0)
+    channel = model.channel.score(targets, sources)
+    return (tf.reduce_sum(channel, 1) + model.weight * tf.reduce_sum(language, 1)).numpy()
+
+
+def without_padding(ids):
+    return [int(i) for i in ids if i != PAD]
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.4])
@@ -64,19 +74,73 @@ def test_finds_what_brute_force_finds_with_the_scores_of_both_models(
     channel, language_model, weight
 ):
     limit, words = 4, range(4, VOCAB - 1)
-    model = NoisyChannel(
-        channel, language_model, weight=weight, num_translations=VOCAB, num_frequent=VOCAB
-    )
-    found = search(model, 330, limit, forbidden=(UNK, VOCAB - 1))
+    model = NoisyChannel(channel, language_model, weight=weight, **EVERY_WORD)
+    found = searcher(model, 330, limit, forbidden=(UNK, VOCAB - 1))(SOURCE)
     every = [
-        (*body, EOS) for size in range(limit) for body in itertools.product(words, repeat=size)
+        [*body, EOS] for size in range(limit) for body in itertools.product(words, repeat=size)
     ]
-    for row, padded in enumerate(SOURCE.numpy()):
-        source = padded[padded != PAD]
-        scores = [bayes(channel, language_model, weight, source, target) for target in every]
+    for row, source in enumerate(map(without_padding, SOURCE.numpy())):
+        scores = bayes(model, source, every)
         best = np.argsort(scores)[::-1]
-        np.testing.assert_allclose(
-            found.log_probs[row, : len(every)], np.array(scores)[best], rtol=1e-4
-        )
-        top = found.ids[row, 0]
-        assert tuple(top[top != PAD]) == every[best[0]]
+        np.testing.assert_allclose(found.log_probs[row, : len(every)], scores[best], rtol=1e-4)
+        assert without_padding(found.ids[row, 0]) == every[best[0]]
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_the_score_of_a_finished_translation_is_that_of_both_models(
+    channel, language_model, beam_size
+):
+    model = NoisyChannel(channel, language_model, num_translations=2, num_frequent=1)
+    found = searcher(model, beam_size, 8)(SOURCE)
+    assert found.finished[:, 0].all()
+    for row, source in enumerate(map(without_padding, SOURCE.numpy())):
+        expected = bayes(model, source, [without_padding(found.ids[row, 0])])
+        np.testing.assert_allclose(found.log_probs[row, :1], expected, rtol=1e-4)
+
+
+def test_neighbours_and_padding_change_nothing(channel, language_model):
+    model = NoisyChannel(channel, language_model, num_translations=2, num_frequent=2)
+    search = searcher(model, 3, 6)
+    together = search(tf.pad(SOURCE, [[0, 0], [0, 2]]))
+    for row, source in enumerate(map(without_padding, SOURCE.numpy())):
+        alone = search(tf.constant([source]))
+        np.testing.assert_array_equal(together.ids[row], alone.ids[0])
+        np.testing.assert_allclose(together.log_probs[row], alone.log_probs[0], rtol=1e-4)
+
+
+def test_only_likely_and_frequent_words_are_considered(channel, language_model):
+    model = NoisyChannel(channel, language_model, num_translations=1, num_frequent=2)
+    context = model.encode(SOURCE)
+    state = model.initial_state(context, 3)
+    logits = model.decode_step(tf.fill([3], BOS), 0, state, context).logits.numpy()
+    unigrams = language_model.unigrams.numpy().copy()
+    unigrams[[PAD, BOS, EOS]] = 0
+    frequent = {int(word) for word in np.argsort(-unigrams)[:2]}
+    words, sources = tf.meshgrid(tf.range(VOCAB), tf.range(SOURCE_VOCAB), indexing="ij")
+    rows = tf.reshape(words, [-1, 1]), tf.reshape(sources, [-1, 1])
+    translation = tf.reshape(channel.table.look_up(*rows), [VOCAB, SOURCE_VOCAB]).numpy()
+    listed = np.zeros([VOCAB, SOURCE_VOCAB], bool)
+    listed[channel.table.source_words, channel.table.target_words] = True
+    worth = np.where(listed, translation, 0) * unigrams[:, None]
+    for row, source in enumerate(map(without_padding, SOURCE.numpy())):
+        likely = {int(worth[:, word].argmax()) for word in source if worth[:, word].any()}
+        allowed = np.flatnonzero(logits[row] > IMPOSSIBLE / 2)
+        assert set(allowed.tolist()) == likely | frequent | {EOS}
+
+
+def test_source_words_align_with_the_words_that_they_come_from(channel, language_model):
+    model = NoisyChannel(channel, language_model)
+    targets = tf.constant([[4, 6, EOS], [5, EOS, PAD], [7, 7, EOS]])
+    weights = model.align(SOURCE, targets).numpy()
+    assert model.has_alignment and weights.shape == (3, 3, 4)
+    np.testing.assert_allclose(weights.sum(-1), 1, rtol=1e-5)
+    assert not weights[1, :, 2:].any()
+    posterior = channel.align(targets, SOURCE).numpy()[0]
+    np.testing.assert_allclose(weights[0], posterior.T / posterior.sum(0)[:, None], rtol=1e-5)
+
+
+def test_what_does_not_fit_is_refused(channel, language_model):
+    with pytest.raises(SettingError, match="9 source ids and a language model of 10"):
+        NoisyChannel(channel, NgramLanguageModel(10, 10))
+    with pytest.raises(SettingError, match="above 0, found 0"):
+        NoisyChannel(channel, language_model, weight=0)
