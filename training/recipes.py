@@ -51,7 +51,14 @@ _WORDS = {
 _LOOPS = {"intra_op_threads": 1}
 
 # A table of every word that occurs: alignments are wanted of rare ones, too.
-_TABLE = {**_WORDS, "update": "em", "vocab_size": 0, "min_word_count": 1, "average_checkpoints": 1}
+_TABLE = {
+    **_WORDS,
+    "update": "em",
+    "vocab_size": 0,
+    "min_word_count": 1,
+    "average_checkpoints": 1,
+    "learning_rate": 0.1,  # By gradient: every logit is learned from a few sentences.
+}
 
 # Found on 10,000 pairs: a small recurrent model reads as many tokens a second in small batches, and
 # goes on learning at the same rate for long.

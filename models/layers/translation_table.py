@@ -4,6 +4,8 @@ import keras
 import numpy as np
 from keras import ops
 
+from models.layers.attention import HIDDEN_SCORE
+
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TranslationTable(keras.layers.Layer):
@@ -99,8 +101,9 @@ class TranslationTable(keras.layers.Layer):
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
         places, found = self._find(source_ids, wanted)
         log_probs = ops.take(self.logits, places) - ops.take(self._log_totals(), source_ids)
+        # Hidden before `exp`, so that no gradient of the wrong pair is infinite times 0.
+        known = ops.exp(ops.where(found, log_probs, HIDDEN_SCORE))
         spread = self._spread(source_ids)
-        known = ops.where(found, ops.exp(log_probs), 0.0)
         return (1 - spread) * known + spread / self.target_vocab_size
 
     def _find(self, source_ids, wanted):
@@ -138,7 +141,7 @@ class TranslationTable(keras.layers.Layer):
         slot = ops.take(slots, words)  # [P], below 0 for words that are not in the batch.
         present = slot >= 0
         log_probs = self.logits - ops.take(self._log_totals(), words)
-        values = ops.where(present, ops.exp(log_probs), 0.0)
+        values = ops.exp(ops.where(present, log_probs, HIDDEN_SCORE))
         cells = ops.where(present, slot, 0) * size + ops.convert_to_tensor(self.target_words)
         table = ops.reshape(ops.segment_sum(values, cells, count * size), (-1, size))
         spread = self._spread(source_ids)[:, :, None]
