@@ -1,0 +1,232 @@
+"""Language models through the scripts: counted, added to a translation model, and in a channel."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data_pipeline import demo_corpus
+from tests.scripts.running import run_script
+from tests.tiny import corpus_flags
+
+TARGETS = slice(1, None, 2)  # Of `corpus_flags`, which are source, target, source, target.
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("language")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder)
+
+
+def train(folder, name, *flags, capsys=None):
+    arguments = [*flags, f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return run_script("train", arguments, capsys)
+
+
+@pytest.fixture(scope="module")
+def forward(folder, corpus):
+    """IBM Model 1 from source to target."""
+    assert train(folder, "forward", "--model=ibm1", "--max_steps=3", *corpus).status == 0
+    return folder / "forward"
+
+
+@pytest.fixture(scope="module")
+def backward(folder, corpus):
+    """IBM Model 1 from target to source."""
+    turned = {"source=": "tmp=", "target=": "source=", "tmp=": "target="}
+    flags = corpus
+    for old, new in turned.items():
+        flags = [flag.replace(old, new, 1) for flag in flags]
+    assert train(folder, "backward", "--model=ibm1", "--max_steps=10", *flags).status == 0
+    return folder / "backward"
+
+
+@pytest.fixture(scope="module")
+def language(folder, corpus, forward):
+    """A model of the target language, with the vocabulary of `forward`."""
+    vocabulary = f"--vocab_file={forward / 'tokenizer' / 'target.vocab'}"
+    done = train(folder, "language", "--model=ngram_lm", *corpus[TARGETS], vocabulary)
+    assert done.status == 0
+    return folder / "language"
+
+
+@pytest.fixture(scope="module")
+def small(folder, corpus):
+    """A translation model of pieces."""
+    flags = ["--model=lstm_seq2seq", "--set=encoder_units=8", "--set=decoder_units=8"]
+    flags += ["--vocab_size=300", "--max_steps=1"]
+    assert train(folder, "small", *flags, *corpus).status == 0
+    return folder / "small"
+
+
+def translate(folder, capsys, *flags):
+    return run_script("translate", [f"--input={folder / 'valid.source'}", *flags], capsys)
+
+
+def test_the_directory_holds_all_that_there_is_to_know(language):
+    config = json.loads((language / "config.json").read_text())
+    assert config["model"] == "ngram_lm" and config["sizes"]["num_ngrams"] > 100
+    (record,) = map(json.loads, (language / "metrics.jsonl").read_text().splitlines())
+    assert 1 < record["perplexity"] < 14 and record["kind"] == "valid"
+
+
+def test_the_same_command_again_changes_nothing(language, folder, corpus, forward, capsys):
+    before = (language / "best.npz").read_bytes()
+    flags = ["--model=ngram_lm", *corpus[TARGETS]]
+    vocabulary = f"--vocab_file={forward / 'tokenizer' / 'target.vocab'}"
+    done = train(folder, "language", *flags, vocabulary, capsys=capsys)
+    assert done.status == 0 and "already" in done.out
+    assert (language / "best.npz").read_bytes() == before
+    done = train(folder, "language", *flags, vocabulary, "--set=order=2", capsys=capsys)
+    assert done.status == 1 and "order was 3, is 2" in done.err
+    done = train(folder, "language", *flags, capsys=capsys)
+    assert done.status == 1 and "vocab_file was" in done.err
+
+
+def test_what_was_stopped_half_way_is_made_again(folder, corpus, capsys):
+    flags = ["--model=ngram_lm", "--tokenizer=word", *corpus[TARGETS]]
+    assert train(folder, "halfway", *flags, capsys=capsys).status == 0
+    model = (folder / "halfway" / "best.npz").read_bytes()
+    (folder / "halfway" / "best.npz").unlink()
+    assert train(folder, "halfway", *flags, capsys=capsys).status == 0
+    assert len((folder / "halfway" / "best.npz").read_bytes()) == len(model)
+
+
+def test_empty_lines_are_dropped_and_counted(folder, capsys):
+    (folder / "gaps").write_text("one two\n\nthree one\n  \none\n", encoding="utf-8")
+    files = [f"--{split}_target={folder / 'gaps'}" for split in ("train", "valid")]
+    flags = ["--model=ngram_lm", "--tokenizer=word", "--min_word_count=1", *files]
+    done = train(folder, "gaps_model", *flags, capsys=capsys)
+    assert done.status == 0
+    assert "training text: 3 sentences, 8 tokens with </s>" in done.out
+    assert "2 empty lines dropped" in done.out and "(fixed: " in done.out
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--learning_rate=1"], "no use for --learning_rate"),
+        (["--set=order=0"], "order must be at least 1, found 0"),
+        (["--set=num_ngrams=3"], "no such setting; valid: order"),
+        (["--valid_target="], "both target flags; missing: --valid_target"),
+        (["--train_target=nowhere"], "nowhere: cannot be read"),
+        (["--vocab_file=nowhere.model"], "nowhere.model: cannot be read"),
+    ],
+)
+def test_what_cannot_be_counted_is_refused(folder, corpus, capsys, flags, message):
+    done = train(folder, "none", "--model=ngram_lm", *corpus[TARGETS], *flags, capsys=capsys)
+    assert done.status == 1 and message in done.err
+    assert done.err.startswith("error: ") and not (folder / "none" / "config.json").exists()
+
+
+def test_an_empty_text_is_refused(folder, corpus, capsys):
+    (folder / "empty").write_text("\n\n", encoding="utf-8")
+    flags = [*corpus[TARGETS], f"--train_target={folder / 'empty'}"]
+    done = train(folder, "none", "--model=ngram_lm", *flags, capsys=capsys)
+    assert done.status == 1 and "empty: empty; expected one sentence a line" in done.err
+
+
+def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small, capsys):
+    """Pieces are learned from both sides."""
+    pieces = folder / "pieces"
+    done = train(folder, "pieces", "--model=ngram_lm", "--vocab_size=300", *corpus, capsys=capsys)
+    assert done.status == 0
+    models = [f"--model_dir={small}", f"--language_model={pieces}"]
+    assert translate(folder, capsys, *models).status == 0
+
+
+def test_perplexity_falls_with_more_text_of_the_same_kind(folder, capsys):
+    corpus = demo_corpus.generate()
+    valid = [pair.target for pair in corpus["valid"]]
+    (folder / "demo.valid").write_text("".join(f"{line}\n" for line in valid), encoding="utf-8")
+    vocabulary = sorted({word for line in valid for word in line.split()})
+    (folder / "demo.words").write_text("".join(f"{word}\n" for word in vocabulary))
+    found = []
+    for size in (100, 1000, 10_000):
+        text = [pair.target for pair in corpus["train"][:size]]
+        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text))
+        files = [f"--{split}_target={folder / f'demo.{split}'}" for split in ("train", "valid")]
+        flags = [*files, f"--vocab_file={folder / 'demo.words'}"]
+        assert train(folder, f"demo{size}", "--model=ngram_lm", *flags, capsys=capsys).status == 0
+        metrics = (folder / f"demo{size}" / "metrics.jsonl").read_text()
+        found.append(json.loads(metrics)["perplexity"])
+    assert found == sorted(found, reverse=True) and found[-1] < 0.5 * found[0]
+
+
+def test_a_language_model_without_weight_changes_nothing(folder, forward, language, capsys):
+    flags = [f"--model_dir={forward}", "--scores"]
+    alone = translate(folder, capsys, *flags)
+    fused, weighted = (
+        translate(
+            folder,
+            capsys,
+            *flags,
+            f"--language_model={language}",
+            f"--language_model_weight={weight}",
+        )
+        for weight in (0, 0.5)
+    )
+    assert alone.status == fused.status == weighted.status == 0
+    assert alone.out == fused.out != weighted.out
+
+
+def test_the_noisy_channel_translates(folder, backward, language, capsys):
+    """The text is random words: nothing but which words there are can be right."""
+    flags = [f"--channel_model={backward}", f"--language_model={language}"]
+    done = translate(folder, capsys, *flags, f"--save_scores={folder / 'scores.json'}")
+    assert done.status == 1 and "--save_scores needs --reference" in done.err
+    flags += [f"--reference={folder / 'valid.target'}", f"--save_scores={folder / 'scores.json'}"]
+    done = translate(folder, capsys, *flags)
+    assert done.status == 0, done.err
+    expected = (folder / "valid.target").read_text(encoding="utf-8").splitlines()
+    pairs = zip(done.out.splitlines(), expected, strict=True)
+    assert np.mean([set(a.split()) == set(b.split()) for a, b in pairs]) > 0.8
+    scores = json.loads((folder / "scores.json").read_text())
+    assert scores["channel_model"] == str(backward) and scores["language_model_weight"] == 0.5
+    assert scores["length_penalty"] == 0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "give --model_dir, or --channel_model and --language_model"),
+        (["--model_dir={forward}", "--channel_model={backward}"], "and not both"),
+        (["--channel_model={backward}"], "need --language_model"),
+        (["--model_dir={forward}", "--language_model_weight=1"], "need --language_model"),
+        (["--model_dir={language}"], "ngram_lm, which does not translate"),
+        (["--model_dir={forward}", "--language_model={backward}"], "ibm1, which translates"),
+        (
+            ["--model_dir={backward}", "--language_model={language}"],
+            "in the other: make the language model with --vocab_file={backward}/tokenizer/target",
+        ),
+        (
+            ["--channel_model={forward}", "--language_model={language}"],
+            "in the other: make the language model with --vocab_file={forward}/tokenizer/source",
+        ),
+        (
+            ["--channel_model={small}", "--language_model={language}"],
+            "lstm_seq2seq; the noisy channel needs an IBM model",
+        ),
+        (
+            ["--model_dir={forward}", "--language_model={language}", "--language_model_weight=-1"],
+            "at least 0, found -1",
+        ),
+    ],
+)
+def test_models_that_do_not_fit_are_refused(
+    folder, forward, backward, language, small, capsys, flags, message
+):
+    names = {"forward": forward, "backward": backward, "language": language, "small": small}
+    done = translate(folder, capsys, *(flag.format(**names) for flag in flags))
+    assert done.status == 1 and done.err.startswith("error: ")
+    assert message.format(**names) in done.err
+
+
+def test_a_language_model_cannot_be_exported(folder, language, capsys):
+    arguments = [f"--model_dir={language}", f"--export_dir={folder / 'export'}"]
+    done = run_script("export", arguments, capsys)
+    assert done.status == 1 and "ngram_lm, which does not translate" in done.err
