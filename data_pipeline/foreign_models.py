@@ -1,0 +1,70 @@
+"""SentencePiece models of others, made to fit: pad, unk, bos and eos become the ids 0, 1, 2, 3."""
+
+import sentencepiece
+
+from data_pipeline.files import UserError
+
+_ROLES = ("pad", "unk", "bos", "eos")
+
+
+def with_special_ids(model, specials, name):
+    """Renumbers the pieces of a SentencePiece model.
+
+    Ids mean places in a list, and segmentation depends on scores alone, so text is split into the
+    same pieces as before. Specials that the model lacks are added; the other pieces keep their
+    order.
+
+    Args:
+        model: the bytes of a SentencePiece model.
+        specials: the pieces that the ids 0, 1, 2, 3 are to have.
+        name: what to call the model in errors, such as its path.
+
+    Returns:
+        the bytes of a SentencePiece model; `model` itself if its ids are right.
+
+    Raises:
+        UserError: not a SentencePiece model, or one of its ordinary pieces is a special.
+    """
+    try:
+        if not model:  # SentencePiece takes no bytes for no model, and says nothing.
+            raise ValueError
+        sentencepiece.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, ValueError):
+        raise UserError(
+            f"{name}: not a SentencePiece model, or a damaged one; expected what spm_train writes "
+            "with the ending .model"
+        ) from None
+    from sentencepiece import sentencepiece_model_pb2
+
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    spec = proto.trainer_spec
+    old = list(proto.pieces)
+    ids = [_id_of(role, special, spec, old) for role, special in zip(_ROLES, specials, strict=True)]
+    if ids == list(range(len(_ROLES))) and [p.piece for p in old[: len(_ROLES)]] == list(specials):
+        return model
+    others = [piece for i, piece in enumerate(old) if i not in ids]
+    for piece in others:
+        if piece.piece in specials:
+            raise UserError(
+                f"{name}: {piece.piece!r} is an ordinary piece of it, and a special of this "
+                "project; train a model without that piece"
+            )
+    del proto.pieces[:]
+    kind = sentencepiece_model_pb2.ModelProto.SentencePiece.Type
+    for role, special in zip(_ROLES, specials, strict=True):
+        proto.pieces.add(
+            piece=special, score=0.0, type=kind.UNKNOWN if role == "unk" else kind.CONTROL
+        )
+        setattr(spec, f"{role}_id", _ROLES.index(role))
+        setattr(spec, f"{role}_piece", special)
+    proto.pieces.extend(others)
+    spec.vocab_size = len(proto.pieces)
+    return proto.SerializeToString()
+
+
+def _id_of(role, special, spec, pieces):
+    """The id of a special in a model, or None; some have it as a symbol without a role."""
+    found = getattr(spec, f"{role}_id")
+    if 0 <= found < len(pieces):
+        return found
+    return next((i for i, piece in enumerate(pieces) if piece.piece == special), None)
