@@ -1,12 +1,14 @@
 """Batches by token count: which pairs stand together in which step.
 
-Pure arithmetic on sentence lengths. (seed, epoch) fixes all batches of an epoch, so any step can be
-reached without reading what precedes it.
+Pure arithmetic on sentence lengths. (seed, epoch, step) names a batch: seed and epoch fix all
+batches of an epoch, so any step can be reached without reading what precedes it.
 """
 
 from typing import NamedTuple
 
 import numpy as np
+
+from data_pipeline.static_shapes import assign_shapes
 
 
 class EpochPlan(NamedTuple):
@@ -15,22 +17,64 @@ class EpochPlan(NamedTuple):
     Attributes:
         rows: `[num_pairs]` int64, pair numbers, batch after batch.
         batch_sizes: `[num_batches]` int64, how many of `rows` each batch takes.
+        shapes: `[num_batches, 3]` int64, (rows, source tokens, target tokens) that each batch is
+            padded to; None pads it to its longest sentences.
     """
 
     rows: np.ndarray
     batch_sizes: np.ndarray
+    shapes: np.ndarray | None = None
 
     def batches(self, first=0):
         """`(rows, batch_sizes)` of the batches from number `first` on."""
         return self.rows[self.batch_sizes[:first].sum() :], self.batch_sizes[first:]
 
+    def select(self, numbers):
+        """The plan of some of the batches, in the order of their numbers given."""
+        ends = np.cumsum(self.batch_sizes)
+        pieces = [self.rows[ends[i] - self.batch_sizes[i] : ends[i]] for i in numbers]
+        return EpochPlan(
+            np.concatenate(pieces) if pieces else self.rows[:0],
+            self.batch_sizes[numbers],
+            None if self.shapes is None else self.shapes[numbers],
+        )
 
-def plan_epoch(source_lengths, target_lengths, max_tokens, *, max_sentences=0, seed=None, epoch=0):
+    def of_worker(self, worker, num_workers):
+        """The plan of one of several workers: batches `worker`, `worker + num_workers`, ..."""
+        if num_workers == 1:
+            return self
+        return self.select(np.arange(worker, self.batch_sizes.size, num_workers))
+
+    def padded_shapes(self, source_lengths, target_lengths):
+        """`[num_batches, 3]` int64, (rows, source tokens, target tokens) of every batch."""
+        if self.shapes is not None or not self.rows.size:
+            return np.zeros((0, 3), np.int64) if self.shapes is None else self.shapes
+        starts = np.cumsum(self.batch_sizes) - self.batch_sizes
+        widths = (
+            np.maximum.reduceat(np.asarray(lengths)[self.rows], starts)
+            for lengths in (source_lengths, target_lengths)
+        )
+        return np.stack([self.batch_sizes, *widths], axis=1).astype(np.int64)
+
+
+def plan_epoch(
+    source_lengths,
+    target_lengths,
+    max_tokens,
+    *,
+    max_sentences=0,
+    seed=None,
+    epoch=0,
+    shapes=None,
+    num_workers=1,
+    largest_first=False,
+):
     """Groups pairs of similar lengths under a budget of tokens.
 
     A batch of n pairs costs n x its longest sentence on either side, at most `max_tokens`. Pairs of
     equal lengths are in random order, so that batches differ from epoch to epoch, and the batches
-    themselves are in random order.
+    themselves are in random order. With several workers, batches `k * num_workers` up to
+    `(k + 1) * num_workers` make step k and are of similar, or the same, shape.
 
     Args:
         source_lengths: `[num_pairs]` int, tokens with `</s>`.
@@ -39,18 +83,65 @@ def plan_epoch(source_lengths, target_lengths, max_tokens, *, max_sentences=0, s
         max_sentences: most pairs of a batch; 0 for no such limit.
         seed: int; None sorts by length without a shuffle, for evaluation.
         epoch: counted from 0.
+        shapes: `[num_shapes, 3]` of `choose_shapes`, the only ones that batches may have; None for
+            any. Pairs of a shape are then in random order, whatever their lengths.
+        num_workers: the number of batches is a multiple of it; some batches are halved for that.
+        largest_first: the batch with the most cells comes first, so that what does not fit into
+            memory shows at once.
 
     Returns:
         `EpochPlan`, every pair exactly once.
 
     Raises:
-        ValueError: a sentence is longer than `max_tokens`.
+        ValueError: a sentence is longer than `max_tokens` or than all shapes, or there are too
+            few pairs for the workers.
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
+    rng = None if seed is None else np.random.default_rng([seed, epoch])
+    if shapes is None:
+        order, sizes = _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng)
+        sizes = _split_to_multiple(sizes, num_workers)
+        plan = EpochPlan(order, sizes)
+    else:
+        plan = EpochPlan(*assign_shapes(source_lengths, target_lengths, shapes, num_workers, rng))
+    steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)
+    if rng is not None:
+        steps = steps[rng.permutation(steps.shape[0])]
+        if num_workers > 1:  # No worker always has the shorter sentences.
+            steps = rng.permuted(steps, axis=1)
+    if largest_first and steps.size:
+        largest = largest_batch(plan, source_lengths, target_lengths)
+        step = np.flatnonzero((steps == largest).any(axis=1))[0]
+        steps = np.concatenate([steps[step : step + 1], steps[:step], steps[step + 1 :]])
+    return plan if rng is None and not largest_first else plan.select(steps.ravel())
+
+
+def largest_batch(plan, source_lengths, target_lengths):
+    """The number of the batch that needs the most memory: rows x (source + target tokens).
+
+    Where several have as many cells, it is the one with the longest sentences.
+    """
+    rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
+    return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])
+
+
+def padding_share(plan, source_lengths, target_lengths):
+    """The share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
+    if not plan.rows.size:
+        return 0.0
+    rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
+    real = sum(
+        np.asarray(lengths)[plan.rows].sum(dtype=np.int64)
+        for lengths in (source_lengths, target_lengths)
+    )
+    return 1.0 - real / (rows * (source + target)).sum()
+
+
+def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
+    """(pair numbers by length, sizes of the batches that they make one after the other)."""
     longest = np.maximum(source_lengths, target_lengths)
     if longest.size and longest.max() > max_tokens:
         raise ValueError(f"a sentence of {longest.max()} tokens, a batch takes {max_tokens}")
-    rng = None if seed is None else np.random.default_rng([seed, epoch])
     order = np.arange(longest.size) if rng is None else rng.permutation(longest.size)
     # Boustrophedon: the shorter side rises and falls in turn, so a batch that spans two values of
     # the longest side still holds neighbours on the other.
@@ -68,22 +159,18 @@ def plan_epoch(source_lengths, target_lengths, max_tokens, *, max_sentences=0, s
         window = lengths[start : start + most]
         fits = window * np.arange(1, window.size + 1) <= max_tokens
         start += int(fits.sum())
-    sizes = np.diff([*starts, order.size]).astype(np.int64)
-    if rng is None:
-        return EpochPlan(order, sizes)
-    shuffled = rng.permutation(sizes.size)
-    pieces = [order[starts[i] : starts[i] + sizes[i]] for i in shuffled]
-    return EpochPlan(np.concatenate(pieces) if pieces else order, sizes[shuffled])
+    return order, np.diff([*starts, order.size]).astype(np.int64)
 
 
-def padding_share(plan, source_lengths, target_lengths):
-    """The share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
-    if not plan.rows.size:
-        return 0.0
-    starts = np.concatenate([[0], np.cumsum(plan.batch_sizes)[:-1]])
-    cells = real = 0
-    for lengths in (source_lengths, target_lengths):
-        lengths = np.asarray(lengths)[plan.rows]
-        cells += (np.maximum.reduceat(lengths, starts) * plan.batch_sizes).sum()
-        real += lengths.sum()
-    return 1.0 - real / cells
+def _split_to_multiple(sizes, num_workers):
+    """Halves the batches with the most rows until there is a multiple of `num_workers`."""
+    while sizes.size % num_workers:
+        i = int(sizes.argmax())
+        if sizes[i] < 2:
+            raise ValueError(
+                f"{sizes.sum()} pairs in {sizes.size} batches cannot be shared out to "
+                f"{num_workers} workers; give fewer workers"
+            )
+        sizes = np.insert(sizes, i, sizes[i] // 2)
+        sizes[i + 1] -= sizes[i]
+    return sizes

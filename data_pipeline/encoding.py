@@ -1,0 +1,344 @@
+"""Text to ids, once: encoded on all cores, filtered, kept in files that are mapped to memory."""
+
+import collections
+import concurrent.futures
+import contextlib
+import fcntl
+import hashlib
+import itertools
+import json
+import os
+import sys
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.files import UserError, atomic_path, write_text
+from data_pipeline.progress import Progress
+from data_pipeline.tokenizers import SIDES
+
+_VERSION = 2
+_PAIRS_AT_ONCE = 5_000
+_CHECKED_AT_ONCE = 1 << 24
+_ARRAYS = tuple(f"{side}_{array}" for side in SIDES for array in ("ids", "lengths"))
+_INDEX = "index.json"
+
+
+class EncodedSide(NamedTuple):
+    """Sentences as one run of ids.
+
+    Attributes:
+        ids: `[num_tokens]` int32, sentence after sentence, each ended by EOS; may be a file that is
+            mapped to memory.
+        lengths: `[num_pairs]` int32.
+    """
+
+    ids: np.ndarray
+    lengths: np.ndarray
+
+    def take(self, rows):
+        """The sentences of the given numbers, in that order."""
+        starts = np.cumsum(self.lengths, dtype=np.int64) - self.lengths
+        lengths = self.lengths[rows]
+        ends = np.cumsum(lengths, dtype=np.int64)
+        shift = np.repeat(starts[rows] - (ends - lengths), lengths)
+        return EncodedSide(self.ids[np.arange(shift.size) + shift], lengths)
+
+
+class EncodedCorpus(NamedTuple):
+    """Both sides of a parallel corpus as ids."""
+
+    source: EncodedSide
+    target: EncodedSide
+
+    @property
+    def num_pairs(self):
+        return self.source.lengths.size
+
+
+class Encoded(NamedTuple):
+    """What `encode_pairs` returns.
+
+    Attributes:
+        corpus: `EncodedCorpus` of the pairs that were kept.
+        dropped: {reason: number of pairs dropped}.
+        sizes: of each corpus that the lines are of, the number of pairs kept.
+    """
+
+    corpus: EncodedCorpus
+    dropped: dict
+    sizes: list
+
+
+class PairFilter(NamedTuple):
+    """Pairs that training is better off without.
+
+    Attributes:
+        max_length: longest sentence on either side, in tokens with `</s>`.
+        max_length_ratio: largest ratio of the longer to the shorter side, in tokens.
+    """
+
+    max_length: int
+    max_length_ratio: float
+
+    def __call__(self, source, target):
+        """Which pairs stay.
+
+        Args:
+            source: `[num_pairs]` lengths in tokens with `</s>`.
+            target: `[num_pairs]` likewise.
+
+        Returns:
+            (`[num_pairs]` bool, {reason: number of pairs dropped}).
+        """
+        empty = (source <= 1) | (target <= 1)
+        too_long = ~empty & (np.maximum(source, target) > self.max_length)
+        ratio = np.maximum(source, target) / np.maximum(np.minimum(source, target), 1)
+        uneven = ~empty & ~too_long & (ratio > self.max_length_ratio)
+        dropped = {
+            "a side is empty": int(empty.sum()),
+            f"longer than {self.max_length} tokens": int(too_long.sum()),
+            f"length ratio above {self.max_length_ratio:g}": int(uneven.sum()),
+        }
+        return ~(empty | too_long | uneven), dropped
+
+    def check_some_left(self, num_left, dropped):
+        """Raises `UserError` if no pair is left."""
+        if not num_left:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
+            raise UserError(
+                f"no training pair is left of {sum(dropped.values())}: {reasons}; look at the "
+                "files, or raise --max_length or --max_length_ratio"
+            )
+
+
+def filter_pairs(corpus, *, max_length, max_length_ratio):
+    """Drops the pairs of a corpus in memory that a `PairFilter` drops.
+
+    Args:
+        corpus: `EncodedCorpus`.
+        max_length: as `PairFilter`.
+        max_length_ratio: as `PairFilter`.
+
+    Returns:
+        (`EncodedCorpus`, {reason: number of pairs dropped}).
+
+    Raises:
+        UserError: nothing is left.
+    """
+    pair_filter = PairFilter(max_length, max_length_ratio)
+    kept, dropped = pair_filter(corpus.source.lengths, corpus.target.lengths)
+    pair_filter.check_some_left(kept.sum(), dropped)
+    if kept.all():
+        return corpus, dropped
+    rows = np.flatnonzero(kept)
+    return EncodedCorpus(corpus.source.take(rows), corpus.target.take(rows)), dropped
+
+
+def encode_lines(vocabulary, lines):
+    """Lines to an `EncodedSide`."""
+    ids = vocabulary.encode(lines)
+    lengths = np.fromiter(map(len, ids), np.int32, len(ids))
+    flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum()))
+    return EncodedSide(flat, lengths)
+
+
+def text_hash(source_lines, target_lines):
+    """A hash, 32 hexadecimal digits, that changes with any character of either side.
+
+    Args:
+        source_lines: list of str, or `data_pipeline.streams.FileLines`.
+        target_lines: as many.
+    """
+    sides = (
+        getattr(lines, "digest", None) or hashlib.sha256("\n".join(lines).encode()).digest()
+        for lines in (source_lines, target_lines)
+    )
+    return hashlib.sha256(b"".join(sides)).hexdigest()[:32]
+
+
+def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus"):
+    """All pairs as an `EncodedCorpus`; arguments as `encode_pairs`."""
+    return encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name).corpus
+
+
+def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus", pair_filter=None):
+    """Tokenises both sides, or maps the result of an earlier call to memory.
+
+    The cache is a folder whose name is a hash of the text, the tokenizer and the filter, so that a
+    change of any is never overlooked. Its files are read through and checked by their CRC-32 before
+    use; damaged ones are made anew. Several processes may call this at once: one does the work.
+
+    Args:
+        source_lines: list of str, or `data_pipeline.streams.FileLines`, which may be of any size.
+        target_lines: as many.
+        tokenizer: `Tokenizer`.
+        cache_dir: folder of caches.
+        name: what the progress bar calls it.
+        pair_filter: `PairFilter`; None keeps every pair.
+
+    Returns:
+        `Encoded`.
+
+    Raises:
+        UserError: no pair is left, the cache cannot be written, or the text cannot be read.
+    """
+    settings = {
+        "version": _VERSION,
+        "text": text_hash(source_lines, target_lines),
+        "parts": getattr(source_lines, "sizes", [len(source_lines)]),
+        "tokenizer": tokenizer.fingerprint(),
+        "filter": pair_filter and pair_filter._asdict(),
+    }
+    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:32]
+    folder = Path(cache_dir, f"encoded-{key}")
+    found = _read(folder)
+    if found is None:
+        with _locked(folder):
+            found = _read(folder)  # Another process may have been faster.
+            if found is None:
+                _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter)
+                found = _read(folder)
+    if found is None:
+        raise UserError(f"{folder}: what was written cannot be read again; check the disk")
+    return found
+
+
+def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
+    """Encodes pairs on all cores.
+
+    SentencePiece works outside of the interpreter's lock, so threads are enough.
+
+    Yields:
+        `EncodedCorpus` of the next few thousand pairs.
+
+    Raises:
+        ValueError: one side has more lines than the other.
+    """
+    threads = threads or _num_cores()
+
+    def encode(chunk):
+        vocabularies = (tokenizer.source, tokenizer.target)
+        return EncodedCorpus(*map(encode_lines, vocabularies, chunk))
+
+    sides = iter(source_lines), iter(target_lines)
+    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+        waiting = collections.deque()
+        while True:
+            chunk = [list(itertools.islice(side, _PAIRS_AT_ONCE)) for side in sides]
+            if len(chunk[0]) != len(chunk[1]):
+                raise ValueError("one side has more lines than the other")
+            if not chunk[0]:
+                break
+            waiting.append(pool.submit(encode, chunk))
+            if len(waiting) > 2 * threads:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter):
+    """Makes a cache; the index is written last, as its seal."""
+    index = folder / _INDEX
+    index.unlink(missing_ok=True)
+    for left in folder.glob(".unfinished-*"):  # Of a process that was killed.
+        left.unlink()
+    sums = dict.fromkeys(_ARRAYS, 0)
+    counts = dict.fromkeys(_ARRAYS, 0)
+    dropped, kept_parts = collections.Counter(), []
+    with contextlib.ExitStack() as stack:
+        files = {}
+        for array in _ARRAYS:
+            temporary = stack.enter_context(atomic_path(folder / f"{array}.bin"))
+            files[array] = stack.enter_context(open(temporary, "wb"))
+        progress = stack.enter_context(Progress(f"encoding {name}", 2 * len(source_lines), "lines"))
+        for corpus in encoded_chunks(source_lines, target_lines, tokenizer):
+            progress.update(2 * corpus.num_pairs)
+            kept = np.ones(corpus.num_pairs, bool)
+            if pair_filter:
+                kept, reasons = pair_filter(corpus.source.lengths, corpus.target.lengths)
+                dropped.update(reasons)
+                if not kept.all():
+                    rows = np.flatnonzero(kept)
+                    corpus = EncodedCorpus(*(side.take(rows) for side in corpus))
+            kept_parts.append(kept)
+            for array, values in zip(_ARRAYS, itertools.chain(*corpus), strict=True):
+                files[array].write(values.tobytes())
+                sums[array] = zlib.crc32(values, sums[array])
+                counts[array] += values.size
+        if pair_filter:
+            pair_filter.check_some_left(counts["source_lengths"], dropped)
+    bounds = np.cumsum([0, *settings["parts"]])
+    kept = np.concatenate([[True], *kept_parts])[1:]
+    found = {
+        "settings": settings,
+        "dropped": dropped,
+        "sizes": [int(kept[a:b].sum()) for a, b in itertools.pairwise(bounds)],
+        "arrays": {array: {"size": counts[array], "crc32": sums[array]} for array in _ARRAYS},
+    }
+    write_text(index, json.dumps({**found, "crc32": _crc32(found)}, indent=2) + "\n")
+
+
+def _read(folder):
+    """`Encoded` of a cache, or None if there is none or a damaged one, which is named."""
+    try:
+        found = json.loads((folder / _INDEX).read_bytes())
+        if found.pop("crc32") != _crc32(found):
+            raise ValueError("damaged")
+        arrays = [_mapped(folder / f"{array}.bin", **found["arrays"][array]) for array in _ARRAYS]
+        corpus = EncodedCorpus(EncodedSide(*arrays[:2]), EncodedSide(*arrays[2:]))
+        return Encoded(corpus, found["dropped"], found["sizes"])
+    except FileNotFoundError:
+        if not (folder / _INDEX).exists():
+            return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        pass
+    print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
+    return None
+
+
+def _crc32(index):
+    return zlib.crc32(json.dumps(index).encode())
+
+
+def _mapped(path, size, crc32):
+    """A file of int32 as an array.
+
+    Raises:
+        ValueError: other bytes than were written.
+    """
+    if not size:  # What is empty cannot be mapped.
+        return np.empty(0, np.int32)
+    # Copy on write, as TensorFlow shares the memory of none that it may not write to.
+    array = np.memmap(path, np.int32, mode="c")
+    found = 0
+    for start in range(0, array.size, _CHECKED_AT_ONCE):
+        found = zlib.crc32(array[start : start + _CHECKED_AT_ONCE], found)
+    if array.size != size or found != crc32:
+        raise ValueError(f"{path}: damaged")
+    return array
+
+
+@contextlib.contextmanager
+def _locked(folder):
+    """Lets one process at a time write into a folder."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError as error:
+        raise UserError(f"{folder}: cannot be written ({error.strerror}); check the name") from None
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another process, which fills {folder}", file=sys.stderr, flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _num_cores():
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()

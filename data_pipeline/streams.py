@@ -1,0 +1,137 @@
+"""Text files of any size as lines, read a block at a time."""
+
+import codecs
+import hashlib
+import itertools
+import os
+
+from data_pipeline.files import UserError
+from data_pipeline.progress import Progress
+
+_BLOCK_BYTES = 1 << 24
+
+
+class FileLines:
+    r"""The lines of text files, one file after the other; never all of them in memory.
+
+    Like the list that `data_pipeline.files.read_lines` returns, it has a length and can be gone
+    through again and again, each time from the files. They are read once at the start, to count
+    lines and to know the text again.
+
+    Args:
+        *paths: files of UTF-8 text.
+
+    Attributes:
+        paths: as given.
+        sizes: lines of each file.
+        digest: SHA-256 of all lines joined by "\n", 32 bytes.
+
+    Raises:
+        UserError: a file that is missing or cannot be read; text that is not UTF-8 shows when it is
+            gone through.
+
+    Example:
+        >>> lines = FileLines("train.en")
+        >>> len(lines), next(iter(lines))
+        (2, 'A dog runs.')
+    """
+
+    def __init__(self, *paths):
+        self.paths = paths
+        self.sizes = []
+        digest = hashlib.sha256()
+        separator = b""
+        with Progress(f"reading {paths[0]}", sum(map(_bytes_of, paths)), "bytes") as progress:
+            for path in paths:
+                count = 0
+                for block in _blocks(path):
+                    digest.update(separator)
+                    digest.update(block)
+                    separator = b"\n"
+                    count += block.count(b"\n") + 1
+                    progress.update(len(block) + 1)
+                self.sizes.append(count)
+        self.digest = digest.digest()
+
+    def __len__(self):
+        return sum(self.sizes)
+
+    def __iter__(self):
+        return itertools.chain.from_iterable(self._lists())
+
+    def _lists(self):
+        """Lists of lines, a block of a file each."""
+        for path, expected in zip(self.paths, self.sizes, strict=True):
+            count = 0
+            for block in _blocks(path):
+                lines = _decode(block, path, count).split("\n")
+                count += len(lines)
+                yield lines
+            if count != expected:
+                raise UserError(
+                    f"{path}: had {expected} lines and now has {count}; start again, and leave the "
+                    "file alone meanwhile"
+                )
+
+
+def open_splits(*splits):
+    """Both sides of one corpus or of several, one after the other, as `FileLines`.
+
+    Args:
+        *splits: (source path, target path) of each corpus.
+
+    Returns:
+        (source `FileLines`, target `FileLines`), equally many in each corpus, at least one.
+
+    Raises:
+        UserError: a file that is missing or empty, or unequal numbers of lines.
+    """
+    source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
+    for paths, sizes in zip(splits, zip(source.sizes, target.sizes, strict=True), strict=True):
+        for path, size in zip(paths, sizes, strict=True):
+            if not size:
+                raise UserError(f"{path}: empty; expected one sentence a line")
+        if sizes[0] != sizes[1]:
+            shorter = paths[sizes.index(min(sizes))]
+            raise UserError(
+                f"{paths[0]} has {sizes[0]} lines and {paths[1]} has {sizes[1]}; line n of one "
+                f"must translate line n of the other: see what is missing at the end of {shorter}, "
+                "or which lines were split"
+            )
+    return source, target
+
+
+def _bytes_of(path):
+    try:
+        return os.stat(path).st_size
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+
+
+def _blocks(path):
+    r"""Whole lines of a file as bytes, joined by "\n", without the last "\n" of a block."""
+    try:
+        with open(path, "rb") as file:
+            rest = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+            while block := file.read(_BLOCK_BYTES):
+                end = block.rfind(b"\n")
+                if end < 0:
+                    rest += block
+                    continue
+                yield (rest + block[:end]).removesuffix(b"\r").replace(b"\r\n", b"\n")
+                rest = block[end + 1 :]
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+    if rest:
+        yield rest.replace(b"\r\n", b"\n").removesuffix(b"\n")
+
+
+def _decode(block, path, lines_before):
+    try:
+        return block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = lines_before + block.count(b"\n", 0, error.start) + 1
+        raise UserError(
+            f"{path}, line {line}: not UTF-8 (byte 0x{block[error.start]:02x}); "
+            "convert the file, for example with `iconv -f latin1 -t utf-8`"
+        ) from None

@@ -1,0 +1,48 @@
+"""Small encoded corpora, and what is in them."""
+
+import random
+
+import numpy as np
+
+from data_pipeline.encoding import EncodedCorpus, EncodedSide
+from data_pipeline.tokenizers import EOS_ID
+
+
+def sentences(seed, count):
+    """Random lines of 1 to 15 one-letter words."""
+    rng = random.Random(seed)
+    return [
+        " ".join(rng.choice("abcdefgh") for _ in range(rng.randint(1, 15))) for _ in range(count)
+    ]
+
+
+SOURCE, TARGET = sentences(0, 200), sentences(1, 200)
+SOURCE += SOURCE[:20]  # The same pair twice is two pairs.
+TARGET += TARGET[:20]
+
+
+def rows_of(side):
+    """List of the ids of every sentence."""
+    return [row.tolist() for row in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
+
+
+def pairs_of(corpus):
+    """List of (source ids, target ids)."""
+    return list(zip(rows_of(corpus.source), rows_of(corpus.target), strict=True))
+
+
+def corpus_of(*pairs):
+    """A corpus of sentences of the given lengths, (source, target), with `</s>`."""
+    sides = (
+        EncodedSide(
+            np.concatenate([[*range(10, 9 + n), EOS_ID] for n in lengths]).astype(np.int32),
+            np.array(lengths, np.int32),
+        )
+        for lengths in zip(*pairs, strict=True)
+    )
+    return EncodedCorpus(*sides)
+
+
+def same_corpus(one, other):
+    """Whether two corpora hold the same pairs in the same order."""
+    return pairs_of(one) == pairs_of(other)
