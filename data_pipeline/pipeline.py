@@ -73,10 +73,10 @@ def dataset_of(corpus, plan, first_batch=0):
         dataset = tf.data.Dataset.from_tensor_slices((rows, plan.shapes[first_batch:]))
 
     def gather(rows, shape=None):
-        shapes = (None, None) if shape is None else (shape[:2], shape[::2])
+        size, *widths = (None, None, None) if shape is None else tf.unstack(shape)
         return {
-            "source_ids": tf.gather(source, rows).to_tensor(PAD_ID, shapes[0]),
-            "target_ids": tf.gather(target, rows).to_tensor(PAD_ID, shapes[1]),
+            "source_ids": tf.gather(source, rows).to_tensor(PAD_ID, shape=[size, widths[0]]),
+            "target_ids": tf.gather(target, rows).to_tensor(PAD_ID, shape=[size, widths[1]]),
         }
 
     # Threads of its own and no tuning: on two cores, the shared ones let training wait for its next

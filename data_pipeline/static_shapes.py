@@ -16,13 +16,7 @@ _JUMPS = 40  # Random moves that are tried beside the small ones.
 
 
 def choose_shapes(
-    source_lengths,
-    target_lengths,
-    max_tokens,
-    *,
-    max_sentences=0,
-    max_shapes=MAX_SHAPES,
-    num_workers=1,
+    source_lengths, target_lengths, max_tokens, *, max_sentences=0, max_shapes=MAX_SHAPES
 ):
     """The shapes that leave the least padding; the same for the same lengths.
 
@@ -32,9 +26,7 @@ def choose_shapes(
         max_tokens: budget of a batch: rows x longest side of the shape; at least the longest
             sentence.
         max_sentences: most rows of a shape; 0 for no such limit.
-        max_shapes: how many shapes there may be; a small corpus gets fewer, as each shape ends in
-            a batch that is not full.
-        num_workers: how many batches a step takes.
+        max_shapes: how many shapes there may be.
 
     Returns:
         `[num_shapes, 3]` int64, (rows, source tokens, target tokens), the last of which every pair
@@ -47,10 +39,8 @@ def choose_shapes(
     rows = max_tokens // shapes.max(axis=1)
     if max_sentences:
         rows = np.minimum(rows, max_sentences)
-    shapes = _without_needless(
-        cells, levels, np.concatenate([rows[:, None], shapes], 1), num_workers
-    )
-    return shapes[np.lexsort((shapes[:, 2], shapes[:, 1], shapes[:, 1:].sum(axis=1)))]
+    shapes = np.unique(np.concatenate([rows[:, None], shapes], axis=1), axis=0)
+    return shapes[np.argsort(shapes[:, 1:].sum(axis=1), kind="stable")]
 
 
 def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=None):
@@ -78,16 +68,17 @@ def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=Non
         return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros((0, 3), np.int64)
     order = np.arange(size) if rng is None else rng.permutation(size)
     shape = _cheapest(source_lengths, target_lengths, shapes)[order]
-    shape = _shared_out(shape, shapes, num_workers)
     order = order[np.argsort(shape, kind="stable")]
-    sizes, batch_shapes = [], []
-    for i, count in enumerate(np.bincount(shape, minlength=len(shapes))):
-        batches = _num_batches(count, shapes[i][0], num_workers)
+    rows, sizes, batch_shapes = [], [], []
+    groups = np.split(order, np.cumsum(np.bincount(shape, minlength=len(shapes)))[:-1])
+    for i, numbers in enumerate(_filled_up(groups, shapes, num_workers)):
+        batches = _num_batches(numbers.size, shapes[i][0], num_workers)
         if batches:
-            sizes.append(np.full(batches, count // batches))
-            sizes[-1][: count % batches] += 1
+            rows.append(numbers)
+            sizes.append(np.full(batches, numbers.size // batches))
+            sizes[-1][: numbers.size % batches] += 1
             batch_shapes.append(np.tile(shapes[i], (batches, 1)))
-    return order.astype(np.int64), np.concatenate(sizes), np.concatenate(batch_shapes)
+    return np.concatenate(rows), np.concatenate(sizes), np.concatenate(batch_shapes)
 
 
 def _num_batches(count, rows, num_workers):
@@ -96,43 +87,59 @@ def _num_batches(count, rows, num_workers):
 
 def _cheapest(source_lengths, target_lengths, shapes):
     """`[num_pairs]`, for each pair the number of the shape with the fewest tokens it fits into."""
-    widest = shapes[:, 1:].max(axis=0)
-    if (source_lengths > widest[0]).any() or (target_lengths > widest[1]).any():
-        raise ValueError(f"a sentence is longer than all shapes, of at most {widest} tokens")
-    table = np.full(widest + 1, -1, np.int16)
-    for i in np.argsort(-shapes[:, 1:].sum(axis=1), kind="stable"):
-        table[: shapes[i, 1] + 1, : shapes[i, 2] + 1] = i
-    found = table[source_lengths, target_lengths]
-    if (found < 0).any():
+    levels, places = [], []
+    for lengths, tokens in zip((source_lengths, target_lengths), shapes[:, 1:].T, strict=True):
+        if lengths.max() > tokens.max():
+            raise ValueError(f"a sentence of {lengths.max()} tokens, shapes take {tokens.max()}")
+        levels.append(np.unique(tokens))
+        places.append(np.searchsorted(levels[-1], np.arange(lengths.max() + 1))[lengths])
+    fits = (levels[0][:, None, None] <= shapes[:, 1]) & (levels[1][:, None] <= shapes[:, 2])
+    if not fits.any(axis=2)[places[0], places[1]].all():
         raise ValueError("a pair fits into none of the shapes")
-    return found
+    cheapest = np.where(fits, shapes[:, 1:].sum(axis=1), np.inf).argmin(axis=2)
+    return cheapest.astype(np.int16)[places[0], places[1]]
 
 
-def _shared_out(shape, shapes, num_workers):
-    """Moves pairs to the last shape, so that no worker's batch of a shape is empty."""
+def _filled_up(groups, shapes, num_workers):
+    """Moves pairs that would leave batches half empty, or a worker without any, to larger shapes.
+
+    Args:
+        groups: list of the pair numbers of each shape.
+        shapes: of `choose_shapes`, the last being for all pairs.
+        num_workers: how many batches a step takes.
+
+    Returns:
+        list of the pair numbers of each shape.
+    """
+    groups = list(groups)
+    tokens = shapes[:, 1:].sum(axis=1)
     last = len(shapes) - 1
-    counts = np.bincount(shape, minlength=len(shapes))
+    for i in range(last):
+        count = groups[i].size
+        step = shapes[i][0] * num_workers
+        left = count % step
+        larger = i + 1 + (shapes[i + 1 :, 1:] >= shapes[i, 1:]).all(axis=1).argmax()
+        padding = (step - left) * tokens[i]
+        if left and (
+            padding > left * (tokens[larger] - tokens[i])
+            or count < _num_batches(count, shapes[i][0], num_workers)
+        ):
+            groups[larger] = np.concatenate([groups[larger], groups[i][count - left :]])
+            groups[i] = groups[i][: count - left]
 
-    def short_of(i):
-        return max(_num_batches(counts[i], shapes[i][0], num_workers) - counts[i], 0)
-
-    moved = [i for i in range(last) if short_of(i)]
-    shape = np.where(np.isin(shape, moved), np.int16(last), shape)
-    counts = np.bincount(shape, minlength=len(shapes))
-    if missing := short_of(last):
-        donor = counts[:last].argmax() if last else 0
-        rows = np.flatnonzero(shape == donor)[:missing]
-        shape[rows] = last
-        counts = np.bincount(shape, minlength=len(shapes))
-        if any(map(short_of, range(len(shapes)))):  # A tiny corpus.
-            shape[:] = last
-            counts = np.bincount(shape, minlength=len(shapes))
-            if short_of(last):
-                raise ValueError(
-                    f"{shape.size} pairs in batches of {shapes[last][0]} cannot be shared out to "
-                    f"{num_workers} workers; give a larger max_tokens or fewer workers"
-                )
-    return shape
+    missing = _num_batches(groups[last].size, shapes[last][0], num_workers) - groups[last].size
+    if missing > 0:
+        donor = max(range(last), key=lambda i: groups[i].size, default=last)
+        rest = groups[donor].size - missing
+        if donor == last or rest < _num_batches(rest, shapes[donor][0], num_workers):
+            raise ValueError(
+                f"{sum(g.size for g in groups)} pairs in batches of {shapes[last][0]} or more "
+                f"cannot be shared out to {num_workers} workers; give a larger max_tokens or fewer "
+                "workers"
+            )
+        groups[last] = np.concatenate([groups[last], groups[donor][rest:]])
+        groups[donor] = groups[donor][:rest]
+    return groups
 
 
 class _Cells:
@@ -201,21 +208,3 @@ def _search(cells, num_shapes, rng):
         if sweep >= 10 and before - total < 1e-5 * total:
             break
     return total, levels
-
-
-def _without_needless(cells, levels, shapes, num_workers):
-    """Drops shapes that cost more by the half-empty batches that they end in than they save."""
-    ends = num_workers * shapes[:, 0] * shapes[:, 1:].sum(axis=1) / 2
-    costs = cells.costs(levels)
-    kept = list(range(len(shapes)))
-
-    def total(numbers):
-        return costs[numbers].min(axis=0) @ cells.pairs + ends[numbers].sum()
-
-    while len(kept) > 1:
-        fewer = [[k for k in kept if k != i] for i in kept[:-1]]  # The last is for all pairs.
-        best = min(fewer, key=total)
-        if total(best) > total(kept):
-            break
-        kept = best
-    return shapes[kept]

@@ -5,7 +5,8 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.batching import EpochPlan, padding_share, plan_epoch
+from data_pipeline.batching import EpochPlan, largest_batch, padding_share, plan_epoch
+from data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 59  # One more has many divisors: batches that just do not fit.
 
@@ -159,3 +160,95 @@ def test_padding_share_is_what_counting_cells_gives(lengths, seed):
 def test_types_of_a_plan_hold_large_corpora(lengths):
     plan = plan_epoch(*lengths, BUDGET, seed=0)
     assert plan.rows.dtype == plan.batch_sizes.dtype == np.int64
+
+
+# The shuffle
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_every_pair_is_as_likely_to_come_early_as_late(static):
+    lengths = np.random.default_rng(0).integers(2, 30, (2, 80))
+    shapes = choose_shapes(*lengths, 90, max_shapes=6) if static else None
+    epochs = 1500
+    early = np.zeros(80)
+    for epoch in range(epochs):
+        plan = plan_epoch(*lengths, 90, seed=1, epoch=epoch, shapes=shapes)
+        batch = np.repeat(np.arange(plan.batch_sizes.size), plan.batch_sizes)
+        early[plan.rows] += (batch + 0.5) / plan.batch_sizes.size
+    # Means of uniform numbers: five standard errors for the worst of 80 pairs.
+    assert np.abs(early / epochs - 0.5).max() < 5 * np.sqrt(1 / 12 / epochs)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
+    lengths = np.repeat([[5, 9], [6, 7]], 12, axis=1)
+    shapes = choose_shapes(*lengths, 36, max_shapes=2) if static else None
+    epochs, met = 2000, np.zeros((24, 24))
+    for epoch in range(epochs):
+        for rows in batches_of(plan_epoch(*lengths, 36, seed=3, epoch=epoch, shapes=shapes)):
+            met[np.ix_(rows, rows)] += 1
+    for kind in (slice(0, 12), slice(12, 24)):
+        shares = met[kind, kind][~np.eye(12, dtype=bool)] / epochs
+        assert np.abs(shares - shares.mean()).max() < 5 * np.sqrt(0.25 / epochs)
+
+
+# Several workers
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, 8])
+@pytest.mark.parametrize("seed", [None, 4])
+def test_workers_share_out_an_epoch_in_equal_numbers_of_batches(many, num_workers, seed):
+    plan = plan_epoch(*many, BUDGET, seed=seed, num_workers=num_workers)
+    parts = [plan.of_worker(worker, num_workers) for worker in range(num_workers)]
+    assert len({part.batch_sizes.size for part in parts}) == 1
+    assert sorted(np.concatenate([part.rows for part in parts])) == list(range(many.shape[1]))
+    assert plan.batch_sizes.min() >= 1
+    for rows in batches_of(plan):
+        assert rows.size * many[:, rows].max() <= BUDGET
+
+
+def test_batches_of_a_step_are_of_similar_length(many):
+    plan = plan_epoch(*many, 200, seed=1, num_workers=4)
+    longest = plan.padded_shapes(*many)[:, 1:].max(axis=1).reshape(-1, 4)
+    assert np.ptp(longest, axis=1).mean() < np.ptp(longest, axis=0).mean() / 4
+    # No worker has always the longest.
+    assert len(set(longest.argmax(axis=1))) == 4
+
+
+def test_one_worker_has_the_batches_of_no_workers(many):
+    one = plan_epoch(*many, BUDGET, seed=1, num_workers=1)
+    assert same(one[:2], plan_epoch(*many, BUDGET, seed=1)[:2])
+    assert one.of_worker(0, 1) is one
+
+
+def test_too_few_pairs_for_the_workers_are_refused():
+    with pytest.raises(ValueError, match=r"3 pairs .* 4 workers"):
+        plan_epoch([5, 5, 5], [5, 5, 5], 10, num_workers=4)
+
+
+# The largest batch
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_largest_batch_has_the_most_cells(many, static):
+    shapes = choose_shapes(*many, 600, max_shapes=8) if static else None
+    plan = plan_epoch(*many, 600, seed=1, shapes=shapes)
+    cells = [
+        (rows.size if shape is None else shape[0])
+        * (sum(many[:, rows].max(axis=1)) if shape is None else shape[1:].sum())
+        for rows, shape in zip(
+            batches_of(plan), plan.shapes if static else [None] * plan.batch_sizes.size, strict=True
+        )
+    ]
+    assert cells[largest_batch(plan, *many)] == max(cells)
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_largest_batch_can_come_first_and_the_others_keep_their_order(many, num_workers):
+    plan = plan_epoch(*many, BUDGET, seed=1, num_workers=num_workers)
+    first = plan_epoch(*many, BUDGET, seed=1, num_workers=num_workers, largest_first=True)
+    assert largest_batch(first, *many) < num_workers
+    step = largest_batch(plan, *many) // num_workers
+    steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)
+    moved = plan.select([*steps[step], *np.delete(steps, step, axis=0).ravel()])
+    assert same(first[:2], moved[:2])

@@ -5,7 +5,15 @@ import collections
 import numpy as np
 import pytest
 
-from data_pipeline.pipeline import batches, describe, encode_corpus
+from data_pipeline.mixing import mixture
+from data_pipeline.pipeline import (
+    EncodedCorpus,
+    EncodedSide,
+    batches,
+    describe,
+    encode_corpus,
+)
+from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenizers import EOS_ID, PAD_ID, train_tokenizer
 from tests.data_pipeline.small import SOURCE, TARGET, pairs_of
 
@@ -26,6 +34,16 @@ def arrays(dataset):
     return [{name: ids.numpy() for name, ids in batch.items()} for batch in dataset]
 
 
+def seen_pairs(found):
+    """Counter of the pairs, without padding, of a list of batches."""
+    pairs = (
+        tuple(tuple(ids[ids != PAD_ID].tolist()) for ids in pair)
+        for batch in found
+        for pair in zip(batch["source_ids"], batch["target_ids"], strict=True)
+    )
+    return collections.Counter(pair for pair in pairs if any(pair))
+
+
 def same_batches(one, other):
     return len(one) == len(other) and all(
         a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
@@ -38,14 +56,10 @@ def same_batches(one, other):
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_every_pair_is_batched_once_duplicates_included(corpus, seed):
-    seen = [
-        tuple(tuple(ids[ids != PAD_ID].tolist()) for ids in pair)
-        for batch in arrays(batches(corpus, BUDGET, seed=seed))
-        for pair in zip(batch["source_ids"], batch["target_ids"], strict=True)
-    ]
+    seen = seen_pairs(arrays(batches(corpus, BUDGET, seed=seed)))
     expected = [(tuple(s), tuple(t)) for s, t in pairs_of(corpus)]
     assert max(collections.Counter(expected).values()) >= 2
-    assert collections.Counter(seen) == collections.Counter(expected)
+    assert seen == collections.Counter(expected)
 
 
 @pytest.mark.parametrize("seed", [None, 0])
@@ -89,6 +103,51 @@ def test_batches_can_be_gone_through_twice(corpus):
 def test_sentence_longer_than_a_batch_is_refused(corpus):
     with pytest.raises(ValueError, match="a batch takes 5"):
         batches(corpus, 5)
+
+
+@pytest.fixture(scope="module")
+def shapes(corpus):
+    return choose_shapes(corpus.source.lengths, corpus.target.lengths, BUDGET, max_shapes=5)
+
+
+def test_static_batches_have_few_shapes_and_every_pair_once(corpus, shapes):
+    found = arrays(batches(corpus, BUDGET, seed=0, shapes=shapes))
+    sizes = {(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found}
+    assert sizes <= set(map(tuple, shapes.tolist()))
+    assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, BUDGET)))
+
+
+def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, shapes):
+    whole = arrays(batches(corpus, BUDGET, seed=0, epoch=1, shapes=shapes))
+    for k in (1, len(whole) - 1, len(whole)):
+        tail = batches(corpus, BUDGET, seed=0, epoch=1, shapes=shapes, first_batch=k)
+        assert same_batches(arrays(tail), whole[k:])
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
+    options = {"seed": 0, "num_workers": 3, "shapes": shapes if static else None}
+    parts = [arrays(batches(corpus, BUDGET, worker=worker, **options)) for worker in range(3)]
+    assert len(parts[0]) == len(parts[1]) == len(parts[2])
+    assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(arrays(batches(corpus, BUDGET)))
+    tail = arrays(batches(corpus, BUDGET, worker=1, first_batch=4, **options))
+    assert same_batches(tail, parts[1][4:])
+
+
+def test_mixture_is_batched_as_often_as_asked_for(corpus):
+    sizes = (20, corpus.num_pairs - 20)
+    found = mixture(sizes, weights=(1, 1))
+    pairs = seen_pairs(arrays(batches(corpus, BUDGET, seed=0, epoch=2, mixture=found)))
+    expected = collections.Counter()
+    for row in found.rows(0, 2):
+        expected[tuple(map(tuple, pairs_of(corpus)[row]))] += 1
+    assert pairs == expected
+
+
+def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
+    copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
+    assert not isinstance(copied.source.ids, np.memmap)
+    assert same_batches(arrays(batches(copied, BUDGET)), arrays(batches(corpus, BUDGET)))
 
 
 # Description

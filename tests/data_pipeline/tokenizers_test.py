@@ -3,6 +3,7 @@
 import io
 import random
 
+import numpy as np
 import pytest
 import sentencepiece
 
@@ -19,6 +20,7 @@ from data_pipeline.tokenizers import (
     WordVocabulary,
     join_pieces,
     piece_style,
+    sample_lines,
     train_tokenizer,
 )
 
@@ -56,10 +58,8 @@ def foreign_model(**ids):
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(LINES),
         model_writer=writer,
-        model_type="bpe",
-        vocab_size=100,
         minloglevel=2,
-        **ids,
+        **{"model_type": "bpe", "vocab_size": 100, **ids},
     )
     return writer.getvalue()
 
@@ -172,6 +172,73 @@ def test_model_with_other_special_ids_is_refused(tmp_path, ids):
     with pytest.raises(UserError, match=r"shared\.model: pad, unk.*--pad_id=0") as e:
         Tokenizer.load("bpe", tmp_path)
     assert one_line(e)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pad_id": 3},
+        {"pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2},
+        {"bos_id": -1, "eos_id": -1},
+        {"user_defined_symbols": "<pad>"},
+        {"unk_piece": "UNK", "bos_piece": "[CLS]"},
+        {"model_type": "unigram", "vocab_size": 50},
+    ],
+)
+def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, options):
+    path = tmp_path / "given.model"
+    path.write_bytes(foreign_model(**options))
+    foreign = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    tokenizer = train_tokenizer("bpe", LINES, LINES, vocab_size=8000, vocab_file=path)
+    ours = tokenizer.source
+    assert tokenizer.shared
+    assert ours.pieces([PAD_ID, UNK_ID, BOS_ID, EOS_ID]) == list(SPECIALS)
+    assert f"{path}: pieces renumbered" in capsys.readouterr().out
+    # What spells a special in a text is no longer one, as it must be.
+    for line in [*LINES[:100:7], "日本 x", ""]:
+        assert ours.processor.encode(line, out_type=str) == foreign.encode(line, out_type=str)
+        assert round_trip(ours, line) == foreign.decode(foreign.encode(line))
+    tokenizer.save(tmp_path / "saved")
+    assert Tokenizer.load("bpe", tmp_path / "saved").fingerprint() == tokenizer.fingerprint()
+
+
+def test_ready_model_with_our_ids_is_taken_as_it_is(tmp_path, bpe, capsys):
+    bpe.save(tmp_path / "given.model")
+    found = train_tokenizer("bpe", [], [], vocab_file=tmp_path / "given.model").source
+    assert found.model == bpe.model
+    assert capsys.readouterr().out == ""
+
+
+def test_model_whose_ordinary_pieces_are_specials_is_refused(tmp_path):
+    path = tmp_path / "given.model"
+    path.write_bytes(foreign_model(bos_piece="[CLS]", user_defined_symbols="<s>"))
+    with pytest.raises(UserError, match=r"given\.model: '<s>' is an ordinary piece") as e:
+        train_tokenizer("bpe", LINES, LINES, vocab_file=path)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize("data", [b"", b"no model", None])
+def test_file_that_is_no_model_is_refused(tmp_path, data):
+    path = tmp_path / "given.model"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(UserError, match=r"given\.model: (not a Sentence|cannot be read)") as e:
+        train_tokenizer("bpe", LINES, LINES, vocab_file=path)
+    assert one_line(e)
+
+
+def test_large_corpora_are_sampled_pair_by_pair():
+    source, target = [f"s{i}" for i in range(1000)], [f"t{i}" for i in range(1000)]
+    sample = list(sample_lines(source, target, 300))
+    assert len(sample) == 600
+    numbers = [int(line[1:]) for line in sample]
+    assert numbers[:300] == numbers[300:] == sorted(set(numbers))
+    assert sample[0][0] == "s" and sample[-1][0] == "t"
+    assert abs(np.mean(numbers) - 500) < 60
+    assert sample == list(sample_lines(source, target, 300))
+    assert sample != list(sample_lines(source, target, 300, seed=1))
+    assert list(sample_lines(source, target, 1000)) == [*source, *target]
 
 
 @pytest.mark.parametrize("left", [0, 1, 100, -1])

@@ -1,0 +1,116 @@
+"""Text files of any size: the same lines as when read at once, whatever the blocks."""
+
+import random
+
+import pytest
+
+from data_pipeline import streams
+from data_pipeline.files import UserError, read_lines
+from data_pipeline.streams import FileLines, open_splits
+
+TEXTS = [
+    b"",
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"a",
+    b"a\n",
+    b"a\r",
+    b"a\r\n",
+    b"a\r\r\n\n",
+    b"a\nb",
+    b"\na",
+    b"a\n\n\nb\n",
+    b"a\r\nb\rc\r\n",
+    b"\xef\xbb\xbfa\nb\xef\xbb\xbf\n",
+    b"\xef\xbb\xbf",
+    b"\xef\xbb\xbf\n\xef\xbb\xbfa",
+    "ä\u2028ö\u0085ü\n\u3000\n".encode(),
+]
+
+
+def written(path, data):
+    path.write_bytes(data)
+    return path
+
+
+@pytest.fixture(params=[1, 2, 3, 7, 1 << 20])
+def block_bytes(request, monkeypatch):
+    monkeypatch.setattr(streams, "_BLOCK_BYTES", request.param)
+
+
+@pytest.mark.parametrize("data", TEXTS)
+def test_lines_are_those_of_reading_all_at_once(tmp_path, block_bytes, data):
+    path = written(tmp_path / "a", data)
+    lines = FileLines(path)
+    assert list(lines) == list(lines) == read_lines(path)
+    assert len(lines) == len(read_lines(path))
+
+
+def test_random_bytes_of_line_ends_are_read_as_all_at_once(tmp_path, monkeypatch):
+    rng = random.Random(0)
+    for size in range(1, 60):
+        monkeypatch.setattr(streams, "_BLOCK_BYTES", rng.randint(1, 9))
+        path = written(tmp_path / "a", bytes(rng.choices(b"ab\r\n", k=size)))
+        lines = FileLines(path)
+        assert list(lines) == read_lines(path)
+        assert lines.sizes == [len(read_lines(path))]
+
+
+def test_digest_is_that_of_the_lines_and_not_of_the_bytes(tmp_path, block_bytes):
+    def digest(data):
+        return FileLines(written(tmp_path / "a", data)).digest
+
+    same = [b"a\nb\n", b"a\nb", b"a\r\nb\r\n", b"\xef\xbb\xbfa\nb\n"]
+    assert len(set(map(digest, same))) == 1
+    others = [*same[:1], b"a\nc\n", b"ab\n", b"a\n\nb\n", b"a\nb\n\n", b"a\rb\n", b"b\na\n"]
+    assert len(set(map(digest, others))) == len(others)
+
+
+def test_several_files_are_one_text(tmp_path, block_bytes):
+    first = written(tmp_path / "a", b"a\nb")
+    second = written(tmp_path / "b", b"\xef\xbb\xbfc\n")
+    lines = FileLines(first, second)
+    assert list(lines) == ["a", "b", "c"]
+    assert lines.sizes == [2, 1]
+    assert lines.digest == FileLines(written(tmp_path / "c", b"a\nb\nc\n")).digest
+
+
+def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, block_bytes):
+    path = written(tmp_path / "a", "gut\nä\n".encode() + b"schl\xe4cht\nx\n")
+    with pytest.raises(UserError, match=r"a, line 3: not UTF-8 \(byte 0xe4\).*iconv") as e:
+        list(FileLines(path))
+    assert "\n" not in str(e.value)
+
+
+@pytest.mark.parametrize("what", ["absent", "folder"])
+def test_file_that_cannot_be_read_is_named(tmp_path, what):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=rf"{what}: cannot be read .*check the name"):
+        FileLines(tmp_path / what)
+
+
+def test_file_that_changes_meanwhile_is_noticed(tmp_path):
+    path = written(tmp_path / "a", b"a\nb\n")
+    lines = FileLines(path)
+    path.write_bytes(b"a\n")
+    with pytest.raises(UserError, match="had 2 lines and now has 1"):
+        list(lines)
+
+
+def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
+    one, two = written(tmp_path / "one", b"a\nb\n"), written(tmp_path / "two", b"a\n")
+    with pytest.raises(UserError, match=r"one has 2 lines and .*two has 1.*end of .*two") as e:
+        open_splits((one, two))
+    assert "\n" not in str(e.value)
+    # Not even where another corpus makes up for it.
+    with pytest.raises(UserError, match=r"one has 2 lines"):
+        open_splits((one, two), (two, one))
+    source, target = open_splits((one, one), (two, two))
+    assert list(source) == list(target) == ["a", "b", "a"]
+
+
+def test_empty_half_is_refused(tmp_path):
+    empty, full = written(tmp_path / "empty", b""), written(tmp_path / "full", b"a\n")
+    with pytest.raises(UserError, match=r"empty: empty; expected one sentence a line"):
+        open_splits((full, full), (full, empty))
