@@ -74,6 +74,24 @@ class FileLines:
                 )
 
 
+def open_split(split):
+    """A `Split` as `open_splits`; text may name several files a side, with commas between them.
+
+    Args:
+        split: (source, target), each a path, or str of one or several.
+
+    Raises:
+        UserError: as `open_splits`, or not as many files for both sides.
+    """
+    source, target = (side.split(",") if isinstance(side, str) else [side] for side in split)
+    if len(source) != len(target):
+        raise UserError(
+            f"{len(source)} source and {len(target)} target files; expected a target file for "
+            f"each source file, in the same order: {','.join(map(str, source + target))}"
+        )
+    return open_splits(*zip(source, target, strict=True))
+
+
 def open_splits(*splits):
     """Both sides of one corpus or of several, one after the other, as `FileLines`.
 

@@ -49,10 +49,21 @@ class Trainer:
         max_tokens: budget of a batch.
         max_sentences: most pairs of a batch; 0 for no such limit.
         seed: of the order of pairs.
+        **batching: more options of `data_pipeline.pipeline.batches`, such as `shapes`.
     """
 
     def __init__(
-        self, directory, update, corpus, evaluator, limits, *, max_tokens, max_sentences=0, seed
+        self,
+        directory,
+        update,
+        corpus,
+        evaluator,
+        limits,
+        *,
+        max_tokens,
+        max_sentences=0,
+        seed,
+        **batching,
     ):
         self.directory = directory
         self.update = update
@@ -62,6 +73,7 @@ class Trainer:
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
         self.seed = seed
+        self.batching = batching
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.shown = {}  # Beside the progress bar.
@@ -134,6 +146,7 @@ class Trainer:
             seed=self.seed,
             epoch=self.state["epoch"],
             first_batch=self.state["batch"],
+            **self.batching,
         )
 
     def _epoch(self, stop):

@@ -95,7 +95,9 @@ class GradientUpdate:
         """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
-            sentences = tf.cast(tf.shape(batch["target_ids"])[0], tf.float32)
+            # Static shapes may have rows of padding alone.
+            is_sentence = batch["target_ids"][:, 0] != self.model.pad_id
+            sentences = tf.reduce_sum(tf.cast(is_sentence, tf.float32))
             mean_loss = loss / (tokens if self.loss_average == "tokens" else sentences)
         weights = self.model.trainable_variables
         # Dense, because the norm of sparse slices counts a repeated row wrongly.

@@ -129,7 +129,9 @@ def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
     options = {"seed": 0, "num_workers": 3, "shapes": shapes if static else None}
     parts = [arrays(batches(corpus, BUDGET, worker=worker, **options)) for worker in range(3)]
     assert len(parts[0]) == len(parts[1]) == len(parts[2])
-    assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(arrays(batches(corpus, BUDGET)))
+    assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(
+        arrays(batches(corpus, BUDGET))
+    )
     tail = arrays(batches(corpus, BUDGET, worker=1, first_batch=4, **options))
     assert same_batches(tail, parts[1][4:])
 

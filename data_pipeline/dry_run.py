@@ -1,0 +1,90 @@
+"""What a training run would read, before any of it is trained on."""
+
+import time
+
+import numpy as np
+
+from data_pipeline.batching import largest_batch
+from data_pipeline.pipeline import dataset_of, describe
+
+_GIB = 1 << 30
+_BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
+
+
+def report(corpus, tokenizer, plan, *, max_tokens, max_sentences=0, num_parameters, seconds=3.0):
+    """The plan of an epoch in lines for people.
+
+    Args:
+        corpus: `EncodedCorpus`.
+        tokenizer: its `Tokenizer`.
+        plan: `data_pipeline.batching.EpochPlan`.
+        max_tokens: that it was made with.
+        max_sentences: that it was made with.
+        num_parameters: of the model.
+        seconds: how long to time the pipeline.
+
+    Yields:
+        str.
+    """
+    yield from describe(corpus, tokenizer, max_tokens, None, max_sentences=max_sentences, plan=plan)
+    shapes = plan.padded_shapes(corpus.source.lengths, corpus.target.lengths)
+    yield from _shapes(plan, shapes)
+    largest = shapes[largest_batch(plan, corpus.source.lengths, corpus.target.lengths)]
+    yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
+    yield from _memory(corpus, plan, largest, num_parameters, len(tokenizer.target))
+    yield from _rate(corpus, plan, seconds)
+    yield from _examples(corpus, tokenizer, plan)
+
+
+def _shapes(plan, shapes):
+    found, counts = np.unique(shapes, axis=0, return_counts=True)
+    if plan.shapes is None:
+        yield f"shapes: {len(found):,} different ones, each batch padded to its longest sentences"
+        return
+    yield f"shapes: {len(found)}, as rows x source tokens x target tokens: batches"
+    for (rows, source, target), count in zip(found, counts, strict=True):
+        yield f"    {rows:,} x {source} x {target}: {count:,}"
+
+
+def _memory(corpus, plan, largest, num_parameters, vocab_size):
+    corpus_bytes = sum(array.nbytes for side in corpus for array in side)
+    # Besides the plan: starts of all sentences, and what sorting and shuffling need.
+    plan_bytes = plan.rows.nbytes * 8
+    yield (
+        f"memory of the host: {corpus_bytes / _GIB:.2f} GiB of ids, mapped from files, and about "
+        f"{plan_bytes / _GIB:.2f} GiB to plan an epoch"
+    )
+    logits = int(largest[0]) * int(largest[2]) * vocab_size * 4 * 2
+    yield (
+        f"memory of the device: {num_parameters * _BYTES_PER_PARAMETER / _GIB:.2f} GiB of weights, "
+        f"gradients and Adam's moments, {logits / _GIB:.2f} GiB of logits and their gradient in "
+        "the largest batch; the activations of the layers come on top"
+    )
+
+
+def _rate(corpus, plan, seconds):
+    start = time.monotonic()
+    took, count = 0.0, 0
+    for batch in dataset_of(corpus, plan):
+        count += 1
+        batch["target_ids"].shape  # noqa: B018 - a batch is there once its shape is
+        took = time.monotonic() - start
+        if took > seconds:
+            break
+    rows = plan.rows[: plan.batch_sizes[:count].sum()]
+    tokens = corpus.target.lengths[rows].sum(dtype=np.int64)
+    yield (
+        f"the pipeline alone: {tokens / took:,.0f} target tokens/s "
+        f"({count:,} batches in {took:.1f} s)"
+    )
+
+
+def _examples(corpus, tokenizer, plan, count=3):
+    rows = np.unique(plan.rows[np.linspace(0, plan.rows.size - 1, count).astype(np.int64)])
+    for row in rows:
+        yield f"pair {row:,}:"
+        for side, vocabulary in zip(corpus, (tokenizer.source, tokenizer.target), strict=True):
+            start = side.lengths[:row].sum(dtype=np.int64)
+            ids = side.ids[start : start + side.lengths[row]].tolist()
+            yield f"    {vocabulary.decode(ids)}"
+            yield f"      {' '.join(vocabulary.pieces(ids))}"
