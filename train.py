@@ -7,6 +7,7 @@
 The same command again goes on where it stopped.
 """
 
+import itertools
 import json
 
 from training import quiet  # before all that imports TensorFlow
@@ -17,7 +18,7 @@ import keras
 from absl import app, flags
 
 import models
-from data_pipeline import datasets, pipeline, tokenizers
+from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
 from training import em_training, ngram_training, recipes
@@ -37,12 +38,15 @@ flags.DEFINE_multi_string("set", [], "name=value: changes a setting of the prese
 flags.DEFINE_string("model_dir", "runs/demo", "Where the run is kept; an earlier one goes on.")
 flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
 flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
+flags.DEFINE_bool("dry_run", False, "Only prints the plan of the training.")
 flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
 flags.DEFINE_bool("offline", False, "Takes downloads from --data_dir alone.")
 flags.DEFINE_string("mirror", "", "Address of a copy of the folder downloads of a --data_dir.")
 for _split in ("train", "valid"):
     for _side in tokenizers.SIDES:
         flags.DEFINE_string(f"{_split}_{_side}", "", f"Your own {_split} text, {_side} side.")
+flags.DEFINE_string("corpus_weights", None, "Of several --train_source=a,b: parts of an epoch.")
+flags.DEFINE_float("temperature", None, "Above 1: small corpora count for more.", lower_bound=1.0)
 
 # Without a default here: recipes.py has one for each model and corpus.
 flags.DEFINE_enum("update", None, ["gradient", "em"], "em: ibm1, ibm2, hmm_alignment only.")
@@ -55,7 +59,9 @@ flags.DEFINE_integer(
 )
 flags.DEFINE_integer("min_word_count", None, "word: rarer words become UNK.", lower_bound=1)
 flags.DEFINE_string(
-    "vocab_file", None, "pretokenized: list of pieces, one a line. ngram_lm: any vocabulary."
+    "vocab_file",
+    None,
+    "pretokenized: list of pieces, one a line; bpe: ready .model; ngram_lm: any vocabulary.",
 )
 flags.DEFINE_integer(
     "max_length", None, "Longest training sentence, in tokens with </s>.", lower_bound=1
@@ -65,6 +71,8 @@ flags.DEFINE_float(
 )
 flags.DEFINE_integer("max_tokens_per_batch", None, "Rows x longest padded side.", lower_bound=1)
 flags.DEFINE_integer("max_sentences_per_batch", None, "0: tokens alone decide.", lower_bound=0)
+flags.DEFINE_bool("pad_to_bucket", None, "Batches in at most 24 shapes, for XLA and TPU.")
+flags.DEFINE_bool("largest_batch_first", None, "Each epoch starts with its largest batch.")
 flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
 flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
 flags.DEFINE_enum("schedule", None, list(SCHEDULES), "Learning rate behind the warm-up.")
@@ -177,13 +185,12 @@ def make_tokenizer(directory, config, train_lines):
     return tokenizer
 
 
-def start_run(directory, config, tokenizer, words):
-    """Makes the directory of a new run, now that all sizes of its model are known."""
-    if directory.exists():
-        return
-    sizes = {"num_word_pairs": words.source_words.size} if words else {}
-    vocab_sizes = [len(tokenizer.source), len(tokenizer.target)]
-    directory.start({**config, "vocab_sizes": vocab_sizes, "sizes": sizes}, tokenizer)
+def sizes_of_model(tokenizer, words):
+    """What the configuration keeps of the sizes of a model that only its text tells."""
+    return {
+        "vocab_sizes": [len(tokenizer.source), len(tokenizer.target)],
+        "sizes": {"num_word_pairs": words.source_words.size} if words else {},
+    }
 
 
 def check_same_run(directory, config):
@@ -232,7 +239,7 @@ def make_update(model, options, words):
     )
 
 
-def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines):
+def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines, batching):
     """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
     keras.utils.set_random_seed(options["seed"])
     model = directory.new_model()
@@ -259,8 +266,8 @@ def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_line
         evaluator,
         limits,
         max_tokens=max_tokens,
-        max_sentences=options["max_sentences_per_batch"],
         seed=options["seed"],
+        **batching,
     )
 
 
@@ -289,7 +296,8 @@ def main(argv):
         return make_language_model()
     dataset, splits, settings, options = read_flags()
     quiet.start(options["intra_op_threads"])
-    train_lines, valid_lines = (datasets.read_split(splits[name]) for name in ("train", "valid"))
+    train_lines = streams.open_split(splits["train"])
+    valid_lines = datasets.read_split(splits["valid"])
     config = {
         "model": FLAGS.model,
         "settings": settings,
@@ -300,29 +308,47 @@ def main(argv):
     }
     directory = ModelDirectory(FLAGS.model_dir)
     tokenizer = make_tokenizer(directory, config, train_lines)
-    corpus, valid = (
-        pipeline.encode_corpus(*lines, tokenizer, FLAGS.data_dir, name)
-        for name, lines in (("training pairs", train_lines), ("validation pairs", valid_lines))
+    valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
+    corpus, dropped, sizes = pipeline.encode_pairs(
+        *train_lines,
+        tokenizer,
+        FLAGS.data_dir,
+        "training pairs",
+        pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
     )
-    corpus, dropped = pipeline.filter_pairs(
-        corpus, max_length=options["max_length"], max_length_ratio=options["max_length_ratio"]
+    batching = pipeline.batch_options(
+        corpus,
+        sizes,
+        options["max_tokens_per_batch"],
+        max_sentences=options["max_sentences_per_batch"],
+        corpus_weights=options["corpus_weights"],
+        temperature=options["temperature"],
+        pad_to_bucket=options["pad_to_bucket"],
+        largest_first=options["largest_batch_first"],
     )
     words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
-    start_run(directory, config, tokenizer, words)
-    trainer = make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines)
+    model_sizes = sizes_of_model(tokenizer, words)
+    batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    if FLAGS.dry_run:
+        vocab_sizes, more = model_sizes["vocab_sizes"], model_sizes["sizes"]
+        count = models.create(FLAGS.model, *vocab_sizes, **more, **settings).count_params()
+        plan = dry_run.report(*batched, num_parameters=count, **batching)
+        for line in itertools.chain([f"dropped: {dropped}"], plan):
+            print(line, flush=True)
+        return 0
+    if not directory.exists():
+        directory.start({**config, **model_sizes}, tokenizer)
+    trainer = make_trainer(
+        directory, tokenizer, options, corpus, words, valid, valid_lines, batching
+    )
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
     for line in (
         f"model: {FLAGS.model}, {trainer.update.model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in settings.items()),
         "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
-        f"dropped: {', '.join(f'{count:,} {reason}' for reason, count in dropped.items())}",
-        *pipeline.describe(
-            corpus,
-            tokenizer,
-            trainer.max_tokens,
-            options["seed"],
-            max_sentences=trainer.max_sentences,
-        ),
+        f"dropped: {dropped}",
+        *pipeline.describe(*batched, **batching),
         f"validation pairs: {valid.num_pairs:,}, the first {bleu_lines:,} for BLEU",
     ):
         print(line, flush=True)

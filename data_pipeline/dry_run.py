@@ -5,28 +5,28 @@ import time
 import numpy as np
 
 from data_pipeline.batching import largest_batch
-from data_pipeline.pipeline import dataset_of, describe
+from data_pipeline.pipeline import dataset_of, describe, plan_batches
 
-_GIB = 1 << 30
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
-def report(corpus, tokenizer, plan, *, max_tokens, max_sentences=0, num_parameters, seconds=3.0):
-    """The plan of an epoch in lines for people.
+def report(corpus, tokenizer, max_tokens, seed, *, num_parameters, seconds=3.0, **options):
+    """The plan of the first epoch in lines for people.
 
     Args:
         corpus: `EncodedCorpus`.
         tokenizer: its `Tokenizer`.
-        plan: `data_pipeline.batching.EpochPlan`.
-        max_tokens: that it was made with.
-        max_sentences: that it was made with.
+        max_tokens: as `data_pipeline.pipeline.plan_batches`.
+        seed: as `plan_batches`.
         num_parameters: of the model.
         seconds: how long to time the pipeline.
+        **options: more of `plan_batches`.
 
     Yields:
         str.
     """
-    yield from describe(corpus, tokenizer, max_tokens, None, max_sentences=max_sentences, plan=plan)
+    plan = plan_batches(corpus, max_tokens, seed=seed, **options)
+    yield from describe(corpus, tokenizer, max_tokens, seed, plan=plan, **options)
     shapes = plan.padded_shapes(corpus.source.lengths, corpus.target.lengths)
     yield from _shapes(plan, shapes)
     largest = shapes[largest_batch(plan, corpus.source.lengths, corpus.target.lengths)]
@@ -47,19 +47,19 @@ def _shapes(plan, shapes):
 
 
 def _memory(corpus, plan, largest, num_parameters, vocab_size):
-    corpus_bytes = sum(array.nbytes for side in corpus for array in side)
-    # Besides the plan: starts of all sentences, and what sorting and shuffling need.
-    plan_bytes = plan.rows.nbytes * 8
-    yield (
-        f"memory of the host: {corpus_bytes / _GIB:.2f} GiB of ids, mapped from files, and about "
-        f"{plan_bytes / _GIB:.2f} GiB to plan an epoch"
-    )
+    ids = sum(array.nbytes for side in corpus for array in side)
+    planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
+    yield f"memory of the host: {_size(ids)} mapped from files, {_size(planning)} to plan an epoch"
     logits = int(largest[0]) * int(largest[2]) * vocab_size * 4 * 2
     yield (
-        f"memory of the device: {num_parameters * _BYTES_PER_PARAMETER / _GIB:.2f} GiB of weights, "
-        f"gradients and Adam's moments, {logits / _GIB:.2f} GiB of logits and their gradient in "
-        "the largest batch; the activations of the layers come on top"
+        f"memory of the device: {_size(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
+        f"gradients and Adam, {_size(logits)} for the logits of the largest batch and their "
+        "gradient; what its layers keep for the gradient comes on top"
     )
+
+
+def _size(count):
+    return f"{count / 1e9:.1f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
 
 
 def _rate(corpus, plan, seconds):

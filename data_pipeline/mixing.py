@@ -43,6 +43,11 @@ class Mixture(NamedTuple):
         ends = np.rint(np.cumsum(self.shares) * sum(self.sizes)).astype(np.int64)
         return np.diff(ends, prepend=0)
 
+    def describe(self):
+        """One line: how much of an epoch is of each corpus."""
+        counts = zip(self.sizes, self.counts(), strict=True)
+        return "an epoch has " + " and ".join(f"{n:,} of {size:,}" for size, n in counts)
+
 
 def mixture(sizes, weights=(), temperature=1.0):
     """A `Mixture` of corpora.

@@ -15,9 +15,63 @@ from data_pipeline.encoding import (  # noqa: F401 - who uses the pipeline finds
     filter_pairs,
     text_hash,
 )
+from data_pipeline.files import UserError
+from data_pipeline.mixing import mixture
+from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenizers import PAD_ID, UNK_ID
 
 _COUNTED_AT_ONCE = 1 << 24
+
+
+def batch_options(
+    corpus,
+    sizes,
+    max_tokens,
+    *,
+    max_sentences=0,
+    corpus_weights="",
+    temperature=1.0,
+    pad_to_bucket=False,
+    largest_first=False,
+):
+    """The options of `batches` that are the same in every epoch of a run.
+
+    Args:
+        corpus: `EncodedCorpus`.
+        sizes: number of pairs of each corpus that it is of.
+        max_tokens: budget of a batch.
+        max_sentences: most pairs of a batch; 0 for no such limit.
+        corpus_weights: text, numbers with commas between them, as `weights` of `mixture`.
+        temperature: as that of `mixture`.
+        pad_to_bucket: whether batches have few static shapes.
+        largest_first: as that of `plan_epoch`.
+
+    Returns:
+        dict, for `batches`, `plan_batches` and `describe`.
+
+    Raises:
+        UserError: weights that are no numbers, or not as many as there are corpora.
+    """
+    try:
+        weights = [float(weight) for weight in corpus_weights.split(",") if corpus_weights]
+    except ValueError:
+        weights = [-1.0]
+    if weights and (len(weights) != len(sizes) or min(weights) < 0 or not sum(weights)):
+        raise UserError(
+            f"--corpus_weights={corpus_weights}: expected a number for each of {len(sizes)} "
+            "corpora, with commas between them, none negative and not all 0"
+        )
+    if not all(sizes):
+        raise UserError(f"no training pair is left of corpus {sizes.index(0) + 1}; leave it out")
+    lengths = [side.lengths for side in corpus]
+    return {
+        "max_sentences": max_sentences,
+        "mixture": mixture(sizes, weights, temperature),
+        "shapes": choose_shapes(*lengths, max_tokens, max_sentences=max_sentences)
+        if pad_to_bucket
+        else None,
+        "largest_first": largest_first,
+    }
 
 
 def plan_batches(corpus, max_tokens, *, seed=None, epoch=0, mixture=None, **options):
@@ -87,7 +141,7 @@ def dataset_of(corpus, plan, first_batch=0):
     return dataset.map(gather).prefetch(8).with_options(options)
 
 
-def describe(corpus, tokenizer, max_tokens, seed, *, max_sentences=0, plan=None, **options):
+def describe(corpus, tokenizer, max_tokens, seed, *, plan=None, **options):
     """Lines that say what an epoch of training holds.
 
     Args:
@@ -95,13 +149,11 @@ def describe(corpus, tokenizer, max_tokens, seed, *, max_sentences=0, plan=None,
         tokenizer: its `Tokenizer`.
         max_tokens: as `plan_batches`.
         seed: as `plan_batches`.
-        max_sentences: as `plan_batches`.
         plan: `EpochPlan` of all these, where it is known; else it is made.
         **options: more of `plan_batches`.
     """
     if plan is None:
-        options.update(seed=seed, max_sentences=max_sentences)
-        plan = plan_batches(corpus, max_tokens, **options)
+        plan = plan_batches(corpus, max_tokens, seed=seed, **options)
     source, target = corpus
     unknown = sum(map(_count_unknown, corpus)) / (source.ids.size + target.ids.size)
     vocabulary = (
@@ -109,10 +161,12 @@ def describe(corpus, tokenizer, max_tokens, seed, *, max_sentences=0, plan=None,
         if tokenizer.shared
         else f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target entries"
     )
-    sentences = f" and {max_sentences:,} pairs" if max_sentences else ""
+    most = options.get("max_sentences", 0)
+    sentences = f" and {most:,} pairs" if most else ""
+    mixed = options.get("mixture")
     shapes = "" if plan.shapes is None else f" in {len(np.unique(plan.shapes, axis=0))} shapes"
     return [
-        f"training pairs: {corpus.num_pairs:,}",
+        f"training pairs: {corpus.num_pairs:,}" + (f", {mixed.describe()}" if mixed else ""),
         f"tokens: {source.ids.size:,} source, {target.ids.size:,} target, with </s>",
         f"vocabulary ({tokenizer.kind}): {vocabulary}; unknown tokens {unknown:.2%}",
         f"batches an epoch: {plan.batch_sizes.size:,}{shapes} of at most {max_tokens:,} tokens a "

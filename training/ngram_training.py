@@ -10,7 +10,13 @@ import numpy as np
 import models
 from data_pipeline import datasets
 from data_pipeline.files import UserError, check_writable, read_lines
-from data_pipeline.pipeline import EncodedCorpus, batches, encode_lines, text_hash
+from data_pipeline.pipeline import (
+    EncodedCorpus,
+    EncodedSide,
+    batches,
+    encode_lines,
+    text_hash,
+)
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import (
     PAD_ID,
@@ -27,6 +33,7 @@ from training.ngram import estimate
 # The training options that count; all others are of models that learn in steps.
 OPTIONS = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
 _EVALUATION_TOKENS = 50_000  # Scored at once.
+_LINES_AT_ONCE = 10_000  # Encoded between two looks at the clock.
 
 
 class Text(NamedTuple):
@@ -171,8 +178,12 @@ def train(directory, config, text):
 
 def _encode(vocabulary, lines, name):
     """`EncodedSide` of the lines that are not empty."""
+    parts = []
     with Progress(f"encoding {name}", len(lines), "lines") as progress:
-        text = encode_lines(vocabulary, lines, progress)
+        for start in range(0, max(len(lines), 1), _LINES_AT_ONCE):
+            parts.append(encode_lines(vocabulary, lines[start : start + _LINES_AT_ONCE]))
+            progress.update(parts[-1].lengths.size)
+    text = EncodedSide(*map(np.concatenate, zip(*parts, strict=True)))
     real = np.flatnonzero(text.lengths > 1)
     text = text.take(real)
     print(

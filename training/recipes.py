@@ -14,6 +14,10 @@ DEFAULTS = {
     "max_length_ratio": 9.0,  # Only what cannot be a translation.
     "max_tokens_per_batch": 4096,
     "max_sentences_per_batch": 0,
+    "pad_to_bucket": False,
+    "largest_batch_first": False,
+    "corpus_weights": "",
+    "temperature": 1.0,
     "learning_rate": 7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
     "warmup_steps": 4000,
     "schedule": "inverse_sqrt",

@@ -71,6 +71,22 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
     assert records[-1]["kind"] == "valid"
 
 
+def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):
+    twice = [f"{flag},{flag.split('=')[1]}" if "train_" in flag else flag for flag in corpus]
+    done = train(
+        twice, folder, capsys, "--dry_run", "--pad_to_bucket", "--corpus_weights=1,3", model_dir="x"
+    )
+    assert done.status == 0
+    for line in (
+        "training pairs: 400, an epoch has 100 of 200 and 300 of 200",
+        "dropped: 0 a side is empty",
+        "the pipeline alone:",
+        "memory of the device:",
+    ):
+        assert line in done.out
+    assert not (folder / "x").exists()
+
+
 def test_a_finished_run_started_again_changes_nothing(trained, folder, corpus, capsys):
     before = (trained / "best.npz").read_bytes()
     done = train(corpus, folder, capsys, "--max_steps=6")

@@ -2,7 +2,9 @@
 
 import json
 import math
+import shutil
 
+import keras
 import numpy as np
 import pytest
 import sacrebleu
@@ -10,6 +12,7 @@ import sacrebleu
 import models
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches, encode_corpus
+from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenizers import train_tokenizer
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
@@ -71,12 +74,13 @@ class Script:
         return Evaluation(self.perplexities.pop(0), 0.0, [("a", "b", "c")])
 
 
-def trainer(directory, corpus, perplexities, learning_rate=1e-3, **changes):
+def trainer(directory, corpus, perplexities, learning_rate=1e-3, shapes=None, **changes):
     update = GradientUpdate(
         directory.new_model(), adam(learning_rate=learning_rate, warmup_steps=10)
     )
     limits = LIMITS._replace(**changes)
-    return Trainer(directory, update, corpus, Script(perplexities), limits, max_tokens=64, seed=1)
+    batching = {"max_tokens": 64, "seed": 1, "shapes": shapes}
+    return Trainer(directory, update, corpus, Script(perplexities), limits, **batching)
 
 
 def records(directory, kind):
@@ -156,6 +160,22 @@ def test_more_steps_go_on_from_the_last(directory, corpus):
     run.run()
     assert run.state["step"] == 20
     assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12, 16, 20]
+
+
+def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
+    lengths = [side.lengths for side in corpus]
+    shapes = choose_shapes(*lengths, 64, max_shapes=3)
+
+    def train(path, *all_max_steps):
+        copy = shutil.copytree(directory.path, path)
+        for max_steps in all_max_steps:
+            keras.utils.set_random_seed(1)
+            run = trainer(ModelDirectory(copy), corpus, [9] * 9, shapes=shapes, max_steps=max_steps)
+            run.run()
+        return read_archive(ModelDirectory(copy).checkpoint_path(18))[0]
+
+    at_once, resumed = train(tmp_path / "a", 18), train(tmp_path / "b", 5, 18)
+    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):
