@@ -40,6 +40,7 @@ class NoisyChannel(TranslationModel):
         language_model: `NgramLanguageModel` over the channel's source vocabulary.
         weight: of the language model, above 0; 1 is Bayes' rule.
         num_translations: words e considered for each source word.
+        max_words: of long sentences fewer for each, so that they are not more than this together.
         num_frequent: words e considered in every sentence.
 
     Raises:
@@ -57,6 +58,7 @@ class NoisyChannel(TranslationModel):
         *,
         weight=1.0,
         num_translations=10,
+        max_words=500,
         num_frequent=50,
         **kwargs,
     ):
@@ -73,6 +75,7 @@ class NoisyChannel(TranslationModel):
         self.channel = channel
         self.language_model = language_model
         self.weight = weight
+        self.max_words = max_words
         self.candidates = self._constant("candidates", self._likely_words(num_translations))
         self.frequent = self._constant("frequent", self._frequent_words(num_frequent))
         self.built = True
@@ -117,20 +120,14 @@ class NoisyChannel(TranslationModel):
         return ops.zeros_like(logits[..., :1])
 
     def encode(self, source_ids, training=False):
-        """Context: see the code; C words e are considered for the sentence.
+        """Context: `source_mask [B, S]`, and of the C words e that are considered for the sentence
 
         `words [B, C]`, their `translation [B, C, S]` t(f_j | e), that of the empty word,
         `empty [B, S]`, the `future [B, S]` of each source word, and `language_model`.
         """
-        batch_size, length = ops.shape(source_ids)
-        likely = ops.reshape(
-            ops.take(self.candidates, source_ids, axis=0),
-            (batch_size, length * self.candidates.shape[1]),
-        )
-        frequent = ops.broadcast_to(self.frequent, (batch_size, self.frequent.shape[0]))
-        words = ops.concatenate([likely, frequent], axis=1)
+        words = self._considered(source_ids)
         translation = ops.swapaxes(self.channel.table.look_up(words, source_ids), 1, 2)
-        ends = ops.full((batch_size, 1), self.channel.eos_id, "int32")
+        ends = ops.full_like(source_ids[:, :1], self.channel.eos_id)
         worth = ops.power(ops.take(self.language_model.unigrams, words), self.weight)
         worth = ops.where(words == self.pad_id, 0.0, worth)
         return {
@@ -141,6 +138,19 @@ class NoisyChannel(TranslationModel):
             "future": ops.max(translation * worth[:, :, None], axis=1),
             "language_model": self.language_model.encode(source_ids),
         }
+
+    def _considered(self, source_ids):
+        """`[B, C]`, the words e that are considered for a sentence, and padding."""
+        lengths = ops.sum(padding_mask(source_ids, self.pad_id), axis=1)
+        counts = ops.clip(self.max_words // lengths, 1, self.candidates.shape[1])
+        likely = ops.take(self.candidates, source_ids, axis=0)[:, :, : ops.max(counts)]
+        places = ops.arange(ops.shape(likely)[2])
+        likely = ops.where(places < counts[:, None, None], likely, self.pad_id)
+        batch_size, length, count = ops.shape(likely)
+        frequent = ops.broadcast_to(self.frequent, (batch_size, self.frequent.shape[0]))
+        return ops.concatenate(
+            [ops.reshape(likely, (batch_size, length * count)), frequent], axis=1
+        )
 
     def initial_state(self, context, max_target_length):
         """State: `mass [B, S]`, at first that of the empty word, and `language_model`."""
@@ -163,16 +173,13 @@ class NoisyChannel(TranslationModel):
         mass = ops.reshape(state["mass"], (batch_size, -1, length))
         mass = mass + ops.matmul(chosen, translation)
 
-        def channel(mass, words):  # log P(f | e) of so many words e: [..., S] -> [...]
-            shares = ops.log(ops.maximum(mass, _TINY)) - ops.log(ops.cast(words + 1, "float32"))
-            return ops.sum(shares * ops.reshape(mask, (batch_size, *[1] * (mass.ndim - 2), -1)), -1)
+        def channel(mass):  # log P(f | e) of the `step` words so far, [B, K, S] -> [B, K, 1]
+            return ops.sum(_log_shares(mass, step) * mask[:, None], axis=-1, keepdims=True)
 
-        future = context["future"][:, None, :]
-        before = channel(ops.maximum(mass, future), step)
-        before = ops.where(step > 0, before, 0.0)[:, :, None]
-        extended = ops.maximum(mass[:, :, None] + translation[:, None], future[:, :, None])
-        scores = channel(extended, step + 1) - before  # [B, K, C]
-        end = channel(mass, step)[:, :, None] - before
+        before = channel(ops.maximum(mass, context["future"][:, None]))
+        before = ops.where(step > 0, before, 0.0)
+        end = channel(mass) - before
+        scores = self._extended(mass, context, step + 1) - before  # [B, K, C]
 
         language = self.language_model.decode_step(
             token_ids, step, state["language_model"], context["language_model"]
@@ -189,6 +196,22 @@ class NoisyChannel(TranslationModel):
             },
             attention=language.attention,
         )
+
+    def _extended(self, mass, context, num_words):
+        """`[B, K, C]`, the estimate of log P(f | e) with each of the words added."""
+        # One source word at a time: [B, K, C, S] is too large for long sentences.
+        masses, translations = (ops.moveaxis(x, 2, 0) for x in (mass, context["translation"]))
+        futures, masks = (
+            ops.transpose(ops.cast(context[name], "float32"))[:, :, None, None]
+            for name in ("future", "source_mask")
+        )
+
+        def add(j, total):
+            extended = ops.maximum(masses[j][:, :, None] + translations[j][:, None], futures[j])
+            return total + _log_shares(extended, num_words) * masks[j]
+
+        nothing = ops.zeros_like(masses[0][:, :, None] + translations[0][:, None])
+        return ops.fori_loop(0, ops.shape(mass)[2], add, nothing)
 
     def _by_token(self, scores, end, words):
         """`[B, K, C]` scores of words, `[B, K, 1]` of the end -> `[N, V]`; others impossible."""
@@ -213,3 +236,8 @@ class NoisyChannel(TranslationModel):
         mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
         weights = (ops.swapaxes(posterior, 1, 2) + _TINY) * mask[:, None, :]
         return weights / ops.sum(weights, axis=-1, keepdims=True)
+
+
+def _log_shares(mass, num_words):
+    """log P(f_j | e) of sums of t(f_j | e_i) over so many words e_i and the empty word."""
+    return ops.log(ops.maximum(mass, _TINY)) - ops.log(ops.cast(num_words + 1, "float32"))

@@ -86,21 +86,24 @@ def test_finds_what_brute_force_finds_with_the_scores_of_both_models(
         assert without_padding(found.ids[row, 0]) == every[best[0]]
 
 
-@pytest.mark.parametrize("beam_size", [1, 3])
-def test_the_score_of_a_finished_translation_is_that_of_both_models(
-    channel, language_model, beam_size
-):
-    model = NoisyChannel(channel, language_model, num_translations=2, num_frequent=1)
-    found = searcher(model, beam_size, 8)(SOURCE)
+@pytest.fixture(scope="module")
+def narrow(channel, language_model):
+    """(model that considers few words, search with a small beam)."""
+    model = NoisyChannel(channel, language_model, max_words=7, num_frequent=2)
+    return model, searcher(model, 3, 8)
+
+
+def test_the_score_of_a_finished_translation_is_that_of_both_models(narrow):
+    model, search = narrow
+    found = search(SOURCE)
     assert found.finished[:, 0].all()
     for row, source in enumerate(map(without_padding, SOURCE.numpy())):
         expected = bayes(model, source, [without_padding(found.ids[row, 0])])
         np.testing.assert_allclose(found.log_probs[row, :1], expected, rtol=1e-4)
 
 
-def test_neighbours_and_padding_change_nothing(channel, language_model):
-    model = NoisyChannel(channel, language_model, num_translations=2, num_frequent=2)
-    search = searcher(model, 3, 6)
+def test_neighbours_and_padding_change_nothing(narrow):
+    _, search = narrow
     together = search(tf.pad(SOURCE, [[0, 0], [0, 2]]))
     for row, source in enumerate(map(without_padding, SOURCE.numpy())):
         alone = search(tf.constant([source]))
