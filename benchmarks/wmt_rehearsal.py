@@ -1,0 +1,312 @@
+"""The way from text to batches at the size of WMT14, on text made of small real corpora.
+
+    python benchmarks/wmt_rehearsal.py --data=data
+    python benchmarks/wmt_rehearsal.py --data=data --pairs=450000
+
+The folder holds `wmt_sample`, `europarl10k` and `multi30k`. Every stage is a process of its own, so
+that its peak memory is its own: making the corpus, cleaning it, learning the BPE, encoding beside
+sentencepiece alone, starting and resuming a run, an epoch of batches of dynamic and of static
+shapes, and tf.data's `bucket_by_sequence_length` with the ladder of tensor2tensor. `--stages` names
+those to do, on the files that the others have left. Seconds are those of the clock, `cpu_seconds`
+those of all cores together, which depend less on what else the machine does.
+"""
+
+import itertools
+import json
+import resource
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from training import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+
+# isort: split
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+from absl import app, flags  # noqa: E402
+
+from benchmarks.rehearsal_corpus import make  # noqa: E402
+from data_pipeline import cleaning, encoding, pipeline, streams, tokenizers  # noqa: E402
+from data_pipeline.batching import padding_share  # noqa: E402
+from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
+from data_pipeline.static_shapes import choose_shapes  # noqa: E402
+from training.console import machine, one_line_errors  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("data", "data", "Folder of the small corpora.")
+flags.DEFINE_string("work", "runs/wmt_rehearsal", "Folder for all that is made.")
+flags.DEFINE_integer("pairs", 4_500_000, "Sentence pairs.", lower_bound=10_000)
+flags.DEFINE_integer("vocab_size", 37_000, "Pieces of the BPE.")
+flags.DEFINE_integer("max_tokens", 25_000, "Tokens of a batch, a side.")
+flags.DEFINE_list("stages", [], "Names of stages; empty: all.")
+flags.DEFINE_string("stage", "", "Only for the processes of the stages.")
+flags.DEFINE_string("output", "", "JSON file; empty: docs/results/pipeline/, by the size.")
+
+SIDES = ("en", "de")
+COMPARED_PAIRS = 100_000  # That sentencepiece encodes alone, beside us.
+ROUNDS = 5
+TF_DATA_PAIRS = 200_000
+
+
+def path(name):
+    """A file of the working folder."""
+    return Path(FLAGS.work, name)
+
+
+def files(name):
+    """Both files of a text."""
+    return [path(f"{name}.{side}") for side in SIDES]
+
+
+def cleaned():
+    """Both sides of the text to train on."""
+    return streams.open_splits(files("clean"))
+
+
+def tokenizer():
+    """The tokenizer of the stage `vocabulary`."""
+    return tokenizers.Tokenizer.load("bpe", path("tokenizer"))
+
+
+def encoded(text):
+    """The encoded corpus; encodes it if that is not done."""
+    pair_filter = pipeline.PairFilter(256, 9.0)
+    return pipeline.encode_pairs(
+        *text, tokenizer(), FLAGS.work, "training pairs", pair_filter
+    ).corpus
+
+
+def stage_corpus():
+    """Makes the text; no part of the product."""
+    make(FLAGS.data, files("raw"), FLAGS.pairs)
+    return {"pairs": FLAGS.pairs, "bytes": sum(file.stat().st_size for file in files("raw"))}
+
+
+def stage_cleaning():
+    """Cleans it as WMT14 is cleaned."""
+    cleaner = cleaning.Cleaner(cleaning.Rules(languages=SIDES))
+    sides = [iter(side) for side in streams.open_splits(files("raw"))]
+    source, target = files("clean")
+    with (
+        atomic_path(source) as one,
+        atomic_path(target) as two,
+        open(one, "wb") as source_file,
+        open(two, "wb") as target_file,
+    ):
+        while (block := [list(itertools.islice(side, 10_000)) for side in sides])[0]:
+            lines = cleaner.clean(*block)
+            for file, kept in zip((source_file, target_file), lines, strict=True):
+                file.write("".join(f"{line}\n" for line in kept).encode())
+    return {"read": cleaner.read, "kept": cleaner.kept, "dropped": dict(cleaner.dropped)}
+
+
+def stage_vocabulary():
+    """Learns the BPE from a sample."""
+    text = cleaned()
+    start = time.monotonic()
+    found = tokenizers.train_tokenizer("bpe", *text, vocab_size=FLAGS.vocab_size)
+    seconds = time.monotonic() - start
+    found.save(path("tokenizer"))
+    pairs = min(len(text[0]), tokenizers.SAMPLE_PAIRS)
+    return {"pieces": len(found.source), "sample_pairs": pairs, "training_seconds": seconds}
+
+
+def stage_encoding():
+    """Encodes everything; before that a part, in turns with sentencepiece alone on all cores."""
+    text, found = cleaned(), tokenizer()
+    lines = list(tokenizers.sample_lines(*text, COMPARED_PAIRS))
+    halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
+    scratch = path("scratch")
+
+    def alone():
+        found.source.processor.encode(lines, out_type=int, add_eos=True)
+
+    def ours():
+        shutil.rmtree(scratch, ignore_errors=True)
+        encoding.encode_pairs(*halves, found, scratch)
+
+    rounds = [(_timed(alone), _timed(ours)) for _ in range(ROUNDS)]
+    shutil.rmtree(scratch)
+    record = {"compared_lines": len(lines)}
+    for clock in ("seconds", "cpu_seconds"):
+        for name, side in (("sentencepiece_alone", 0), ("ours", 1)):
+            rate = statistics.median(len(lines) / times[side][clock] for times in rounds)
+            record[f"{name}_lines_per_{clock[:-1]}"] = rate
+        ratios = [theirs[clock] / ours[clock] for theirs, ours in rounds]
+        record[f"ratio_by_{clock}"] = statistics.median(ratios)
+    for folder in Path(FLAGS.work).glob("encoded-*"):
+        shutil.rmtree(folder)
+    whole = _timed(lambda: encoded(text))
+    (folder,) = Path(FLAGS.work).glob("encoded-*")
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return {**record, "lines": 2 * len(text[0]), "bytes": size, **whole}
+
+
+def stage_start():
+    """From a fresh process to the first batch, of a new run and of one in the middle of epoch 3."""
+    found = {}
+    for name, epoch, share in (("start", 0, 0.0), ("resume", 3, 0.5)):
+        begin = time.monotonic()
+        corpus = encoded(cleaned())
+        opened = time.monotonic()
+        batches = int(share * corpus.target.ids.size / FLAGS.max_tokens)
+        options = {"seed": 1, "epoch": epoch, "first_batch": batches}
+        next(iter(pipeline.batches(corpus, FLAGS.max_tokens, **options)))
+        found[f"{name}_seconds"] = time.monotonic() - begin
+        found[f"{name}_reading_seconds"] = opened - begin
+    return found
+
+
+def stage_dynamic():
+    """An epoch of batches, each padded to its longest sentences."""
+    return _epoch(static=False)
+
+
+def stage_static():
+    """An epoch of batches of at most 24 shapes."""
+    return _epoch(static=True)
+
+
+def stage_tf_data():
+    """`bucket_by_sequence_length` with tensor2tensor's ladder, on the head of the corpus."""
+    corpus = encoded(cleaned())
+    count = min(TF_DATA_PAIRS, corpus.num_pairs)
+    source, target = (
+        tf.RaggedTensor.from_row_lengths(
+            side.ids[: side.lengths[:count].sum(dtype=np.int64)], side.lengths[:count]
+        )
+        for side in corpus
+    )
+    boundaries = [8]
+    while boundaries[-1] < 256:
+        boundaries.append(max(boundaries[-1] + 1, int(boundaries[-1] * 1.1)))
+    sizes = [max(1, FLAGS.max_tokens // boundary) for boundary in boundaries]
+    dataset = (
+        tf.data.Dataset.range(count)
+        .shuffle(count, seed=1)
+        .map(lambda i: (source[i], target[i]), num_parallel_calls=tf.data.AUTOTUNE)
+        .bucket_by_sequence_length(
+            lambda s, t: tf.maximum(tf.size(s), tf.size(t)),
+            [boundary + 1 for boundary in boundaries[:-1]],
+            sizes,
+        )
+        .prefetch(tf.data.AUTOTUNE)
+    )
+    cells, begin = 0, time.monotonic()
+    for batch in dataset:
+        cells += sum(int(tf.size(ids)) for ids in batch)
+    seconds = time.monotonic() - begin
+    real = [int(side.lengths[:count].sum(dtype=np.int64)) for side in corpus]
+    return {
+        "pairs": count,
+        "buckets": len(boundaries),
+        "padding": 1 - sum(real) / cells,
+        "target_tokens_per_second": real[1] / seconds,
+    }
+
+
+STAGES = {
+    name.removeprefix("stage_"): function
+    for name, function in list(globals().items())
+    if name.startswith("stage_")
+}
+
+
+def _epoch(static):
+    corpus = encoded(cleaned())
+    lengths = [side.lengths for side in corpus]
+    shapes, choosing = None, {}
+    if static:
+        begin = time.monotonic()
+        shapes = choose_shapes(*lengths, FLAGS.max_tokens)
+        choosing = {"shapes": len(shapes), "choosing_seconds": time.monotonic() - begin}
+    begin = time.monotonic()
+    plan = pipeline.plan_batches(corpus, FLAGS.max_tokens, seed=1, epoch=1, shapes=shapes)
+    planning = time.monotonic() - begin
+    timed = _timed(lambda: sum(1 for _ in pipeline.dataset_of(corpus, plan)))
+    return {
+        "pairs": corpus.num_pairs,
+        "source_tokens": corpus.source.ids.size,
+        "target_tokens": corpus.target.ids.size,
+        "batches": plan.batch_sizes.size,
+        "padding": padding_share(plan, *lengths),
+        **choosing,
+        "planning_seconds": planning,
+        **timed,
+        "target_tokens_per_second": corpus.target.ids.size / timed["seconds"],
+        "target_tokens_per_cpu_second": corpus.target.ids.size / timed["cpu_seconds"],
+    }
+
+
+def _timed(function):
+    begin, cpu = time.monotonic(), time.process_time()
+    function()
+    return {"seconds": time.monotonic() - begin, "cpu_seconds": time.process_time() - cpu}
+
+
+def run_stage(name):
+    """Does the work of a stage in this process; writes its record."""
+    begin = time.monotonic()
+    found = STAGES[name]()
+    found["stage_seconds"] = time.monotonic() - begin
+    found["process_cpu_seconds"] = time.process_time()
+    found["peak_megabytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
+    write_text(path(f"{name}.json"), json.dumps(_rounded(found)))
+
+
+def _rounded(record):
+    """A record whose numbers have four digits, more only where they are whole."""
+    return {
+        name: float(f"{value:.4g}") if isinstance(value, float) else value
+        for name, value in record.items()
+    }
+
+
+def main(argv):
+    """Runs the stages and writes what they measured."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    if FLAGS.stage:
+        run_stage(FLAGS.stage)
+        return 0
+    unknown = set(FLAGS.stages) - set(STAGES)
+    if unknown:
+        raise UserError(f"--stages: no {', '.join(unknown)}; there are {', '.join(STAGES)}")
+    Path(FLAGS.work).mkdir(parents=True, exist_ok=True)
+    for name in FLAGS.stages or STAGES:
+        print(f"{name} ...", flush=True)
+        begin = time.monotonic()
+        done = subprocess.run([sys.executable, *sys.argv, f"--stage={name}"])
+        if done.returncode:
+            return done.returncode
+        record = json.loads(path(f"{name}.json").read_text("utf-8"))
+        record["process_seconds"] = round(time.monotonic() - begin, 1)
+        write_text(path(f"{name}.json"), json.dumps(record))
+        print(json.dumps(record), flush=True)
+    output = Path(FLAGS.output or ROOT / f"docs/results/pipeline/wmt_rehearsal_{FLAGS.pairs}.json")
+    result = {
+        "machine": machine(),
+        "command": " ".join(["python", *sys.argv]),
+        "vocab_size": FLAGS.vocab_size,
+        "max_tokens": FLAGS.max_tokens,
+        "stages": {
+            name: json.loads(path(f"{name}.json").read_text("utf-8"))
+            for name in STAGES
+            if path(f"{name}.json").exists()
+        },
+    }
+    write_text(output, json.dumps(result, indent=2) + "\n")
+    print(f"wrote {output}")
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
