@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from data_pipeline.files import UserError, atomic_path, write_text
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import SIDES
@@ -24,38 +25,6 @@ _PAIRS_AT_ONCE = 5_000
 _CHECKED_AT_ONCE = 1 << 24
 _ARRAYS = tuple(f"{side}_{array}" for side in SIDES for array in ("ids", "lengths"))
 _INDEX = "index.json"
-
-
-class EncodedSide(NamedTuple):
-    """Sentences as one run of ids.
-
-    Attributes:
-        ids: `[num_tokens]` int32, sentence after sentence, each ended by EOS; may be a file that is
-            mapped to memory.
-        lengths: `[num_pairs]` int32.
-    """
-
-    ids: np.ndarray
-    lengths: np.ndarray
-
-    def take(self, rows):
-        """The sentences of the given numbers, in that order."""
-        starts = np.cumsum(self.lengths, dtype=np.int64) - self.lengths
-        lengths = self.lengths[rows]
-        ends = np.cumsum(lengths, dtype=np.int64)
-        shift = np.repeat(starts[rows] - (ends - lengths), lengths)
-        return EncodedSide(self.ids[np.arange(shift.size) + shift], lengths)
-
-
-class EncodedCorpus(NamedTuple):
-    """Both sides of a parallel corpus as ids."""
-
-    source: EncodedSide
-    target: EncodedSide
-
-    @property
-    def num_pairs(self):
-        return self.source.lengths.size
 
 
 class Encoded(NamedTuple):
@@ -70,71 +39,6 @@ class Encoded(NamedTuple):
     corpus: EncodedCorpus
     dropped: dict
     sizes: list
-
-
-class PairFilter(NamedTuple):
-    """Pairs that training is better off without.
-
-    Attributes:
-        max_length: longest sentence on either side, in tokens with `</s>`.
-        max_length_ratio: largest ratio of the longer to the shorter side, in tokens.
-    """
-
-    max_length: int
-    max_length_ratio: float
-
-    def __call__(self, source, target):
-        """Which pairs stay.
-
-        Args:
-            source: `[num_pairs]` lengths in tokens with `</s>`.
-            target: `[num_pairs]` likewise.
-
-        Returns:
-            (`[num_pairs]` bool, {reason: number of pairs dropped}).
-        """
-        empty = (source <= 1) | (target <= 1)
-        too_long = ~empty & (np.maximum(source, target) > self.max_length)
-        ratio = np.maximum(source, target) / np.maximum(np.minimum(source, target), 1)
-        uneven = ~empty & ~too_long & (ratio > self.max_length_ratio)
-        dropped = {
-            "a side is empty": int(empty.sum()),
-            f"longer than {self.max_length} tokens": int(too_long.sum()),
-            f"length ratio above {self.max_length_ratio:g}": int(uneven.sum()),
-        }
-        return ~(empty | too_long | uneven), dropped
-
-    def check_some_left(self, num_left, dropped):
-        """Raises `UserError` if no pair is left."""
-        if not num_left:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
-            raise UserError(
-                f"no training pair is left of {sum(dropped.values())}: {reasons}; look at the "
-                "files, or raise --max_length or --max_length_ratio"
-            )
-
-
-def filter_pairs(corpus, *, max_length, max_length_ratio):
-    """Drops the pairs of a corpus in memory that a `PairFilter` drops.
-
-    Args:
-        corpus: `EncodedCorpus`.
-        max_length: as `PairFilter`.
-        max_length_ratio: as `PairFilter`.
-
-    Returns:
-        (`EncodedCorpus`, {reason: number of pairs dropped}).
-
-    Raises:
-        UserError: nothing is left.
-    """
-    pair_filter = PairFilter(max_length, max_length_ratio)
-    kept, dropped = pair_filter(corpus.source.lengths, corpus.target.lengths)
-    pair_filter.check_some_left(kept.sum(), dropped)
-    if kept.all():
-        return corpus, dropped
-    rows = np.flatnonzero(kept)
-    return EncodedCorpus(corpus.source.take(rows), corpus.target.take(rows)), dropped
 
 
 def encode_lines(vocabulary, lines):
@@ -177,7 +81,7 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
         tokenizer: `Tokenizer`.
         cache_dir: folder of caches.
         name: what the progress bar calls it.
-        pair_filter: `PairFilter`; None keeps every pair.
+        pair_filter: `data_pipeline.encoded.PairFilter`; None keeps every pair.
 
     Returns:
         `Encoded`.
@@ -242,7 +146,9 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
 def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter):
     """Makes a cache; the index is written last, as its seal."""
     index = folder / _INDEX
-    index.unlink(missing_ok=True)
+    if index.exists():
+        print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
+        index.unlink()
     for left in folder.glob(".unfinished-*"):  # Of a process that was killed.
         left.unlink()
     sums = dict.fromkeys(_ARRAYS, 0)
@@ -282,7 +188,7 @@ def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_f
 
 
 def _read(folder):
-    """`Encoded` of a cache, or None if there is none or a damaged one, which is named."""
+    """`Encoded` of a cache, or None if there is none or a damaged one."""
     try:
         found = json.loads((folder / _INDEX).read_bytes())
         if found.pop("crc32") != _crc32(found):
@@ -290,13 +196,8 @@ def _read(folder):
         arrays = [_mapped(folder / f"{array}.bin", **found["arrays"][array]) for array in _ARRAYS]
         corpus = EncodedCorpus(EncodedSide(*arrays[:2]), EncodedSide(*arrays[2:]))
         return Encoded(corpus, found["dropped"], found["sizes"])
-    except FileNotFoundError:
-        if not (folder / _INDEX).exists():
-            return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        pass
-    print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
-    return None
+        return None
 
 
 def _crc32(index):

@@ -4,15 +4,17 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipeline.batching import padding_share, plan_epoch
-from data_pipeline.encoding import (  # noqa: F401 - who uses the pipeline finds all of it here
-    Encoded,
+from data_pipeline.encoded import (  # noqa: F401 - who uses the pipeline finds all of it here
     EncodedCorpus,
     EncodedSide,
     PairFilter,
+    filter_pairs,
+)
+from data_pipeline.encoding import (  # noqa: F401
+    Encoded,
     encode_corpus,
     encode_lines,
     encode_pairs,
-    filter_pairs,
     text_hash,
 )
 from data_pipeline.files import UserError

@@ -10,13 +10,12 @@ import numpy as np
 import pytest
 
 from data_pipeline import encoding
+from data_pipeline.encoded import PairFilter, filter_pairs
 from data_pipeline.encoding import (
-    PairFilter,
     encode_corpus,
     encode_lines,
     encode_pairs,
     encoded_chunks,
-    filter_pairs,
     text_hash,
 )
 from data_pipeline.files import UserError, write_lines
@@ -129,7 +128,7 @@ def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsy
         whole = file.read_bytes()
         half = len(whole) // 2
         for damaged in (
-            *(whole[:n] for n in (0, 1, 100, half, len(whole) - 4)),
+            *(whole[:n] for n in (0, half, len(whole) - 4)),
             whole + b"1234",
             whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :],
         ):

@@ -4,7 +4,7 @@ import random
 
 import numpy as np
 
-from data_pipeline.encoding import EncodedCorpus, EncodedSide
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from data_pipeline.tokenizers import EOS_ID
 
 
