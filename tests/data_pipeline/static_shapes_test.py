@@ -73,12 +73,12 @@ def test_few_shapes_leave_little_padding_on_a_large_corpus():
 
 def test_two_sided_shapes_beat_a_ladder_of_equal_sides():
     lengths = sentence_lengths(10_000)
-    found = choose_shapes(*lengths, 4096)
+    found = choose_shapes(*lengths, 1024)
     longest = lengths.max(axis=0)
     ladder = np.unique(np.quantile(longest, np.arange(1, 25) / 24, method="higher"))
-    ladder = np.stack([4096 // ladder, ladder, ladder], axis=1)
+    ladder = np.stack([1024 // ladder, ladder, ladder], axis=1)
     shares = [
-        padding_share(plan_epoch(*lengths, 4096, seed=1, shapes=shapes), *lengths)
+        padding_share(plan_epoch(*lengths, 1024, seed=1, shapes=shapes), *lengths)
         for shapes in (found, ladder)
     ]
     assert shares[0] < 0.9 * shares[1]
