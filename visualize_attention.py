@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from data_pipeline.files import UserError, check_writable, write_text
-from decoding.aligner import Aligner, align_directions, word_maps
+from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions
 from decoding.embeddings import PROJECTIONS, embedding_points
 from decoding.lexicons import lexicon_entries, write_lexicon
 from decoding.parallel_text import ParallelText
@@ -35,6 +35,7 @@ from decoding.word_alignments import (
     symmetrise,
     write_alignments,
 )
+from decoding.word_weights import word_maps
 from training.checkpoints import ModelDirectory
 from training.console import chosen_mode, machine, one_line_errors
 from training.curves import save_learning_curves
@@ -64,11 +65,20 @@ flags.DEFINE_string("source_file", "", "Text to align, a sentence a line.")
 flags.DEFINE_string("target_file", "", "Its translation; empty: after a ||| in --source_file.")
 flags.DEFINE_string("alignments", "", "Where links go: i-j, words counted from 0, line by line.")
 flags.DEFINE_float(
-    "threshold", None, "Links of more weight; not given: the best of each target word.", 0.0, 1.0
+    "threshold",
+    None,
+    f"Links of more weight; not given: the best of each target word; with agree: {AGREED}.",
+    lower_bound=0.0,
+    upper_bound=1.0,
 )
 flags.DEFINE_string("reverse_model_dir", "", "A model from target to source, alone or too.")
 flags.DEFINE_list("from_alignments", [], "Files of links instead of models: one, or two to join.")
-flags.DEFINE_enum("symmetrise", None, SYMMETRISATIONS, "How two directions become one.")
+flags.DEFINE_enum(
+    "symmetrise",
+    None,
+    [*SYMMETRISATIONS, "agree"],
+    "How two directions become one; agree: by the product of their weights.",
+)
 flags.DEFINE_string("gold", "", "True links, i-j sure, ipj or i?j possible: prints AER.")
 flags.DEFINE_integer("gold_base", 0, "The number of the first word there.", 0, 1)
 flags.DEFINE_string("save_scores", "", "With --gold: writes scores and settings as JSON.")
@@ -158,13 +168,18 @@ def check_alignment_flags():
     of_models = " and ".join(f"--{f}" for f in ("threshold", "layer", "head") if FLAGS[f].present)
     has_text = bool(FLAGS.source_file)
     methods = "|".join(SYMMETRISATIONS)
+    agree = FLAGS.symmetrise == "agree"
     for wrong, message in (
         (files and (forward or reverse), "--from_alignments stands for models; leave one out"),
         (files and of_models, f"{of_models} needs a model, which --from_alignments stands for"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (len(forward) > 1, "expected one --model_dir; for the other way: --reverse_model_dir"),
         (not directions, "nothing aligns; give --model_dir, --reverse_model_dir or both"),
-        (directions == 2 and not FLAGS.symmetrise, f"two directions need --symmetrise={methods}"),
+        (files and agree, "--symmetrise=agree needs the weights of two models, not their links"),
+        (
+            directions == 2 and not FLAGS.symmetrise,
+            f"two directions need --symmetrise={methods}" + ("" if files else "|agree"),
+        ),
         (
             directions < 2 and FLAGS.symmetrise,
             "--symmetrise needs two directions: --model_dir and --reverse_model_dir, or two "
@@ -199,7 +214,14 @@ def align_with_models(text):
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training}
-    return align_directions(text, **aligners, threshold=FLAGS.threshold), records
+    if FLAGS.symmetrise == "agree":
+        return [align_agreeing(text, **aligners, threshold=the_threshold())], records
+    return align_directions(text, **aligners, threshold=the_threshold()), records
+
+
+def the_threshold():
+    """--threshold, or what stands for it."""
+    return AGREED if FLAGS.threshold is None and FLAGS.symmetrise == "agree" else FLAGS.threshold
 
 
 def align_text():
@@ -241,12 +263,13 @@ def print_scores(alignments, gold, records):
         f"({len(gold):,} sentence pairs, {num_links:,} links)"
     )
     if FLAGS.save_scores:
-        settings = ("gold", "threshold", "layer", "head", "symmetrise")
+        settings = ("gold", "layer", "head", "symmetrise")
         record = {
             **records,
             **{name: round(value, 4) for name, value in score._asdict().items()},
             **{"sentences": len(gold), "links": num_links},
             **{name: FLAGS[name].value for name in settings},
+            "threshold": the_threshold(),
             "machine": machine(),
         }
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")

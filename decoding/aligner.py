@@ -1,12 +1,11 @@
 """Word alignments of whole texts from the soft alignments of a model.
 
 A model aligns its own tokens; people and other tools count the words of their lines. So weights of
-subword pieces are merged to those of words, as `decoding.alignments.merge_words` does, and every
-word is linked with what has its weight.
+subword pieces are merged to those of words, and every word is linked with what has its weight.
 """
 
 import contextlib
-import re
+import itertools
 import sys
 
 import numpy as np
@@ -14,14 +13,17 @@ import tensorflow as tf
 
 from data_pipeline.batching import plan_epoch
 from data_pipeline.files import UserError
+from data_pipeline.pipeline import encode_lines
 from data_pipeline.progress import Progress
-from data_pipeline.tokenizers import EOS_ID, UNK_ID, WordVocabulary, split_words
+from data_pipeline.tokenizers import EOS_ID, PAD_ID, UNK_ID, WordVocabulary, split_words
 from decoding.pictures import layer_names
-from decoding.translator import padded
+from decoding.word_weights import word_numbers, word_weights
 
-_BYTE = re.compile(r"<0x[0-9A-F]{2}>")
 _IDS = tf.TensorSpec([None, None], tf.int32)
-_MAX_TOKENS = 4096  # Of a batch. Attention is quadratic: 64 sentences of 64 tokens, or 8 of 512.
+# Of a batch, whose sentences cost length x (length + 256), for attention is quadratic: 960 of 16
+# tokens, 200 of 64, 10 of 512.
+_MAX_COST = 1 << 22
+AGREED = 0.4  # A threshold that suits two directions together.
 
 
 class Aligner:
@@ -61,17 +63,7 @@ class Aligner:
         Raises:
             UserError: all lines of a side.
         """
-        total = 0
-        for vocabulary, name, lines in zip(self.tokenizer[1:], *text, strict=True):
-            words = [ids[:-1] for ids in vocabulary.encode(lines) if len(ids) > 1]
-            unknown = sum(set(ids) == {UNK_ID} for ids in words)
-            if words and unknown == len(words):
-                raise UserError(
-                    f"{name}, lines 1 to {len(lines)}: {self.name} knows no word of them; expected "
-                    "text in the language and tokenisation of its training"
-                )
-            total += unknown
-        return total
+        return self._encode(*text).count_unknown(self.name)
 
     def links(self, source_lines, target_lines, *, threshold=None, description=None):
         """Aligns every line with its translation.
@@ -89,29 +81,108 @@ class Aligner:
             For every pair, the sorted list of its (source position, target position), counted from
             0; empty where a line is.
         """
-        sides = list(zip(self.tokenizer[1:], (source_lines, target_lines), strict=True))
-        ids = [vocabulary.encode(lines) for vocabulary, lines in sides]
-        lengths = [np.array([len(row) for row in side], np.int64) for side in ids]
-        rows = np.flatnonzero((lengths[0] > 1) & (lengths[1] > 1))
-        lengths = [side[rows] for side in lengths]
-        longest = max([_MAX_TOKENS, *map(int, lengths[0]), *map(int, lengths[1])])
-        plan = plan_epoch(*lengths, longest)
-        results = [[] for _ in source_lines]
-        bar = Progress(description, rows.size, "lines") if description else contextlib.nullcontext()
-        with bar as progress:
-            for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
-                if not batch.size:
-                    continue
-                weights = self._align(*(padded([side[row] for row in batch]) for side in ids))
-                for row, matrix in zip(batch, weights.numpy(), strict=True):
-                    words = [
-                        word_numbers(vocabulary, lines[row], side[row])
-                        for (vocabulary, lines), side in zip(sides, ids, strict=True)
-                    ]
-                    results[row] = _decide(word_weights(matrix, *words), threshold)
-                if progress:
-                    progress.update(batch.size)
-        return results
+        text = self._encode(("source", "target"), (source_lines, target_lines))
+        return _links([text], threshold, description)
+
+    def _encode(self, names, lines):
+        return _EncodedText(self, names, lines)
+
+
+class _EncodedText:
+    """A text in the ids of an aligner's tokenizer.
+
+    Attributes:
+        lengths: `[2, pairs]`, tokens with `</s>` of source and target lines.
+        num_words: `[2, pairs]`.
+    """
+
+    def __init__(self, aligner, names, lines):
+        self.align = aligner._align
+        self.names, self.lines, self.vocabularies = names, lines, aligner.tokenizer[1:]
+        both = zip(self.vocabularies, lines, strict=True)
+        self.ids, self.lengths = zip(*(encode_lines(*side) for side in both), strict=True)
+        self.lengths = np.array(self.lengths, np.int64)
+        self.starts = self.lengths.cumsum(axis=1) - self.lengths
+        self.of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
+        self.num_words = self.lengths - 1
+        if not self.of_words:
+            self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
+
+    def count_unknown(self, model_name):
+        """As `Aligner.count_unknown`."""
+        total = 0
+        for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):
+            rows = np.repeat(np.arange(lengths.size), lengths)
+            num_known = np.bincount(rows[ids != UNK_ID], minlength=lengths.size) - 1
+            words = lengths > 1
+            unknown = int((words & (num_known == 0)).sum())
+            if unknown and unknown == words.sum():
+                raise UserError(
+                    f"{name}, lines 1 to {lengths.size}: {model_name} knows no word of them; "
+                    "expected text in the language and tokenisation of its training"
+                )
+            total += unknown
+        return total
+
+    def weights(self, rows):
+        """`[B, T', S']` float32 between words with `</s>` of some pairs, the longest of them.
+
+        What stands behind `</s>` means nothing.
+        """
+        weights = self.align(*(self._padded(side, rows) for side in (0, 1))).numpy()
+        if self.of_words:
+            return weights
+        sources, targets = self.num_words[:, rows].max(axis=1) + 1
+        merged = np.zeros([rows.size, targets, sources], np.float32)
+        for words, tokens, row in zip(merged, weights, rows, strict=True):
+            found = word_weights(tokens, *(self._word_numbers(side, row) for side in (0, 1)))
+            words[: found.shape[0], : found.shape[1]] = found
+        return merged
+
+    def _padded(self, side, rows):
+        """`[B, longest]` int32 ids."""
+        lengths = self.lengths[side, rows][:, None]
+        places = np.arange(lengths.max())
+        cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
+        return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
+
+    def _word_numbers(self, side, row):
+        start = self.starts[side, row]
+        ids = self.ids[side][start : start + self.lengths[side, row]].tolist()
+        return word_numbers(self.vocabularies[side], self.lines[side][row], ids)
+
+
+def _links(texts, threshold, description):
+    """The links of a text by one direction, or those on which two agree.
+
+    Args:
+        texts: the `_EncodedText` of one aligner; or that of two, the second with the text swapped.
+        threshold: as `Aligner.links`; that of the geometric mean where there are two.
+        description: likewise.
+    """
+    lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
+    rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
+    costs = lengths[:, :, rows].max(axis=0) * (lengths[:, :, rows].max(axis=0) + 256)
+    plan = plan_epoch(*costs, max(_MAX_COST, int(costs.max(initial=0))))
+    results = [[] for _ in range(lengths.shape[2])]
+    bar = Progress(description, rows.size, "lines") if description else contextlib.nullcontext()
+    with bar as progress:
+        for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
+            if not batch.size:
+                continue
+            sizes = texts[0].num_words[:, batch]
+            weights = texts[0].weights(batch)
+            limit = threshold
+            if len(texts) > 1:
+                height, width = sizes[::-1].max(axis=1) + 1
+                facing = texts[1].weights(batch).transpose(0, 2, 1)
+                weights = weights[:, :height, :width] * facing[:, :height, :width]
+                limit = threshold**2
+            for row, links in zip(batch, _decide(weights, *sizes, limit), strict=True):
+                results[row] = links
+            if progress:
+                progress.update(batch.size)
+    return results
 
 
 def align_directions(text, forward=None, reverse=None, *, threshold=None):
@@ -129,12 +200,34 @@ def align_directions(text, forward=None, reverse=None, *, threshold=None):
     found = []
     for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
         if aligner:
-            unknown = aligner.count_unknown(way)
-            if unknown:
-                print(f"{unknown:,} lines of which {aligner.name} knows no word", file=sys.stderr)
-            links = aligner.links(*way.lines, threshold=threshold, description="aligning")
+            links = _links([_encode_known(aligner, way)], threshold, "aligning")
             found.append([sorted(link[::step] for link in pair) for pair in links])
     return found
+
+
+def align_agreeing(text, forward, reverse, *, threshold=AGREED):
+    """Links that two directions find probable, taken together; Liang et al. 2006, section 3.2.
+
+    Args:
+        text: `ParallelText`.
+        forward: `Aligner` of a model from source to target.
+        reverse: that of a model from target to source.
+        threshold: links whose geometric mean of both weights is above it are returned.
+
+    Returns:
+        The links of every pair.
+    """
+    texts = [_encode_known(forward, text), _encode_known(reverse, text.swapped())]
+    return _links(texts, threshold, "aligning")
+
+
+def _encode_known(aligner, text):
+    """A `ParallelText` encoded; says of how many lines nothing is known."""
+    encoded = _EncodedText(aligner, *text)
+    unknown = encoded.count_unknown(aligner.name)
+    if unknown:
+        print(f"{unknown:,} lines of which {aligner.name} knows no word", file=sys.stderr)
+    return encoded
 
 
 def _attention(model, name, layer, head):
@@ -161,87 +254,27 @@ def _attention(model, name, layer, head):
     return attend
 
 
-def word_numbers(vocabulary, line, ids):
-    """Which word of a line, between ASCII white space, each of its tokens begins in.
+def _decide(weights, num_sources, num_targets, threshold):
+    """The links of every pair of a batch.
 
     Args:
-        vocabulary: one side of a `Tokenizer`.
-        line: str.
-        ids: the line's ids with `</s>`.
-
-    Returns:
-        A number, counted from 0, for every id, never falling; that of `</s>` is the number of
-        words.
+        weights: `[B, T', S']` of words, with `</s>`, or more of both.
+        num_sources: `[B]`, source words.
+        num_targets: `[B]`, target words.
+        threshold: as `Aligner.links`.
     """
-    if isinstance(vocabulary, WordVocabulary):
-        return list(range(len(ids)))
-    # Pieces spell the line but for its white space, of which "▁" is one to SentencePiece.
-    sizes = [len(word.replace("▁", "").encode()) for word in split_words(line)]
-    number_of_byte = np.repeat(np.arange(len(sizes)), sizes)
-    ends = np.cumsum([0, *map(_num_bytes, vocabulary.pieces(ids[:-1]))])
-    begins = np.minimum(ends[:-1], max(number_of_byte.size - 1, 0))
-    numbers = number_of_byte[begins].tolist() if number_of_byte.size else [0] * begins.size
-    return [*numbers, len(sizes)]
-
-
-def _num_bytes(piece):
-    """How many bytes of words a SentencePiece piece spells."""
-    if _BYTE.fullmatch(piece):
-        return int(int(piece[3:5], 16) not in b" \t\n\r\f\v")
-    return len("".join(split_words(piece.replace("▁", " "))).encode())
-
-
-def word_weights(weights, source_numbers, target_numbers):
-    """Merges weights of tokens to those of words: sums over source, means over target tokens.
-
-    Args:
-        weights: `[T, S]`, or more of both where padding follows.
-        source_numbers: of S tokens, from `word_numbers`.
-        target_numbers: of T tokens.
-
-    Returns:
-        `[T', S']` float32, words with `</s>`; rows that sum to 1 still do. A word in which no token
-        begins has the weight 0, and looks at `</s>`.
-    """
-    sources, columns = np.unique(source_numbers, return_index=True)
-    targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
-    weights = weights[: len(target_numbers), : len(source_numbers)]
-    weights = np.add.reduceat(np.add.reduceat(weights, columns, axis=1), rows, axis=0)
-    merged = np.zeros([target_numbers[-1] + 1, source_numbers[-1] + 1], np.float32)
-    merged[:, -1] = 1.0
-    merged[np.ix_(targets, sources)] = weights / counts[:, None]
-    return merged
-
-
-def _decide(weights, threshold):
-    """The links of `[T', S']` weights of words with `</s>`."""
-    weights = weights[:-1]
+    positions = [np.arange(size) for size in weights.shape[1:]]
+    is_target = positions[0] < num_targets[:, None]
     if threshold is None:
-        best = weights.argmax(axis=1)
-        targets = np.flatnonzero(best < weights.shape[1] - 1)
-        sources = best[targets]
+        best = np.where(positions[1] <= num_sources[:, None, None], weights, -1).argmax(axis=2)
+        rows, targets = np.nonzero(is_target & (best < num_sources[:, None]))
+        sources = best[rows, targets]
+        order = np.lexsort((targets, sources, rows))
+        rows, sources, targets = rows[order], sources[order], targets[order]
     else:
-        targets, sources = np.nonzero(weights[:, :-1] > threshold)
-    return sorted(zip(sources.tolist(), targets.tolist(), strict=True))
-
-
-def word_maps(maps, tokenizer, lines, ids):
-    """Cross-attention between the words of one sentence pair instead of its tokens.
-
-    Args:
-        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps`.
-        tokenizer: `Tokenizer`.
-        lines: (source line, target line).
-        ids: (source ids, target ids), with `</s>`.
-
-    Returns:
-        (name -> `[H, T', S']` of every cross-attention, (source words, target words)), words with
-        `</s>`.
-    """
-    sides = zip(tokenizer[1:], lines, ids, strict=True)
-    numbers = [word_numbers(*side) for side in sides]
-    merged = {
-        name: np.stack([word_weights(head, *numbers) for head in maps[name]])
-        for name in layer_names(maps, "cross").values()
-    }
-    return merged, [[*split_words(line), "</s>"] for line in lines]
+        is_link = (weights > threshold) & is_target[:, :, None]
+        is_link &= positions[1] < num_sources[:, None, None]
+        rows, sources, targets = np.nonzero(is_link.transpose(0, 2, 1))
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    ends = np.searchsorted(rows, np.arange(num_sources.size + 1)).tolist()
+    return [links[start:end] for start, end in itertools.pairwise(ends)]

@@ -8,9 +8,10 @@ import pytest
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenizers import split_words, train_tokenizer
-from decoding.aligner import Aligner, align_directions, word_maps, word_numbers, word_weights
+from decoding.aligner import Aligner, align_directions
 from decoding.alignments import merge_words
 from decoding.parallel_text import ParallelText
+from decoding.word_weights import word_maps, word_numbers, word_weights
 from tests.tiny import SMALL, WORDS, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
