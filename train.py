@@ -92,7 +92,7 @@ flags.DEFINE_integer("eval_every_steps", None, "Updates between validations.", l
 flags.DEFINE_integer("save_every_steps", None, "Updates between checkpoints.", lower_bound=1)
 flags.DEFINE_integer("log_every_steps", None, "Updates between metrics.", lower_bound=1)
 flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged.", lower_bound=1)
-flags.DEFINE_integer("bleu_lines", None, "Validation lines translated for BLEU.", lower_bound=1)
+flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", lower_bound=0)
 flags.DEFINE_integer(
     "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", lower_bound=0
 )
@@ -349,7 +349,8 @@ def main(argv):
         "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
         f"dropped: {dropped}",
         *pipeline.describe(*batched, **batching),
-        f"validation pairs: {valid.num_pairs:,}, the first {bleu_lines:,} for BLEU",
+        f"validation pairs: {valid.num_pairs:,}, "
+        + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
     ):
         print(line, flush=True)
     signal_number = trainer.run()

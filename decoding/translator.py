@@ -41,7 +41,10 @@ def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
     `emit_unknowns`.
     """
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")])
+    # Without AutoGraph, which has nothing to convert here, and takes a second to find that out.
+    @tf.function(
+        input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")], autograph=False
+    )
     def search(source_ids):
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
         return beam_search(

@@ -127,7 +127,7 @@ class EMUpdate:
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
-    @tf.function(input_signature=[BATCH_SIGNATURE])
+    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
         """The likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}

@@ -11,13 +11,21 @@ class Evaluation(NamedTuple):
 
     Attributes:
         perplexity: exp of the negative log-likelihood a token, without label smoothing.
-        bleu: sacreBLEU of greedy translations, 0 to 100.
+        bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was to be translated.
         samples: list of (source, reference, translation).
     """
 
     perplexity: float
-    bleu: float
+    bleu: float | None
     samples: list
+
+    def figures(self):
+        """name -> what was measured."""
+        return {"perplexity": self.perplexity, **({} if self.bleu is None else {"bleu": self.bleu})}
+
+    def __str__(self):
+        bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
+        return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
 
 class Evaluator:
@@ -27,7 +35,7 @@ class Evaluator:
         update: has `evaluate(batch)`.
         translator: `Translator` of the same model, usually greedy.
         corpus: `EncodedCorpus` for perplexity.
-        source_lines: list of str for BLEU; may be the head of the corpus.
+        source_lines: list of str for BLEU; may be the head of the corpus, or empty.
         target_lines: list of str, as many.
         max_tokens: budget of a batch.
         num_samples: how many translations to show.
@@ -51,13 +59,13 @@ class Evaluator:
             batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
             nll += float(batch_nll)
             tokens += float(batch_tokens)
+        perplexity = math.exp(min(nll / tokens, 700.0))
+        if not self.source_lines:
+            return Evaluation(perplexity, None, [])
         outputs = [best[0].text for best in self.translator.translate(self.source_lines)]
+        bleu = corpus_scores(outputs, self.target_lines)["bleu"].score
         samples = zip(self.source_lines, self.target_lines, outputs, strict=True)
-        return Evaluation(
-            perplexity=math.exp(min(nll / tokens, 700.0)),
-            bleu=corpus_scores(outputs, self.target_lines)["bleu"].score,
-            samples=list(samples)[: self.num_samples],
-        )
+        return Evaluation(perplexity, bleu, list(samples)[: self.num_samples])
 
 
 def corpus_scores(outputs, references, **bleu_options):

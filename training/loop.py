@@ -211,17 +211,17 @@ class Trainer:
         else:
             state["evaluations_since_best"] += 1
         state["evaluated_step"] = state["step"]
-        self._record("valid", {"perplexity": evaluation.perplexity, "bleu": evaluation.bleu})
+        self._record("valid", evaluation.figures())
         self.progress.say(
-            f"step {state['step']:,}, epoch {state['epoch'] + 1}: valid perplexity "
-            f"{evaluation.perplexity:.2f}, BLEU {evaluation.bleu:.2f} (greedy)"
+            f"step {state['step']:,}, epoch {state['epoch'] + 1}: {evaluation}"
             + (", best so far" if better else "")
         )
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
-        text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
-        with self.writer.as_default():
-            tf.summary.text("samples", text, step=state["step"])
+        if evaluation.samples:
+            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
+            with self.writer.as_default():
+                tf.summary.text("samples", text, step=state["step"])
         self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
 
     def _record(self, kind, values):
@@ -240,8 +240,8 @@ class Trainer:
                 tf.summary.scalar(f"{kind}/{name}", value, step=state["step"])
 
     def _keep_best(self, arrays, evaluation, **more):
-        state = {"perplexity": evaluation.perplexity, "bleu": evaluation.bleu, **more}
-        write_archive(self.directory.best_path, arrays, {"step": self.state["step"], **state})
+        state = {"step": self.state["step"], **evaluation.figures(), **more}
+        write_archive(self.directory.best_path, arrays, state)
 
     def _save(self):
         self._check_finite()
@@ -268,8 +268,7 @@ class Trainer:
         if better:
             self._keep_best(arrays, evaluation, averaged_steps=steps)
         self.progress.say(
-            f"average of {len(steps)} checkpoints: valid perplexity {evaluation.perplexity:.2f}, "
-            f"BLEU {evaluation.bleu:.2f} (greedy); "
+            f"average of {len(steps)} checkpoints: {evaluation}; "
             + ("kept as the best" if better else "not better than the best, not kept")
         )
         restore(weights, last, "weights")

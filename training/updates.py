@@ -82,7 +82,7 @@ class GradientUpdate:
         """What a record of training says of the update."""
         return {"learning_rate": float(self.optimizer.learning_rate)}
 
-    @tf.function(input_signature=[BATCH_SIGNATURE])
+    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def step(self, batch):
         """Makes one update.
 
@@ -109,7 +109,7 @@ class GradientUpdate:
         one = tf.ones([])
         return {"loss": (loss, tokens), "nll": (nll, tokens), "gradient_norm": (norm, one)}
 
-    @tf.function(input_signature=[BATCH_SIGNATURE])
+    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
         """The losses of `step` without dropout and without an update."""
         loss, nll, tokens = self._losses(batch, training=False)
