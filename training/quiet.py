@@ -26,6 +26,8 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with _silence():
     import tensorflow as tf
 
+    tf.config.list_physical_devices()  # Or absl's `app.run` makes TensorFlow look for a GPU, aloud.
+
 tf.get_logger().setLevel("WARNING")
 
 
