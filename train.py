@@ -156,10 +156,31 @@ def read_flags():
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update(settings_given(FLAGS.model))
+    check_update(options)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
     return dataset, splits, settings, options
+
+
+def check_update(options):
+    """Raises `UserError` at options that the way of training has no use for."""
+    is_table = em_training.is_table(FLAGS.model)
+    if options["update"] == "em" and not is_table:
+        raise UserError(
+            f"--update=em: {FLAGS.model} is trained by gradient; models that are not: "
+            + ", ".join(filter(em_training.is_table, models.preset_names()))
+        )
+    unused = {
+        name: FLAGS[name].present and options["update"] != "em"
+        for name in ("model1_steps", "model2_steps", "alpha")
+    }
+    unused["label_smoothing"] = is_table and options["label_smoothing"] > 0
+    for name in filter(unused.get, unused):
+        raise UserError(
+            f"--{name}={options[name]}: not with --model={FLAGS.model} "
+            f"--update={options['update']}; leave it out"
+        )
 
 
 def make_tokenizer(directory, config, train_lines):

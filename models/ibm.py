@@ -94,7 +94,7 @@ class AlignmentModel(TranslationModel):
         max_positions=100,
         max_jump=20,
         null_probability=0.08,
-        smoothing=0.01,
+        smoothing=0.02,
         num_word_pairs=0,
         pad_id=0,
         bos_id=2,

@@ -140,12 +140,11 @@ class EMTrainer(Trainer):
         return [self.corpus]
 
     def _log(self):
-        name = self.update.stage(self.state["step"] - 1)
         nll, tokens = self.sums["nll"]
-        perplexity = math.exp(min(nll / tokens, 700.0))
-        (log_likelihood, count) = self.sums["log_likelihood"]
+        log_likelihood, count = self.sums["log_likelihood"]
         super()._log()
+        step = self.state["step"]
         self.progress.say(
-            f"iteration {self.state['step']} ({name}): log-likelihood "
-            f"{log_likelihood / count:,.1f}, perplexity {perplexity:.3f}"
+            f"iteration {step} ({self.update.stage(step - 1)}): log-likelihood "
+            f"{log_likelihood / count:,.1f}, perplexity {math.exp(nll / tokens):.3f}"
         )

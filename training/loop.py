@@ -187,6 +187,7 @@ class Trainer:
         self.logged_at = now
         record = {
             **means,
+            "perplexity": math.exp(min(means["nll"], 700.0)),
             **self.update.rates(),
             "tokens_per_second": round(rate, 1),
         }

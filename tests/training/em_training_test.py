@@ -204,3 +204,47 @@ def test_the_small_case_of_the_chapter():
     probabilities = tf.nn.softmax(update.model(inputs)[0, 0]).numpy()
     assert 4 + probabilities[4:].argmax() == why
     np.testing.assert_allclose(probabilities[[why, what]], [0.245, 0.165], atol=0.005)
+
+
+# Knight 1997, "Automating Knowledge Acquisition for Machine Translation": an exercise in aligning
+# two invented languages by hand.
+CENTAURI_ARCTURAN = """\
+ok-voon ororok sprok | at-voon bichat dat
+ok-drubel ok-voon anok plok sprok | at-drubel at-voon pippat rrat dat
+erok sprok izok hihok ghirok | totat dat arrat vat hilat
+ok-voon anok drok brok jok | at-voon krat pippat sat lat
+wiwok farok izok stok | totat jjat quat cat
+lalok sprok izok jok stok | wat dat krat quat cat
+lalok farok ororok lalok sprok izok enemok | wat jjat bichat wat dat vat eneat
+lalok brok anok plok nok | iat lat pippat rrat nnat
+wiwok nok izok kantok ok-yurp | totat nnat quat oloat at-yurp
+lalok mok nok yorok ghirok clok | wat nnat gat mat bat hilat
+lalok nok crrrok hihok yorok zanzanok | wat nnat arrat mat zanzanat
+lalok rarok nok izok hihok mok | wat nnat forat arrat vat gat"""
+# The words about which nobody who solves it has a doubt.
+SOLUTION = (
+    "ok-voon at-voon ok-drubel at-drubel ok-yurp at-yurp ororok bichat sprok dat anok pippat plok "
+    "rrat farok jjat hihok arrat yorok mat ghirok hilat lalok wat nok nnat stok cat clok bat kantok "
+    "oloat enemok eneat zanzanok zanzanat jok krat brok lat mok gat rarok forat drok sat"
+).split()
+
+
+@pytest.mark.parametrize("name", ["table", "jumps"])
+def test_a_puzzle_of_two_languages_is_solved_as_by_a_person(name):
+    pairs = [
+        [side.split() for side in line.split(" | ")] for line in CENTAURI_ARCTURAN.splitlines()
+    ]
+    words = [sorted({word for pair in pairs for word in pair[side]}) for side in (0, 1)]
+    corpus = textbook.corpus_of(
+        [[[4 + words[i].index(w) for w in pair[i]] for i in (0, 1)] for pair in pairs]
+    )
+    update, _ = trained(corpus, name, 25, model1_steps=5, alpha=0.1)
+    alignments = update.model.align(padded(corpus.source), padded(corpus.target)).numpy()
+    solution = dict(zip(SOLUTION[1::2], SOLUTION[::2], strict=True))
+    found = 0
+    for (source, target), weights in zip(pairs, alignments, strict=True):
+        for word, row in zip(target, weights, strict=False):
+            if word in solution:
+                assert [*source, "NULL"][row[: len(source) + 1].argmax()] == solution[word]
+                found += 1
+    assert found == 51

@@ -1,0 +1,141 @@
+"""Alignment models by the command line: iterations, stopping and going on, gradients, bad flags."""
+
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.scripts.running import ROOT, run_script
+from tests.tiny import corpus_flags, pairs
+from training.checkpoints import ModelDirectory
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("alignment")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder)
+
+
+def flags(folder, corpus, name, *more):
+    return [*corpus, f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}", *more]
+
+
+def records(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def whole(folder, corpus):
+    """A run of thirty iterations that nothing disturbs."""
+    more = ("--model=ibm2", "--model2_steps=2", "--max_steps=30", "--eval_every_steps=12")
+    command = [sys.executable, "train.py", *flags(folder, corpus, "whole", *more)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return folder / "whole", more, done
+
+
+def test_every_iteration_says_and_keeps_its_likelihood(whole):
+    run, _, done = whole
+    kept = records(run, "train")
+    assert [record["step"] for record in kept] == list(range(1, 31))
+    names = ["Model 1"] * 5 + ["Model 2"] * 2 + ["positions: table"] * 23
+    for name, record in zip(names, kept, strict=True):
+        likelihood, perplexity = record["log_likelihood"], record["perplexity"]
+        assert perplexity == pytest.approx(math.exp(record["nll"]))
+        said = f"iteration {record['step']} ({name}): log-likelihood {likelihood:,.1f}, "
+        assert f"{said}perplexity {perplexity:.3f}" in done.stderr
+    for first, last in ((0, 5), (5, 7), (7, 30)):
+        likelihoods = [record["log_likelihood"] for record in kept[first:last]]
+        assert likelihoods == sorted(likelihoods)
+    valid = records(run, "valid")
+    assert [record["step"] for record in valid] == [12, 24, 30]
+    assert valid[-1]["bleu"] > 90  # Words are translated one by one in this language.
+
+
+def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpus):
+    run, more, _ = whole
+    again = folder / "killed"
+    command = [sys.executable, "train.py", *flags(folder, corpus, "killed", *more)]
+    for step, number in ((3, signal.SIGKILL), (14, signal.SIGTERM)):
+        process = subprocess.Popen(
+            command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 240
+        while process.poll() is None and time.monotonic() < deadline:
+            if (again / "metrics.jsonl").exists() and any(
+                record["step"] >= step for record in records(again, "train")
+            ):
+                process.send_signal(number)
+                break
+            time.sleep(0.002)
+        assert process.wait() in (-number, 128 + number)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    for name in ("best.npz", "checkpoints/00000030.npz"):
+        with np.load(run / name) as one, np.load(again / name) as other:
+            assert set(one.files) == set(other.files)
+            for key in set(one.files) - {"state"}:
+                assert np.array_equal(one[key], other[key]), key
+    for kind, value in (("train", "log_likelihood"), ("valid", "perplexity")):
+        assert [(r["step"], r[value]) for r in records(run, kind)] == [
+            (r["step"], r[value]) for r in records(again, kind)
+        ]
+    assert json.loads((again / "config.json").read_text())["sizes"]["num_word_pairs"] > 50
+
+
+@pytest.mark.parametrize("model", ["ibm1", "hmm_alignment"])
+def test_trains_by_gradient_as_well(folder, corpus, model, capsys):
+    results = {}
+    steps = ("--max_tokens_per_batch=256", "--max_epochs=20", "--schedule=constant")
+    for update, more in (("em", ()), ("gradient", (*steps, "--warmup_steps=1"))):
+        name = f"{model} {update}"
+        arguments = flags(folder, corpus, name, f"--model={model}", f"--update={update}", *more)
+        done = run_script("train", arguments, capsys)
+        assert done.status == 0, done.err
+        results[update] = records(folder / name, "valid")[-1]
+        assert ModelDirectory(folder / name).config()["options"]["update"] == update
+    assert results["gradient"]["perplexity"] < 1.1 * results["em"]["perplexity"]
+    assert results["gradient"]["bleu"] > 80
+
+
+def test_a_sparse_prior_makes_translations_surer(folder, corpus, capsys):
+    kept = {}
+    for alpha in (0, 0.01):
+        name = f"alpha {alpha}"
+        arguments = flags(folder, corpus, name, "--model=ibm1", f"--alpha={alpha}")
+        assert run_script("train", arguments, capsys).status == 0
+        model, tokenizer, _ = ModelDirectory(folder / name).load()
+        source, target = pairs(1, seed=3)[0]
+        ids = [
+            [v.index[word] for word in text.split()]
+            for v, text in ((tokenizer.source, source), (tokenizer.target, target))
+        ]
+        table = model.table.look_up(*(np.array([row], np.int32) for row in ids)).numpy()[0]
+        kept[alpha] = table.diagonal().mean()
+    assert kept[0.01] > kept[0]
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        (["--model=transformer_tiny", "--update=em"], "transformer_tiny is trained by gradient"),
+        (["--model=ibm1", "--update=gradient", "--label_smoothing=0.1"], "--label_smoothing"),
+        (["--model=ibm1", "--update=gradient", "--alpha=0.1"], "--alpha"),
+        (["--model=ibm1", "--set=positions=near"], "one of uniform, table, diagonal, jumps"),
+        (["--model=ibm1", "--set=num_word_pairs=7"], "no such setting"),
+    ],
+)
+def test_bad_flags_are_one_line(folder, corpus, capsys, more, expected):
+    done = run_script("train", flags(folder, corpus, "never", *more), capsys)
+    assert done.status == 1 and not (folder / "never").exists()
+    assert done.err.startswith("error: ") and done.err.count("\n") == 1
+    assert expected in done.err
