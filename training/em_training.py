@@ -11,7 +11,7 @@ from models.ibm import AlignmentModel
 from training.checkpoints import model_arrays
 from training.em import Estimate, em_step, first_estimate
 from training.loop import Trainer
-from training.packed_positions import assign, first, logarithms, pack, unpack
+from training.packed_positions import assign, first, pack, unpack
 from training.positions import Diagonal, Uniform
 from training.updates import BATCH_SIGNATURE, negative_log_likelihood
 
@@ -119,7 +119,7 @@ class EMUpdate:
         estimate, log_likelihood = em_step(words, estimate, alpha=self.alpha, threads=_THREADS)
         self.iteration.assign_add(1)
         self.translation.assign(estimate.translation)
-        self.model.table.logits.assign(logarithms(estimate.translation))
+        self.model.table.set_probabilities(estimate.translation)
         if variable is not None:
             variable.assign(pack(estimate.positions, words, self.size))
         if variable is self.packed:

@@ -7,15 +7,18 @@ from keras import ops
 from models.layers.attention import HIDDEN_SCORE
 
 
+_LEAST = 1e-30  # Probabilities below have the logit of this one.
+
+
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TranslationTable(keras.layers.Layer):
     """t(e | f): a softmax over the target words that stand together with source word f.
 
     Of the table that equations 3.14 to 3.16 of the chapter on Model 1 have, with a logit for every
     source and every target word, only the logits of P word pairs are kept, those of a corpus; all
-    others are minus infinity there. Here a share of every row, `smoothing`, is spread evenly over
-    all target words, so that no sentence is impossible, and all of it where a source word has no
-    pair at all. Rows sum to 1 whatever the logits.
+    others are minus infinity there. Here a share of every row, `spread`, is spread evenly over all
+    target words, so that no sentence is impossible, and all of it where a source word has no pair
+    at all. Rows sum to 1 whatever the logits.
 
     Everything is float32 under every dtype policy: a table is no network, and its probabilities
     are as small as words are rare.
@@ -24,7 +27,7 @@ class TranslationTable(keras.layers.Layer):
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids, V.
         num_word_pairs: P; `set_word_pairs` says which. 0: every source with every target word.
-        smoothing: in [0, 1).
+        smoothing: the first share that is spread, in [0, 1).
     """
 
     def __init__(
@@ -56,6 +59,14 @@ class TranslationTable(keras.layers.Layer):
             # Equal at first, as in expectation maximisation.
             initializer=keras.initializers.RandomNormal(stddev=0.01),
         )
+        self.spread = self.add_weight(
+            name="spread",
+            shape=(sizes[0],),
+            dtype="float32",
+            autocast=False,
+            initializer=keras.initializers.Constant(self.smoothing),
+            trainable=False,
+        )
         self.built = True
         if not self.num_word_pairs:
             source_words = np.repeat(np.arange(sizes[0]), sizes[1])
@@ -73,6 +84,20 @@ class TranslationTable(keras.layers.Layer):
         self.target_words.assign(target_words)
         self.row_starts.assign(starts)
 
+    def set_probabilities(self, probabilities):
+        """Gives every word pair its probability; what rows lack of 1 is spread.
+
+        A row lacks what a sparse prior has taken from rare words. Divided among the others of its
+        row, it would make rare source words explain whatever stands beside them.
+
+        Args:
+            probabilities: `[P]` float64; no row sums to more than 1.
+        """
+        size = self.source_vocab_size
+        totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
+        self.logits.assign(np.log(np.maximum(probabilities, _LEAST)))
+        self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
+
     def _log_totals(self):
         """`[Vs]` float32, logarithms of what `exp(logits)` sum to in every row."""
         rows, size = ops.convert_to_tensor(self.source_words), self.source_vocab_size
@@ -86,7 +111,7 @@ class TranslationTable(keras.layers.Layer):
         """The share of their rows that is spread evenly, float32, in the shape of `source_ids`."""
         starts = ops.convert_to_tensor(self.row_starts)
         empty = ops.equal(ops.take(starts, source_ids), ops.take(starts, source_ids + 1))
-        return ops.where(empty, 1.0, self.smoothing)
+        return ops.where(empty, 1.0, ops.take(self.spread, source_ids))
 
     def look_up(self, source_ids, target_ids):
         """Probabilities of target words beside each source word of their sentence.
