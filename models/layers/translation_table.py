@@ -6,7 +6,6 @@ from keras import ops
 
 from models.layers.attention import HIDDEN_SCORE
 
-
 _LEAST = 1e-30  # Probabilities below have the logit of this one.
 
 
