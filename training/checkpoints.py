@@ -3,9 +3,11 @@
     config.json         preset, settings, sizes, tokenizer kind, options of the training run
     tokenizer/          vocabulary files
     checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
+    bad_batches/        00000123.npz ...: the batches of steps that were skipped, if there are any
     best.npz            the weights that translate, picture and export
     metrics.jsonl       one JSON object a line
     tensorboard/        the same for TensorBoard
+    lock                empty; held by the run that is under way
 
 Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 sums tell damage.
 Only this module knows the layout.
@@ -13,14 +15,17 @@ Only this module knows the layout.
 
 import json
 import re
-import zipfile
+import sys
 from pathlib import Path
 
 import numpy as np
 
 import models
-from data_pipeline.files import UserError, atomic_path, read_lines, write_lines, write_text
+from data_pipeline.files import UserError, read_lines, write_text
 from data_pipeline.tokenizers import BOS_ID, KINDS, PAD_ID, Tokenizer
+from training.archives import DamagedError, read_archive, restore, write_archive
+from training.locks import RunLock
+from training.records import append_record, keep_records, sync
 
 FORMAT = 1
 
@@ -39,6 +44,8 @@ class ModelDirectory:
         self.tensorboard_path = self.path / "tensorboard"
         self.best_path = self.path / "best.npz"
         self.checkpoint_folder = self.path / "checkpoints"
+        self.bad_batch_folder = self.path / "bad_batches"
+        self.lock = RunLock(self.path / "lock")
 
     # Configuration and tokenizer
 
@@ -55,9 +62,15 @@ class ModelDirectory:
         """Makes the directory of a new run; the configuration is written last, as its seal.
 
         Raises:
-            UserError: the folder holds something else, or cannot be written.
+            UserError: the folder holds something else, or cannot be written; another run is
+                under way in it.
         """
         self.check_free()
+        self.lock.acquire()
+        if self.exists():
+            raise UserError(
+                f"{self.path}: another run has just begun here; give another --model_dir"
+            )
         tokenizer.save(self.path / "tokenizer")
         write_text(self.config_path, json.dumps({"format": FORMAT, **config}, indent=2) + "\n")
 
@@ -182,69 +195,96 @@ class ModelDirectory:
     def save_checkpoint(self, variables, state, *, keep, every):
         """Writes the checkpoint of `state["step"]`.
 
-        Of the older ones, the last `keep` at multiples of `every` stay. Those that a signal caused
-        at other steps do not, so that the average in the end does not depend on signals.
+        Of the older ones, the last `keep` at multiples of `every` stay, and the one before the new
+        one, for the case that this is damaged. Others, which a signal caused, do not, so that the
+        average in the end does not depend on signals.
         """
+        sync(self.metrics_path)  # So that no checkpoint outlives a record of an earlier step.
         write_archive(self.checkpoint_path(state["step"]), variables, state)
-        kept = {state["step"], *self.checkpoint_steps(every)[-keep:]}
+        kept = {state["step"], *self.checkpoint_steps(every)[-keep:], *self.checkpoint_steps()[-2:]}
         for step in set(self.checkpoint_steps()) - kept:
             self.checkpoint_path(step).unlink()
 
     def restore_newest(self, variables):
-        """Restores the newest checkpoint that can be read; damaged ones are named and removed.
+        """Restores the newest checkpoint that can be read; damaged ones are named and set aside.
 
         What a killed run left half-written is removed, too.
 
         Returns:
             Its state, or None if there is none.
+
+        Raises:
+            UserError: there are some, but all are damaged.
         """
         for unfinished in self.path.rglob(".unfinished-*"):
             unfinished.unlink(missing_ok=True)
+        damaged = []
         for step in reversed(self.checkpoint_steps()):
             path = self.checkpoint_path(step)
             try:
                 arrays, state = read_archive(path)
-            except UserError as error:
-                print(f"{error}; the one before it is used", flush=True)
-                path.unlink()
+            except DamagedError as error:
+                damaged.append((path, error))
                 continue
             restore(variables, arrays, path)
+            for bad, error in damaged:
+                print(f"{error}: set aside; {path.name} is used", file=sys.stderr, flush=True)
+                bad.replace(bad.with_suffix(".damaged"))
             return state
+        if damaged:
+            raise UserError(
+                f"{self.checkpoint_folder}: all {len(damaged)} checkpoints are damaged or "
+                f"unreadable, the newest: {damaged[0][1]}; restore one of them, or remove all to "
+                "train from the beginning"
+            )
         return None
 
     def average(self, steps):
-        """The mean of the model's weights over the checkpoints of some steps: name -> array."""
-        total, types = {}, {}
+        """The mean of the model's weights over some checkpoints; damaged ones are left out.
+
+        Args:
+            steps: their steps, ascending.
+
+        Returns:
+            (steps that were read, name -> array).
+        """
+        total, types, found = {}, {}, []
         for step in steps:
-            for name, array in read_archive(self.checkpoint_path(step))[0].items():
+            try:
+                arrays = read_archive(self.checkpoint_path(step))[0]
+            except DamagedError as error:
+                print(f"{error}: left out of the average", file=sys.stderr, flush=True)
+                continue
+            found.append(step)
+            for name, array in arrays.items():
                 if name.startswith("model/"):
                     total[name] = total.get(name, 0.0) + array.astype(np.float64)
                     types[name] = array.dtype
-        return {name: (array / len(steps)).astype(types[name]) for name, array in total.items()}
+        return found, {
+            name: (array / len(found)).astype(types[name]) for name, array in total.items()
+        }
+
+    def keep_bad_batch(self, step, batch, state):
+        """Keeps the batch of a step that was skipped; returns its path."""
+        path = self.bad_batch_folder / f"{step:08d}.npz"
+        write_archive(path, batch, {"step": step, **state})
+        return path
 
     # Metrics
 
-    def rewind_metrics(self, step):
-        """Drops the records after a step, which a resumed run writes again."""
-        if not self.metrics_path.exists():
-            return
-        kept = []
-        for line in read_lines(self.metrics_path):
-            try:
-                record = json.loads(line)
-            except json.JSONDecodeError:  # A line that the end of the process cut short.
-                continue
-            if record["step"] <= step:
-                kept.append(line)
-        write_lines(self.metrics_path, kept)
+    def rewind_metrics(self, step, evaluated_step):
+        """Drops the records that a resumed run writes again.
+
+        Args:
+            step: of the checkpoint that it goes on from.
+            evaluated_step: of the last validation that the checkpoint knows of.
+        """
+        last = {"train": step, "valid": evaluated_step}
+        keep_records(self.metrics_path, lambda record: record["step"] <= last[record["kind"]])
 
     def append_metrics(self, record):
         """Adds a record to metrics.jsonl."""
-        try:
-            with open(self.metrics_path, "a", encoding="utf-8") as file:
-                file.write(json.dumps(record) + "\n")
-        except OSError as error:
-            raise UserError(f"{self.metrics_path}: cannot be written ({error.strerror})") from None
+        append_record(self.metrics_path, record)
 
 
 def model_arrays(model):
@@ -263,42 +303,3 @@ def training_arrays(model, optimizer):
         **{f"seed/{i:04d}": v for i, v in enumerate(seeds)},
         **{f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)},
     }
-
-
-def write_archive(path, variables, state):
-    """Writes name -> variable or array, and a JSON state, as one `.npz` file, atomically."""
-    arrays = {name: np.asarray(v) for name, v in variables.items()}
-    with atomic_path(path) as temporary:
-        np.savez(temporary, **arrays, state=np.array(json.dumps(state)))
-
-
-def read_archive(path):
-    """`(arrays, state)` of `write_archive`.
-
-    Raises:
-        UserError: missing or damaged.
-    """
-    try:
-        with open(path, "rb") as file, np.load(file) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return arrays, json.loads(str(arrays.pop("state")))
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise UserError(f"{path}: damaged or unreadable ({error})") from None
-
-
-def restore(variables, arrays, path):
-    """Assigns every variable from an archive; entries for others are left alone.
-
-    Raises:
-        UserError: an entry is missing or of another shape; nothing is assigned then.
-    """
-    for name, variable in variables.items():
-        if name not in arrays:
-            raise UserError(f"{path}: has no {name}; it is of another model than config.json says")
-        if tuple(arrays[name].shape) != tuple(variable.shape):
-            raise UserError(
-                f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "
-                f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
-            )
-    for name, variable in variables.items():
-        variable.assign(arrays[name])

@@ -1,0 +1,57 @@
+"""Named arrays and a JSON state in one file, whose damage is noticed."""
+
+import json
+
+import numpy as np
+
+from data_pipeline.files import UserError, atomic_path
+
+
+class DamagedError(UserError):
+    """A file that cannot be read, or holds other bytes than were written."""
+
+
+def write_archive(path, variables, state):
+    """Writes name -> variable or array, and a JSON state, as one `.npz` file, atomically.
+
+    Raises:
+        UserError: it cannot be written; an older file stays as it was.
+    """
+    arrays = {name: np.asarray(v) for name, v in variables.items()}
+    with atomic_path(path) as temporary:
+        np.savez(temporary, **arrays, state=np.array(json.dumps(state)))
+
+
+def read_archive(path):
+    """`(arrays, state)` of `write_archive`.
+
+    Every array is read through, and so checked by the CRC-32 that the file holds of it.
+
+    Raises:
+        DamagedError: missing or damaged.
+    """
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+        return arrays, json.loads(str(arrays.pop("state")))
+    except Exception as error:  # Whatever a reader of zip files makes of bytes that are none.
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DamagedError(f"{path}: damaged or unreadable ({reason})") from None
+
+
+def restore(variables, arrays, path):
+    """Assigns every variable from an archive; entries for others are left alone.
+
+    Raises:
+        UserError: an entry is missing or of another shape; nothing is assigned then.
+    """
+    for name, variable in variables.items():
+        if name not in arrays:
+            raise UserError(f"{path}: has no {name}; it is of another model than config.json says")
+        if tuple(arrays[name].shape) != tuple(variable.shape):
+            raise UserError(
+                f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "
+                f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
+            )
+    for name, variable in variables.items():
+        variable.assign(arrays[name])

@@ -1,0 +1,49 @@
+"""A file of records, one JSON object a line, that survives the end of its writer at any moment."""
+
+import errno
+import json
+import os
+
+from data_pipeline.files import UserError, read_lines, write_lines
+
+
+def append_record(path, record):
+    """Adds a record at the end of a file, all of it or nothing.
+
+    Raises:
+        UserError: it cannot be written; the file is as it was.
+    """
+    line = (json.dumps(record) + "\n").encode("utf-8")
+    try:
+        with open(path, "ab", buffering=0) as file:
+            size = file.tell()
+            try:
+                if file.write(line) != len(line):  # A disk that is full takes a part.
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                file.truncate(size)
+                raise
+    except OSError as error:
+        raise UserError(f"{path}: cannot be written ({error.strerror}); make room") from None
+
+
+def keep_records(path, keep):
+    """Drops the records for which `keep(record)` is false, and a last line that was cut short."""
+    if not path.exists():
+        return
+    kept = []
+    for line in read_lines(path):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError:  # The end of the process came in the middle of it.
+            continue
+        if keep(record):
+            kept.append(line)
+    write_lines(path, kept)
+
+
+def sync(path):
+    """Waits until the disk has all that was written to a file, if there is one."""
+    if path.exists():
+        with open(path, "rb") as file:
+            os.fsync(file.fileno())
