@@ -92,6 +92,9 @@ flags.DEFINE_integer("eval_every_steps", None, "Updates between validations.", l
 flags.DEFINE_integer("save_every_steps", None, "Updates between checkpoints.", lower_bound=1)
 flags.DEFINE_integer("log_every_steps", None, "Updates between metrics.", lower_bound=1)
 flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_bad_steps", None, "Stop after so many skipped steps in a row.", lower_bound=1
+)
 flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", lower_bound=0)
 flags.DEFINE_integer(
     "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", lower_bound=0
@@ -190,6 +193,8 @@ def make_tokenizer(directory, config, train_lines):
     """
     if directory.exists():
         check_same_run(directory, config)
+        if not FLAGS.dry_run:
+            directory.lock.acquire()
         return directory.tokenizer()
     directory.check_free()
     options = config["options"]

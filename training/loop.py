@@ -1,9 +1,9 @@
 """The training loop of every model."""
 
-import math
 import time
 from typing import NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from data_pipeline.files import UserError
@@ -25,6 +25,7 @@ class Limits(NamedTuple):
         save_every_steps: updates between checkpoints.
         log_every_steps: updates between records in metrics.jsonl.
         keep_checkpoints: how many checkpoints are kept, and averaged in the end.
+        max_bad_steps: steps in a row without a finite loss and gradient.
     """
 
     max_steps: int
@@ -35,6 +36,7 @@ class Limits(NamedTuple):
     save_every_steps: int
     log_every_steps: int
     keep_checkpoints: int
+    max_bad_steps: int = 10
 
 
 class Trainer:
@@ -42,7 +44,8 @@ class Trainer:
 
     Args:
         directory: `ModelDirectory`, started.
-        update: has `step(batch)`, `model`, `variables()` and `rates()`.
+        update: has `step(batch)`, `model`, `variables()` and `rates()`. Where a step tells of
+            "skipped", it changes nothing if loss or gradient are not finite.
         corpus: `EncodedCorpus` to train on.
         evaluator: returns an `Evaluation` when called.
         limits: `Limits`.
@@ -76,6 +79,8 @@ class Trainer:
         self.batching = batching
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
+        self.taken = None  # The last step, until it is counted: (number, batch, values).
+        self.saved = None  # What the newest checkpoint holds: (step, step of the validation).
         self.shown = {}  # Beside the progress bar.
         # All that a resumed run must know besides the variables.
         self.state = {
@@ -86,6 +91,8 @@ class Trainer:
             "best_perplexity": None,
             "evaluations_since_best": 0,
             "evaluated_step": 0,
+            "skipped_steps": 0,
+            "skipped_in_a_row": 0,
         }
 
     def run(self):
@@ -95,34 +102,50 @@ class Trainer:
             Number of the signal that stopped the run, or 0 if it reached its end.
 
         Raises:
-            UserError: the loss is not finite, or the directory cannot be written.
+            UserError: loss or weights are not finite, the directory cannot be written, or another
+                run is under way in it.
         """
-        restored = self.directory.restore_newest(self.variables)
-        if restored:
-            self.state = restored
-            print(f"resumed at step {self.state['step']:,}", flush=True)
-        self.directory.rewind_metrics(self.state["step"])
+        self.directory.lock.acquire()
+        try:
+            with stop_on_signals() as self.stop:
+                return self._run()
+        finally:
+            self.directory.lock.release()
+
+    def _run(self):
+        self._resume()
         self.writer = tf.summary.create_file_writer(str(self.directory.tensorboard_path))
         self.logged_at = time.monotonic()
         self.clock = self.logged_at - self.state["seconds"]
-        total = self.limits.max_steps or None
-        with (
-            stop_on_signals() as stop,
-            Progress("training", total, "steps", initial=self.state["step"]) as self.progress,
-        ):
-            while not (stop or self._finished()):
-                self._epoch(stop)
-            if stop:
-                self._save()
-                self.progress.say(f"stopped and saved at step {self.state['step']:,}")
-                return stop.signal_number
-            self.progress.say(f"finished: {self.reason}")
-            if self.state["evaluated_step"] != self.state["step"]:
+        total, done = self.limits.max_steps or None, self.state["step"]
+        with Progress("training", total, "steps", initial=done) as self.progress:
+            if done and done % self.limits.eval_every_steps == 0:
+                self._evaluate()  # If a signal kept the run before from it.
+            while not (self.stop or self._finished()):
+                self._epoch()
+            if not self.stop:
+                self.progress.say(f"finished: {self.reason}")
                 self._evaluate()
             self._save()
-            self._average()
+            if not self.stop:
+                self._average()
+            if self.stop:
+                self.progress.say(f"stopped and saved at step {self.state['step']:,}")
         self.writer.close()
-        return 0
+        return self.stop.signal_number
+
+    def _resume(self):
+        restored = self.directory.restore_newest(self.variables)
+        if restored:
+            sums = restored.pop("sums", {})
+            self.sums = {name: tuple(both) for name, both in sums.items()}
+            self.state.update(restored)
+            self.saved = self._position()
+            print(f"resumed at step {self.state['step']:,}", flush=True)
+        self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
+
+    def _position(self):
+        return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
         limits, state = self.limits, self.state
@@ -149,38 +172,74 @@ class Trainer:
             **self.batching,
         )
 
-    def _epoch(self, stop):
+    def _epoch(self):
         state, limits = self.state, self.limits
         for batch in self._batches():
-            for name, (amount, count) in self.update.step(batch).items():
-                before = self.sums.get(name, (0.0, 0.0))
-                self.sums[name] = (before[0] + amount, before[1] + count)
+            values = self.update.step(batch)
+            self._count()  # The step before, so that an accelerator does not wait for us.
             state["step"] += 1
             state["batch"] += 1
             state["seconds"] = time.monotonic() - self.clock
+            self.taken = state["step"], batch, values
             self.progress.update(1, **self.shown)
             if state["step"] % limits.log_every_steps == 0:
+                self._count()
                 self._log()
             if state["step"] % limits.eval_every_steps == 0:
                 self._evaluate()
             if state["step"] % limits.save_every_steps == 0:
                 self._save()
-            if stop or self._finished():
+            if self.stop or self._finished():
                 return
         state["epoch"] += 1
         state["batch"] = 0
 
-    def _check_finite(self):
-        """Stops the run before a spoilt model is scored or saved."""
-        loss = float(self.sums["loss"][0]) if self.sums else 0.0
-        if not math.isfinite(loss):
+    def _count(self):
+        """Adds the values of the last step to the sums, or its batch to those that are skipped."""
+        if self.taken is None:
+            return
+        (step, batch, values), self.taken = self.taken, None
+        skipped, _ = values.pop("skipped", (0.0, 1.0))
+        if float(skipped):
+            self._skip(step, batch, values)
+            return
+        self.state["skipped_in_a_row"] = 0
+        for name, (amount, count) in values.items():
+            before = self.sums.get(name, (0.0, 0.0))
+            self.sums[name] = (before[0] + amount, before[1] + count)
+
+    def _skip(self, step, batch, values):
+        self._check_finite(self.variables)
+        state = self.state
+        state["skipped_steps"] += 1
+        state["skipped_in_a_row"] += 1
+        values = {name: float(amount / count) for name, (amount, count) in values.items()}
+        path = self.directory.keep_bad_batch(step, batch, {n: str(v) for n, v in values.items()})
+        found = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        self.progress.say(f"step {step:,} skipped, as not all is finite ({found}); batch: {path}")
+        if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
             raise UserError(
-                f"the loss is {loss} near step {self.state['step']}; the last checkpoint is still "
-                "good: try a lower --learning_rate or more --warmup_steps"
+                f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
+                f"gradient that is not finite; {self._last_good()}: look at the batches in "
+                f"{path.parent}, try a lower --learning_rate or more --warmup_steps"
             )
 
+    def _check_finite(self, variables):
+        """Stops the run before a spoilt model is scored or saved."""
+        for name, variable in variables.items():
+            if not np.isfinite(np.asarray(variable)).all():
+                raise UserError(
+                    f"{name} is not finite at step {self.state['step']}; {self._last_good()}: try "
+                    "a lower --learning_rate or more --warmup_steps"
+                )
+
+    def _last_good(self):
+        steps = self.directory.checkpoint_steps()
+        return f"the checkpoint of step {steps[-1]} is still good" if steps else "nothing is saved"
+
     def _log(self):
-        self._check_finite()
+        if not self.sums:  # All steps were skipped.
+            return
         means = {name: float(amount / count) for name, (amount, count) in self.sums.items()}
         now = time.monotonic()
         rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
@@ -189,6 +248,7 @@ class Trainer:
             **means,
             "perplexity": math.exp(min(means["nll"], 700.0)),
             **self.update.rates(),
+            "skipped_steps": self.state["skipped_steps"],
             "tokens_per_second": round(rate, 1),
         }
         self.shown = {"loss": f"{means['loss']:.3f}", "tokens/s": f"{rate:,.0f}"}
@@ -198,11 +258,23 @@ class Trainer:
         self._record("train", record)
         self.sums = {}
 
+    def _score(self):
+        """The `Evaluation`, or None if a signal came before or during it."""
+        evaluation = None
+        with self.stop.cutting_short():
+            evaluation = self.evaluator()
+        return evaluation
+
     def _evaluate(self):
-        self._check_finite()
-        began = time.monotonic()
-        evaluation = self.evaluator()
         state = self.state
+        if state["evaluated_step"] == state["step"]:
+            return
+        self._count()
+        self._check_finite(model_arrays(self.update.model))
+        began = time.monotonic()
+        evaluation = self._score()
+        if evaluation is None:
+            return
         best = state["best_perplexity"]
         better = best is None or evaluation.perplexity < best
         if better:
@@ -245,26 +317,33 @@ class Trainer:
         write_archive(self.directory.best_path, arrays, state)
 
     def _save(self):
-        self._check_finite()
-        if not self.directory.checkpoint_path(self.state["step"]).exists():
-            self.state["seconds"] = time.monotonic() - self.clock
-            self.directory.save_checkpoint(
-                self.variables,
-                self.state,
-                keep=self.limits.keep_checkpoints,
-                every=self.limits.save_every_steps,
-            )
+        if self.saved == self._position():
+            return
+        self._count()
+        self._check_finite(self.variables)
+        self.state["seconds"] = time.monotonic() - self.clock
+        sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
+        self.directory.save_checkpoint(
+            self.variables,
+            {**self.state, "sums": sums},
+            keep=self.limits.keep_checkpoints,
+            every=self.limits.save_every_steps,
+        )
+        self.saved = self._position()
 
     def _average(self):
         """Keeps the average of the last checkpoints as the best model if it is better."""
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
+        steps = steps[-self.limits.keep_checkpoints :]
         if len(steps) < 2:
             return
-        arrays = self.directory.average(steps)
+        steps, arrays = self.directory.average(steps)
         weights = model_arrays(self.update.model)
         last = {name: v.numpy() for name, v in weights.items()}
         restore(weights, arrays, "average")
-        evaluation = self.evaluator()
+        evaluation = self._score()
+        if evaluation is None:
+            return
         better = evaluation.perplexity < self.state["best_perplexity"]
         if better:
             self._keep_best(arrays, evaluation, averaged_steps=steps)

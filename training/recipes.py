@@ -33,6 +33,7 @@ DEFAULTS = {
     "save_every_steps": 500,
     "log_every_steps": 50,
     "average_checkpoints": 5,
+    "max_bad_steps": 10,
     "bleu_lines": 1000,
     "intra_op_threads": 0,
     "seed": 1,
@@ -141,6 +142,7 @@ LIMITS = (
     "save_every_steps",
     "log_every_steps",
     "average_checkpoints",
+    "max_bad_steps",
     "bleu_lines",
     "intra_op_threads",
 )

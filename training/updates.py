@@ -84,14 +84,14 @@ class GradientUpdate:
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def step(self, batch):
-        """Makes one update.
+        """Makes one update, or none if loss or gradient are not finite: weights and optimizer stay.
 
         Args:
             batch: `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
 
         Returns:
             name -> `(sum, count)`, float32 scalars: `loss` and `nll` over real target tokens,
-            `gradient_norm` before clipping.
+            `gradient_norm` before clipping; `skipped`, 1 if there was no update.
         """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
@@ -105,9 +105,15 @@ class GradientUpdate:
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        self.optimizer.apply(gradients, weights)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(mean_loss)
+        tf.cond(finite, lambda: self.optimizer.apply(gradients, weights), lambda: None)
         one = tf.ones([])
-        return {"loss": (loss, tokens), "nll": (nll, tokens), "gradient_norm": (norm, one)}
+        return {
+            "loss": (loss, tokens),
+            "nll": (nll, tokens),
+            "gradient_norm": (norm, one),
+            "skipped": (1.0 - tf.cast(finite, tf.float32), one),
+        }
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):

@@ -62,6 +62,7 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
         "best.npz",
         "checkpoints",
         "config.json",
+        "lock",
         "metrics.jsonl",
         "tensorboard",
         "tokenizer",

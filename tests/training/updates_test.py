@@ -107,7 +107,7 @@ def test_padding_changes_no_update(update, whole):
 
 def test_metrics_are_sums_and_counts(update, whole):
     metrics = whole[1]
-    assert metrics.keys() == {"loss", "nll", "gradient_norm"}
+    assert metrics.keys() == {"loss", "nll", "gradient_norm", "skipped"}
     tokens = (TARGET != 0).sum()
     assert [float(count) for _, count in metrics.values()] == [tokens, tokens, 1]
     scores = update.model.score(*batch().values()).numpy()
