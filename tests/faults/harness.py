@@ -1,0 +1,244 @@
+"""Kills small runs at random moments; each must end with all that an undisturbed run ends with.
+
+    python tests/faults/harness.py --kills=200 --output=docs/results/faults.json
+
+A start of TensorFlow takes longer than such a run, so it is imported once, by a process that never
+starts its run-time, and every sitting of a run is a fork of that process.
+
+Moments: `time`, any, counted from the start; `step`, soon after a record of a certain step; `save`,
+while a file is being written. Weights, optimizer, seeds, best model and metrics must be those of
+the undisturbed run bit for bit; clocks and speeds are not compared.
+"""
+
+import argparse
+import json
+import os
+import random
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+# Runs so small gain nothing from more.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+
+import numpy as np  # noqa: E402
+from absl import flags  # noqa: E402
+
+import train  # noqa: E402
+from tests.tiny import corpus_flags, small_flags  # noqa: E402
+from training.checkpoints import ModelDirectory, read_archive  # noqa: E402
+from training.console import machine, one_line_errors  # noqa: E402
+
+SAVE_EVERY = 3  # No multiple of the steps between records, nor those of validation.
+STEPS = {"transformer_tiny": 40, "lstm_luong": 40, "ibm2": 20}
+KILLS_A_RUN = 8
+MOMENTS = ("time", "step", "save")
+CLOCKS = ("seconds", "tokens_per_second")
+LONGEST_SITTING = 600.0  # Seconds.
+
+
+def command(preset, folder, corpus):
+    """Flags of train.py for a run in a folder."""
+    return [
+        *corpus,
+        *small_flags(preset),
+        *("--vocab_size=150", "--bleu_lines=5", "--max_tokens_per_batch=128"),
+        *(f"--save_every_steps={SAVE_EVERY}", "--log_every_steps=2", "--eval_every_steps=10"),
+        *("--average_checkpoints=2", f"--max_steps={STEPS[preset]}"),
+        *(f"--model_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"),
+    ]
+
+
+def start(arguments, log):
+    """Forks a sitting of a run; returns the number of its process."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child:
+        return child
+    status = 70
+    try:
+        output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        flags.FLAGS(["train", *arguments])
+        status = one_line_errors(train.main)(["train"])
+    finally:
+        os._exit(status or 0)
+
+
+def last_step(directory):
+    """The step of the last whole record, or 0."""
+    try:
+        lines = directory.metrics_path.read_text().splitlines()
+    except FileNotFoundError:
+        return 0
+    for line in reversed(lines):
+        try:
+            return json.loads(line)["step"]
+        except json.JSONDecodeError:  # Being written.
+            continue
+    return 0
+
+
+def being_written(directory):
+    """Whether a checkpoint or a best model is."""
+    for folder in (directory.checkpoint_folder, directory.path):
+        try:
+            if any(entry.name.startswith(".unfinished-") for entry in os.scandir(folder)):
+                return True
+        except FileNotFoundError:
+            pass
+    return False
+
+
+def end_or_kill(child, directory, moment, rng, duration):
+    """Waits for a sitting to end, or for its moment, and kills it then; returns its status."""
+    began = time.monotonic()
+    due = rng.uniform(0.0, duration)
+    step = last_step(directory) + rng.randint(1, 2 * SAVE_EVERY)
+    saves_to_pass = rng.randint(0, 3)
+    delay = rng.expovariate(1 / 0.003)
+    writing = False
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            return os.waitstatus_to_exitcode(status)
+        elapsed = time.monotonic() - began
+        if moment == "save":
+            was, writing = writing, being_written(directory)
+            saves_to_pass -= writing and not was
+        reached = {
+            None: elapsed > LONGEST_SITTING,
+            "time": elapsed > due,
+            "step": moment == "step" and last_step(directory) >= step,
+            "save": writing and saves_to_pass < 0,
+        }[moment]
+        if reached:
+            time.sleep(delay if moment else 0.0)
+            os.kill(child, signal.SIGKILL)
+            return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        time.sleep(0.0003 if moment == "save" else 0.003)
+
+
+def whole(preset, folder, corpus):
+    """Trains without a kill; returns the directory and the seconds that it took."""
+    directory, began = ModelDirectory(folder / "run"), time.monotonic()
+    child = start(command(preset, folder, corpus), folder / "log")
+    status = end_or_kill(child, directory, None, random.Random(0), 0.0)
+    if status:
+        raise RuntimeError(f"{preset}: status {status}\n{(folder / 'log').read_text()}")
+    return directory, time.monotonic() - began
+
+
+def differences(expected, found):
+    """What of two model directories differs, as a list of words."""
+    last = expected.checkpoint_steps()[-1]
+    names = [path.relative_to(expected.path) for path in (expected.checkpoint_path(last),)]
+    result = []
+    for name in [*names, "best.npz"]:
+        (arrays, state), (others, other) = (
+            read_archive(directory.path / name) for directory in (expected, found)
+        )
+        for both in (state, other):
+            both.pop("seconds", None)
+        if arrays.keys() != others.keys() or state != other:
+            result.append(f"{name}: {state} became {other}")
+        result += [f"{name}: {n}" for n in arrays if not np.array_equal(arrays[n], others[n])]
+    records = [
+        [
+            {key: value for key, value in json.loads(line).items() if key not in CLOCKS}
+            for line in directory.metrics_path.read_text().splitlines()
+        ]
+        for directory in (expected, found)
+    ]
+    result += ["metrics.jsonl"] * (records[0] != records[1])
+    if expected.config_path.read_bytes() != found.config_path.read_bytes():
+        result.append("config.json")
+    return result + [str(path) for path in found.path.rglob(".unfinished-*")]
+
+
+def disturbed(preset, folder, corpus, kills, rng, duration):
+    """Kills a run several times, then lets it end.
+
+    Returns:
+        (its directory, list of {"moment", "lost_steps"} of the kills).
+    """
+    directory, killed = ModelDirectory(folder / "run"), []
+    while True:
+        moment = rng.choice(MOMENTS) if len(killed) < kills else None
+        child = start(command(preset, folder, corpus), folder / "log")
+        status = end_or_kill(child, directory, moment, rng, duration)
+        if status == 0:
+            return directory, killed
+        if status != -signal.SIGKILL or moment is None:
+            raise RuntimeError(f"{preset}: status {status}\n{(folder / 'log').read_text()}")
+        saved = max(directory.checkpoint_steps(), default=0)
+        killed.append({"moment": moment, "lost_steps": max(last_step(directory) - saved, 0)})
+
+
+def run(preset, kills, seed, folder):
+    """All kills of a preset; returns what is reported of it."""
+    rng, killed, bad, runs = random.Random(f"{seed} {preset}"), [], [], 0
+    (folder / "whole").mkdir(parents=True)
+    corpus = corpus_flags(folder, train=60, valid=5)
+    expected, duration = whole(preset, folder / "whole", corpus)
+    survived = 0
+    while len(killed) < kills:
+        again = folder / "again"
+        shutil.rmtree(again, ignore_errors=True)
+        again.mkdir()
+        wanted = min(KILLS_A_RUN, kills - len(killed))
+        directory, found = disturbed(preset, again, corpus, wanted, rng, duration)
+        runs += 1
+        bad += (differing := differences(expected, directory))
+        survived += 0 if differing else len(found)
+        killed += found
+        print(f"{preset}: {len(killed)} kills, {survived} survived", flush=True)
+    lost = [kill["lost_steps"] for kill in killed]
+    return {
+        "runs": runs,
+        "kills": len(killed),
+        "survived": survived,
+        "kills_by_moment": {m: sum(kill["moment"] == m for kill in killed) for m in MOMENTS},
+        "steps_between_saves": SAVE_EVERY,
+        "most_steps_lost": max(lost),
+        "mean_steps_lost": round(sum(lost) / len(lost), 2),
+        "seconds_undisturbed": round(duration, 1),
+        "differences": bad,
+    }
+
+
+def main():
+    """Reads the command line; exits with 1 if a kill cost more than the steps since a save."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=200, help="over all presets")
+    parser.add_argument("--presets", default=",".join(STEPS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--output", help="JSON file to write")
+    given = parser.parse_args()
+    presets = given.presets.split(",")
+    shares = {p: len(range(i, given.kills, len(presets))) for i, p in enumerate(presets)}
+    with tempfile.TemporaryDirectory() as folder:
+        results = {p: run(p, n, given.seed, Path(folder, p)) for p, n in shares.items() if n}
+    report = {
+        "kills": sum(result["kills"] for result in results.values()),
+        "survived": sum(result["survived"] for result in results.values()),
+        "most_steps_lost": max(result["most_steps_lost"] for result in results.values()),
+        "seed": given.seed,
+        "presets": results,
+        "machine": machine(),
+    }
+    text = json.dumps(report, indent=2)
+    print(text)
+    if given.output:
+        Path(given.output).write_text(text + "\n", encoding="utf-8")
+    return int(report["survived"] < report["kills"] or report["most_steps_lost"] > SAVE_EVERY)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,206 @@
+"""Damaged files, full disks, folders that cannot be written, and two runs in one directory."""
+
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from training.archives import DamagedError, read_archive, write_archive
+from training.checkpoints import ModelDirectory
+from training.locks import RunLock
+from training.records import append_record, keep_records
+
+ARRAYS = {
+    "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),
+    "optimizer/0000": np.arange(4),
+    "seed/0000": np.array([7, 3], np.uint32),
+}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A directory with the checkpoints of steps 4, 8 and 12."""
+    directory = ModelDirectory(tmp_path / "run")
+    for step in (4, 8, 12):
+        arrays = {name: array + step for name, array in ARRAYS.items()}
+        directory.save_checkpoint(arrays, {"step": step}, keep=3, every=4)
+    return directory
+
+
+def fresh_variables():
+    return {name: tf.Variable(np.zeros_like(array)) for name, array in ARRAYS.items()}
+
+
+@contextlib.contextmanager
+def full_disk(free_bytes=0):
+    """Lets no file grow beyond some bytes; the system says so as it does of a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "x.npz"
+    write_archive(path, ARRAYS, {"step": 3})
+    data = path.read_bytes()
+    rng, noticed = random.Random(1), 0
+    for bit in rng.sample(range(8 * len(data)), 1500):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            arrays, state = read_archive(path)
+        except DamagedError as error:
+            noticed += 1
+            assert "\n" not in str(error)
+            continue
+        # Bits of a date or a version.
+        assert state == {"step": 3} and set(arrays) == set(ARRAYS)
+        for name in ARRAYS:
+            np.testing.assert_array_equal(arrays[name], ARRAYS[name], strict=True)
+    assert noticed > 1000
+
+
+def test_a_file_cut_short_anywhere_is_noticed(tmp_path):
+    path = tmp_path / "x.npz"
+    write_archive(path, ARRAYS, {"step": 3})
+    data = path.read_bytes()
+    for size in range(0, len(data), 7):
+        path.write_bytes(data[:size])
+        with pytest.raises(DamagedError, match="damaged"):
+            read_archive(path)
+
+
+@pytest.mark.parametrize("kept", [100, 0])
+def test_the_checkpoint_before_a_damaged_one_is_used_and_both_are_named(saved, kept, capsys):
+    newest = saved.checkpoint_path(12)
+    newest.write_bytes(newest.read_bytes()[:kept])
+    variables = fresh_variables()
+    assert saved.restore_newest(variables) == {"step": 8}
+    np.testing.assert_array_equal(variables["model/a"], ARRAYS["model/a"] + 8)
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and str(newest) in err and "00000008.npz is used" in err
+    assert saved.checkpoint_steps() == [4, 8] and newest.with_suffix(".damaged").exists()
+
+
+def test_if_all_are_damaged_it_is_said_and_none_is_touched(saved):
+    for path in saved.checkpoint_folder.iterdir():
+        path.write_bytes(b"PK")
+    with pytest.raises(UserError, match="all 3 checkpoints are damaged.*00000012.npz"):
+        saved.restore_newest(fresh_variables())
+    assert saved.checkpoint_steps() == [4, 8, 12]
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average_and_named(saved, capsys):
+    saved.checkpoint_path(8).write_bytes(b"")
+    steps, arrays = saved.average([4, 8, 12])
+    assert steps == [4, 12] and "00000008.npz" in capsys.readouterr().err
+    np.testing.assert_array_equal(arrays["model/a"], ARRAYS["model/a"] + 8)
+
+
+def test_there_is_always_a_checkpoint_before_the_newest(tmp_path):
+    directory = ModelDirectory(tmp_path)
+    for step, expected in ((4, [4]), (6, [4, 6]), (8, [6, 8]), (12, [8, 12])):
+        directory.save_checkpoint(ARRAYS, {"step": step}, keep=1, every=4)
+        assert directory.checkpoint_steps() == expected
+
+
+def test_what_a_killed_save_left_is_removed_and_the_one_before_it_used(saved):
+    left = saved.checkpoint_folder / ".unfinished-abc.npz"
+    left.write_bytes(saved.checkpoint_path(12).read_bytes()[:500])
+    assert saved.restore_newest(fresh_variables()) == {"step": 12}
+    assert not left.exists()
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(saved):
+    files = set(saved.path.rglob("*"))
+    for free_bytes in (0, 100, 800):
+        with full_disk(free_bytes), pytest.raises(UserError, match="00000016.npz.*make room"):
+            saved.save_checkpoint(ARRAYS, {"step": 16}, keep=3, every=4)
+        assert set(saved.path.rglob("*")) == files
+    assert saved.restore_newest(fresh_variables()) == {"step": 12}
+
+
+def test_a_full_disk_leaves_no_half_record(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    append_record(path, {"step": 1})
+    before = path.read_bytes()
+    with full_disk(len(before) + 5), pytest.raises(UserError, match="make room"):
+        append_record(path, {"step": 2})
+    assert path.read_bytes() == before
+
+
+def test_a_record_that_was_cut_short_is_dropped(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    keep_records(path, lambda record: record["step"] < 2)
+    assert path.read_text() == '{"step": 1}\n'
+
+
+@contextlib.contextmanager
+def read_only_folder():
+    """A folder that this process may not write into, though it be the super-user's."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        shutil.rmtree(folder)
+
+
+def test_a_read_only_folder_is_one_line():
+    with read_only_folder() as folder:
+        directory = ModelDirectory(folder)
+        for write in (
+            directory.lock.acquire,
+            lambda: directory.append_metrics({"step": 1}),
+            lambda: directory.save_checkpoint(ARRAYS, {"step": 1}, keep=1, every=1),
+        ):
+            with pytest.raises(UserError, match=f"{folder}.*cannot be written"):
+                write()
+        assert not list(folder.iterdir())
+
+
+def test_a_second_run_in_a_directory_is_refused_until_the_first_ends(tmp_path):
+    first, second = ModelDirectory(tmp_path), ModelDirectory(tmp_path)
+    first.lock.acquire()
+    first.lock.acquire()
+    with pytest.raises(UserError, match=f"{tmp_path}: another run is under way"):
+        second.lock.acquire()
+    first.lock.release()
+    second.lock.acquire()
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    lock = RunLock(tmp_path / "lock")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        lock.acquire()
+        os.write(writer, b"x")
+        signal.pause()
+    os.read(reader, 1)
+    with pytest.raises(UserError, match="another run"):
+        lock.acquire()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    lock.acquire()
