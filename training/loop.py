@@ -1,5 +1,6 @@
 """The training loop of every model."""
 
+import math
 import time
 from typing import NamedTuple
 

@@ -98,7 +98,7 @@ def test_the_checkpoint_before_a_damaged_one_is_used_and_both_are_named(saved, k
 def test_if_all_are_damaged_it_is_said_and_none_is_touched(saved):
     for path in saved.checkpoint_folder.iterdir():
         path.write_bytes(b"PK")
-    with pytest.raises(UserError, match="all 3 checkpoints are damaged.*00000012.npz"):
+    with pytest.raises(UserError, match=r"all 3 checkpoints are damaged.*00000012.npz"):
         saved.restore_newest(fresh_variables())
     assert saved.checkpoint_steps() == [4, 8, 12]
 
@@ -127,7 +127,7 @@ def test_what_a_killed_save_left_is_removed_and_the_one_before_it_used(saved):
 def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(saved):
     files = set(saved.path.rglob("*"))
     for free_bytes in (0, 100, 800):
-        with full_disk(free_bytes), pytest.raises(UserError, match="00000016.npz.*make room"):
+        with full_disk(free_bytes), pytest.raises(UserError, match=r"00000016.npz.*make room"):
             saved.save_checkpoint(ARRAYS, {"step": 16}, keep=3, every=4)
         assert set(saved.path.rglob("*")) == files
     assert saved.restore_newest(fresh_variables()) == {"step": 12}
