@@ -224,7 +224,8 @@ lalok rarok nok izok hihok mok | wat nnat forat arrat vat gat"""
 # The words about which nobody who solves it has a doubt.
 SOLUTION = """ok-voon at-voon ok-drubel at-drubel ok-yurp at-yurp ororok bichat sprok dat anok
     pippat plok rrat farok jjat hihok arrat yorok mat ghirok hilat lalok wat nok nnat
-    stok cat clok bat kantok oloat enemok eneat zanzanok zanzanat jok krat brok lat mok gat rarok forat drok sat"""
+    stok cat clok bat kantok oloat enemok eneat zanzanok zanzanat jok krat brok lat mok
+    gat rarok forat drok sat"""
 
 
 @pytest.mark.parametrize("name", ["table", "jumps"])
