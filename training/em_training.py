@@ -137,7 +137,7 @@ class EMTrainer(Trainer):
     """The loop of all models, whose batch is here the `WordPairs` of the whole corpus."""
 
     def _batches(self):
-        return [self.corpus]
+        return [self.corpus][self.state["batch"] :]
 
     def _log(self):
         nll, tokens = self.sums["nll"]

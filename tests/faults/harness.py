@@ -47,7 +47,7 @@ def command(preset, folder, corpus):
     return [
         *corpus,
         *small_flags(preset),
-        *("--vocab_size=150", "--bleu_lines=5", "--max_tokens_per_batch=128"),
+        *("--vocab_size=300", "--bleu_lines=5", "--max_tokens_per_batch=128"),
         *(f"--save_every_steps={SAVE_EVERY}", "--log_every_steps=2", "--eval_every_steps=10"),
         *("--average_checkpoints=2", f"--max_steps={STEPS[preset]}"),
         *(f"--model_dir={folder / 'run'}", f"--data_dir={folder / 'data'}"),
