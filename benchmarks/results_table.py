@@ -5,7 +5,8 @@
 
 The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
 "data", "command" and "published" are added by hand beside the measured figures. Those of
-docs/results/europarl10k/ are written by benchmarks/europarl10k.py.
+docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
+docs/results/demo_alignment/ by benchmarks/alignment_table.py.
 """
 
 import json
@@ -88,7 +89,46 @@ def europarl_table():
     )
 
 
-TABLES = {"results": general_table, "europarl10k": europarl_table}
+ALIGNMENT_COLUMNS = (
+    *("model", "tokens", "parameters", "AER", "precision", "recall", "BLEU", "minutes", "steps"),
+)
+
+
+def alignment_table():
+    """One row for each result of benchmarks/alignment_table.py, the best aligner first."""
+    results = [
+        json.loads(p.read_text("utf-8"))
+        for p in sorted((RESULTS / "demo_alignment").glob("*.json"))
+    ]
+    results.sort(key=lambda r: r["alignment"]["aer"] if "alignment" in r else 2)
+
+    def score(r, figure):
+        return f"{r['alignment'][figure]:.3f}" if "alignment" in r else ""
+
+    return markdown(
+        [
+            ALIGNMENT_COLUMNS,
+            *(
+                (
+                    f"`{r['model']}`",
+                    r["tokenizer"],
+                    f"{r['parameters'] / 1e6:.2f} M",
+                    *(score(r, figure) for figure in ("aer", "precision", "recall")),
+                    f"{r['bleu']:.2f}",
+                    f"{r['training']['minutes']:.0f}",
+                    f"{r['training']['steps']:,}",
+                )
+                for r in results
+            ),
+        ]
+    )
+
+
+TABLES = {
+    "results": general_table,
+    "europarl10k": europarl_table,
+    "demo_alignment": alignment_table,
+}
 
 
 def main():
