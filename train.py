@@ -299,6 +299,10 @@ def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_line
 
 def make_language_model():
     """Reads flags and text; counts n-grams instead of training."""
+    if FLAGS.dry_run:
+        raise UserError(
+            f"--dry_run plans steps of training, and {FLAGS.model} counts; leave it out"
+        )
     quiet.start()
     dataset, splits = corpus_files()
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}

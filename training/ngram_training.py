@@ -1,5 +1,6 @@
 """Makes an n-gram language model in a model directory: text, vocabulary, counts, perplexity."""
 
+import itertools
 import math
 import time
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 import models
-from data_pipeline import datasets
+from data_pipeline import streams
 from data_pipeline.files import UserError, check_writable, read_lines
 from data_pipeline.pipeline import (
     EncodedCorpus,
@@ -40,28 +41,31 @@ class Text(NamedTuple):
     """What a language model is made of and judged by.
 
     Attributes:
-        source: list of str, the other language, from which `bpe` takes a part of its pieces; empty
-            where there is none.
-        train: list of str.
+        source: `FileLines`, the other language, from which `bpe` takes a part of its pieces; an
+            empty list where there is none.
+        train: `FileLines`, which may be of any size.
         valid: list of str.
     """
 
-    source: list
-    train: list
+    source: streams.FileLines
+    train: streams.FileLines
     valid: list
 
 
 def read_text(splits):
-    """Reads the target sides of two `Split`s; the sources may be empty names.
+    """Opens the target sides of two `Split`s; the sources may be empty names.
 
     Args:
-        splits: {"train": `Split`, "valid": `Split`}.
+        splits: {"train": `Split`, "valid": `Split`}; the first as `streams.open_split`.
 
     Raises:
         UserError: a file that is missing or empty, or sides of unequal numbers of lines.
     """
     train, valid = splits["train"], splits["valid"]
-    source, target = datasets.read_split(train) if train.source else ([], read_lines(train.target))
+    if train.source:
+        source, target = streams.open_split(train)
+    else:
+        source, target = [], streams.FileLines(*str(train.target).split(","))
     text = Text(source, target, read_lines(valid.target))
     for path, lines in ((train.target, text.train), (valid.target, text.valid)):
         if not any(line.strip() for line in lines):
@@ -178,11 +182,11 @@ def train(directory, config, text):
 
 def _encode(vocabulary, lines, name):
     """`EncodedSide` of the lines that are not empty."""
-    parts = []
+    parts, left = [], iter(lines)
     with Progress(f"encoding {name}", len(lines), "lines") as progress:
-        for start in range(0, max(len(lines), 1), _LINES_AT_ONCE):
-            parts.append(encode_lines(vocabulary, lines[start : start + _LINES_AT_ONCE]))
-            progress.update(parts[-1].lengths.size)
+        while chunk := list(itertools.islice(left, _LINES_AT_ONCE)):
+            parts.append(encode_lines(vocabulary, chunk))
+            progress.update(len(chunk))
     text = EncodedSide(*map(np.concatenate, zip(*parts, strict=True)))
     real = np.flatnonzero(text.lengths > 1)
     text = text.take(real)

@@ -110,6 +110,7 @@ def test_empty_lines_are_dropped_and_counted(folder, capsys):
     ("flags", "message"),
     [
         (["--learning_rate=1"], "no use for --learning_rate"),
+        (["--dry_run"], "ngram_lm counts; leave it out"),
         (["--set=order=0"], "order must be at least 1, found 0"),
         (["--set=num_ngrams=3"], "no such setting; valid: order"),
         (["--valid_target="], "both target flags; missing: --valid_target"),
@@ -121,6 +122,21 @@ def test_what_cannot_be_counted_is_refused(folder, corpus, capsys, flags, messag
     done = train(folder, "none", "--model=ngram_lm", *corpus[TARGETS], *flags, capsys=capsys)
     assert done.status == 1 and message in done.err
     assert done.err.startswith("error: ") and not (folder / "none" / "config.json").exists()
+
+
+def test_several_files_are_one_text(folder, corpus, capsys):
+    path = folder / "train.target"
+    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+    parts = [folder / "part1", folder / "part2"]
+    for part, text in zip(parts, (lines[:50], lines[50:]), strict=True):
+        part.write_text("".join(text), encoding="utf-8")
+    for name, files in (("whole", [path]), ("parts", parts)):
+        flags = ["--model=ngram_lm", "--tokenizer=word", *corpus[TARGETS]]
+        flags.append(f"--train_target={','.join(map(str, files))}")
+        assert train(folder, name, *flags, capsys=capsys).status == 0
+    arrays = [np.load(folder / name / "best.npz") for name in ("whole", "parts")]
+    for name in arrays[0].files:
+        np.testing.assert_array_equal(*(array[name] for array in arrays))
 
 
 def test_an_empty_text_is_refused(folder, corpus, capsys):
