@@ -7,6 +7,7 @@
 The same command again goes on where it stopped.
 """
 
+import functools
 import itertools
 import json
 
@@ -22,6 +23,12 @@ from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
 from training import em_training, ngram_training, recipes
+from training.agreement_training import (
+    AgreementTrainer,
+    AgreementUpdate,
+    open_reverse,
+    reverse_directory,
+)
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
 from training.evaluation import Evaluator
@@ -53,6 +60,9 @@ flags.DEFINE_enum("update", None, ["gradient", "em"], "em: ibm1, ibm2, hmm_align
 flags.DEFINE_integer("model1_steps", None, "em: first, iterations of Model 1.", lower_bound=0)
 flags.DEFINE_integer("model2_steps", None, "em: then, iterations of Model 2.", lower_bound=0)
 flags.DEFINE_float("alpha", None, "em: sparse prior of translations; 0: none.", lower_bound=0.0)
+flags.DEFINE_string(
+    "reverse_model_dir", None, "em: also trains target to source, so that both agree; where to."
+)
 flags.DEFINE_enum("tokenizer", None, tokenizers.KINDS, "How text becomes ids.")
 flags.DEFINE_integer(
     "vocab_size", None, "Pieces of bpe; most words a side of word (0: all).", lower_bound=0
@@ -219,12 +229,15 @@ def sizes_of_model(tokenizer, words):
     }
 
 
+NAMED = ("model", "dataset", "training_text", "reverse_of")
+
+
 def check_same_run(directory, config):
     """Raises `UserError` where flags or text differ from those of the run in the directory."""
 
     def flat(config):
         settings = {**models.preset_settings(config["model"]), **config["settings"]}
-        named = {name: config.get(name) for name in ("model", "dataset", "training_text")}
+        named = {name: config.get(name) for name in NAMED}
         return {**named, **settings, **recipes.DEFAULTS, **config["options"]}
 
     was, now = flat(directory.config()), flat(config)
@@ -240,16 +253,16 @@ def check_same_run(directory, config):
         )
 
 
-def make_update(model, options, words):
-    """What changes the model: by gradient, or by expectation maximisation if that is asked for."""
+def make_update(model, options, words, twin):
+    """What changes the model: by gradient, or by expectation maximisation if that is asked for.
+
+    With a `twin`, (`Directions`, reverse model), that one is changed, too.
+    """
     if options["update"] == "em":
-        return em_training.EMUpdate(
-            model,
-            words,
-            alpha=options["alpha"],
-            model1_steps=options["model1_steps"],
-            model2_steps=options["model2_steps"],
-        )
+        em_options = {name: options[name] for name in ("alpha", "model1_steps", "model2_steps")}
+        if twin:
+            return AgreementUpdate(model, *twin, **em_options)
+        return em_training.EMUpdate(model, words, **em_options)
     optimizer = adam(
         learning_rate=options["learning_rate"],
         warmup_steps=options["warmup_steps"],
@@ -265,14 +278,17 @@ def make_update(model, options, words):
     )
 
 
-def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_lines, batching):
+def make_trainer(
+    directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
+):
     """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
     keras.utils.set_random_seed(options["seed"])
     model = directory.new_model()
     if words:
         em_training.prepare(model, corpus, words)
     max_tokens = options["max_tokens_per_batch"]
-    update = make_update(model, options, words)
+    twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
+    update = make_update(model, options, words, twin)
     evaluator = Evaluator(
         update,
         Translator(model, tokenizer, beam_size=1, batch_size=64),
@@ -284,11 +300,15 @@ def make_trainer(directory, tokenizer, options, corpus, words, valid, valid_line
         keep_checkpoints=options["average_checkpoints"],
         **{name: options[name] for name in Limits._fields if name in options},
     )
-    by_iterations = options["update"] == "em"
-    return (em_training.EMTrainer if by_iterations else Trainer)(
+    loop, examples = Trainer, corpus
+    if options["update"] == "em":
+        loop, examples = em_training.EMTrainer, words
+    if reverse:
+        loop, examples = functools.partial(AgreementTrainer, reverse=reverse), twin[0]
+    return loop(
         directory,
         update,
-        words if by_iterations else corpus,
+        examples,
         evaluator,
         limits,
         max_tokens=max_tokens,
@@ -337,6 +357,7 @@ def main(argv):
         "options": options,
     }
     directory = ModelDirectory(FLAGS.model_dir)
+    reverse = reverse_directory(directory, config)
     tokenizer = make_tokenizer(directory, config, train_lines)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
     corpus, dropped, sizes = pipeline.encode_pairs(
@@ -370,7 +391,7 @@ def main(argv):
     if not directory.exists():
         directory.start({**config, **model_sizes}, tokenizer)
     trainer = make_trainer(
-        directory, tokenizer, options, corpus, words, valid, valid_lines, batching
+        directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
     )
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
     for line in (
@@ -387,6 +408,12 @@ def main(argv):
     if signal_number:
         return 128 + signal_number
     print(f"the model is in {FLAGS.model_dir}; translate.py --model_dir={FLAGS.model_dir} uses it")
+    if reverse:
+        print(
+            f"the reverse model is in {reverse.path}; visualize_attention.py --model_dir="
+            f"{FLAGS.model_dir} --reverse_model_dir={reverse.path} --symmetrise=agree aligns with "
+            "both"
+        )
     return 0
 
 

@@ -16,24 +16,25 @@ from training.word_pairs import WordPairs, index_word_pairs
 
 
 class Directions(NamedTuple):
-    """A corpus in both directions, without the target's `</s>`, so that words face words."""
+    """A corpus in both directions."""
 
     forward: WordPairs
     reverse: WordPairs
 
 
-def index_directions(corpus):
-    """`Directions` of an `EncodedCorpus`."""
-    swapped = EncodedCorpus(corpus.target, corpus.source)
-    return Directions(*(index_word_pairs(c, target_end=False) for c in (corpus, swapped)))
+def index_directions(corpus, *, target_end=True):
+    """`Directions` of an `EncodedCorpus`; `target_end` as `index_word_pairs`."""
+    both = corpus, EncodedCorpus(corpus.target, corpus.source)
+    return Directions(*(index_word_pairs(c, target_end=target_end) for c in both))
 
 
 def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
     """Makes one step of expectation maximisation for both directions.
 
     The posterior of a link is the product of both directions' posteriors, an approximation of the
-    product of both distributions over alignments (section 3.2 there); with NULL's own posterior,
-    what a target word may come from then sums to 1. Position models learn from the posteriors of
+    product of both distributions over alignments (section 3.2 there). NULL, and the target's `</s>`
+    where that has cells, face nothing and keep the posteriors of their own direction. Then what a
+    target word may come from is made to sum to 1. Position models learn from the posteriors of
     their own direction. There is no likelihood that such steps could never lower.
 
     Args:
@@ -49,7 +50,7 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
     results = []
     for side, (words, estimate) in enumerate(zip(directions, estimates, strict=True)):
         own, statistics, _ = expected[side]
-        twin = directions[1 - side], expected[1 - side][0]
+        twin = words, directions[1 - side], expected[1 - side][0]
 
         def work(blocks, words=words, own=own, twin=twin):
             counts = np.zeros(words.source_words.size)
@@ -83,20 +84,25 @@ def _posteriors(words, estimate, threads):
     return posteriors, [r[0] for r in results], sum(r[1] for r in results)
 
 
-def _facing(block, twin, values):
-    """What the other direction has for the word cells of a block.
+def _facing(block, words, twin, values):
+    """What the other direction has for the word cells of a block; 1 in the rows of `</s>`.
 
     Args:
         block: `Block` of one direction.
+        words: `WordPairs` of it.
         twin: `WordPairs` of the other one.
         values: `[cells]`, values of its cells.
 
     Returns:
         `[R, n - 1]`.
     """
-    first_tokens = twin.first_tokens[block.pairs[block.row_sentences]]
+    sentences, positions = block.row_sentences, block.row_positions
+    first_tokens = twin.first_tokens[block.pairs[sentences]]
     tokens = first_tokens[:, None] + np.arange(block.source_length - 1)
-    return values[twin.token_cells[tokens] + block.row_positions[:, None]]
+    found = values[twin.token_cells[tokens] + positions[:, None]]
+    if words.target_end:
+        found[positions == block.target_lengths[sentences] - 1] = 1
+    return found
 
 
 def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
@@ -118,6 +124,6 @@ def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
     parts = []
     for block in words.blocks:
         product = own[block.cells].reshape(-1, block.source_length)[:, :-1]
-        product = product * _facing(block, twin, other)
+        product = product * _facing(block, words, twin, other)
         parts.append(links_of_cells(words, block, *np.nonzero(product > threshold**2)))
     return joined_links(parts)

@@ -15,7 +15,7 @@ from training.packed_positions import assign, first, pack, unpack
 from training.positions import Diagonal, Uniform
 from training.updates import BATCH_SIGNATURE, negative_log_likelihood
 
-_THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
+THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
 
 
 def is_table(preset):
@@ -109,14 +109,22 @@ class EMUpdate:
             name -> `(sum, count)`: `loss` and `nll` over target tokens and `log_likelihood`, all
             under the estimate before the iteration.
         """
-        positions, variable = {
-            "Model 1": (Uniform(), None),
-            "Model 2": (Diagonal(), self.diagonal),
-        }.get(self.stage(int(self.iteration)), (self.own, self.packed))
+        before = self.estimate()
+        estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
+        self.take(estimate, words)
+        nll = -log_likelihood, self.num_tokens
+        return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
+
+    def estimate(self):
+        """The `Estimate` that the next iteration begins with."""
+        positions, variable = self._positions()
         if variable is not None:
             positions = unpack(positions, variable.numpy())
-        estimate = Estimate(self.translation.numpy(), positions)
-        estimate, log_likelihood = em_step(words, estimate, alpha=self.alpha, threads=_THREADS)
+        return Estimate(self.translation.numpy(), positions)
+
+    def take(self, estimate, words):
+        """Gives variables and model the `Estimate` that an iteration ends with."""
+        _, variable = self._positions()
         self.iteration.assign_add(1)
         self.translation.assign(estimate.translation)
         self.model.table.set_probabilities(estimate.translation)
@@ -124,8 +132,11 @@ class EMUpdate:
             variable.assign(pack(estimate.positions, words, self.size))
         if variable is self.packed:
             assign(self.model.positions, variable.numpy())
-        nll = -log_likelihood, self.num_tokens
-        return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
+
+    def _positions(self):
+        """(position model of the next iteration, variable of its parameters or None)."""
+        stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
+        return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):

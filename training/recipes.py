@@ -40,6 +40,7 @@ DEFAULTS = {
     "model1_steps": 0,
     "model2_steps": 0,
     "alpha": 0.0,
+    "reverse_model_dir": "",
 }
 
 # A table of words, learned without the help of context: whole words, their exact likelihood, and
