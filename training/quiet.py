@@ -39,6 +39,8 @@ def start(intra_op_threads=0):
             which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS says.
     """
     if intra_op_threads:
-        tf.config.threading.set_intra_op_parallelism_threads(intra_op_threads)
+        # Of a run-time that has started, as in a process of tests, threads stay as they are.
+        with contextlib.suppress(RuntimeError):
+            tf.config.threading.set_intra_op_parallelism_threads(intra_op_threads)
     with _silence():
         tf.constant(0)
