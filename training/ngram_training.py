@@ -10,7 +10,7 @@ import numpy as np
 
 import models
 from data_pipeline import streams
-from data_pipeline.files import UserError, check_writable, read_lines
+from data_pipeline.files import UserError, read_lines
 from data_pipeline.pipeline import (
     EncodedCorpus,
     EncodedSide,
@@ -28,7 +28,8 @@ from data_pipeline.tokenizers import (
     train_tokenizer,
 )
 from training import recipes
-from training.checkpoints import model_arrays, write_archive
+from training.archives import write_archive
+from training.checkpoints import model_arrays
 from training.ngram import estimate
 
 # The training options that count; all others are of models that learn in steps.
@@ -155,12 +156,22 @@ def train(directory, config, text):
     if directory.best_path.exists():
         print(f"{directory.path} holds the language model of this text and these options already")
         return
+    directory.lock.acquire()
+    try:
+        _train(directory, config, text)
+    finally:
+        directory.lock.release()
+
+
+def _train(directory, config, text):
     began = time.monotonic()
-    tokenizer = make_tokenizer(config["options"], text)
+    is_new = not directory.exists()  # Else a run was stopped before its end.
+    if is_new:
+        directory.check_free()
+    tokenizer = make_tokenizer(config["options"], text) if is_new else directory.tokenizer()
     sizes = [len(tokenizer.source), len(tokenizer.target)]
     # What does not fit shows before the work.
     order = models.create(config["model"], *sizes, **config["settings"]).order
-    check_writable(directory.best_path)
     train_text, valid_text = (
         _encode(tokenizer.target, lines, name)
         for name, lines in (("training text", text.train), ("validation text", text.valid))
@@ -168,13 +179,15 @@ def train(directory, config, text):
     print(f"vocabulary ({tokenizer.kind}): {sizes[1]:,} entries", flush=True)
     table = estimate(train_text, sizes[1], order)
     print("\n".join(_describe(table)), flush=True)
-    found = {"num_ngrams": table.keys.size}
-    kind = {"tokenizer": tokenizer.kind}
-    directory.start({**config, **kind, "vocab_sizes": sizes, "sizes": found}, tokenizer)
+    if is_new:
+        found = {"num_ngrams": table.keys.size}
+        kind = {"tokenizer": tokenizer.kind}
+        directory.start({**config, **kind, "vocab_sizes": sizes, "sizes": found}, tokenizer)
     model = directory.new_model()
     model.fill(table)
     result = {"step": 1, "perplexity": perplexity(model, valid_text)}
     seconds = round(time.monotonic() - began, 3)
+    directory.rewind_metrics(0)
     directory.append_metrics({**result, "epoch": 1, "seconds": seconds, "kind": "valid"})
     write_archive(directory.best_path, model_arrays(model), result)
     print(f"valid perplexity {result['perplexity']:.2f}; {seconds:.1f} seconds in all")
