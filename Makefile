@@ -5,7 +5,7 @@ BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
 
-.PHONY: demo test test-slow clean
+.PHONY: demo test test-slow test-faults clean
 
 # One environment for both; made anew when the lists of packages change.
 .venv/run: requirements.txt
@@ -47,6 +47,10 @@ test: .venv/dev
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
+
+# Hundreds of kills; the suite has a few.
+test-faults: .venv/dev
+	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults.json
 
 clean:
 	rm -rf .venv data runs serving

@@ -17,7 +17,7 @@ from data_pipeline.files import UserError
 from training.archives import DamagedError, read_archive, write_archive
 from training.checkpoints import ModelDirectory
 from training.locks import RunLock
-from training.records import append_record, keep_records
+from training.records import append_record, keep_records, read_records
 
 ARRAYS = {
     "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),
@@ -133,20 +133,28 @@ def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(save
     assert saved.restore_newest(fresh_variables()) == {"step": 12}
 
 
+RECORDS = [{"step": step, "kind": "train"} for step in (1, 2)]
+
+
 def test_a_full_disk_leaves_no_half_record(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    append_record(path, {"step": 1})
+    append_record(path, RECORDS[0])
     before = path.read_bytes()
     with full_disk(len(before) + 5), pytest.raises(UserError, match="make room"):
-        append_record(path, {"step": 2})
+        append_record(path, RECORDS[1])
     assert path.read_bytes() == before
 
 
-def test_a_record_that_was_cut_short_is_dropped(tmp_path):
+def test_a_last_record_that_was_cut_short_is_dropped_and_another_damaged_one_named(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n{"step": 2}\n{"st')
+    for record in RECORDS:
+        append_record(path, record)
+    path.write_text(path.read_text() + '{"st')
     keep_records(path, lambda record: record["step"] < 2)
-    assert path.read_text() == '{"step": 1}\n'
+    assert read_records(path) == RECORDS[:1]
+    path.write_text('{"st\n' + path.read_text())
+    with pytest.raises(UserError, match="line 1: damaged"):
+        read_records(path)
 
 
 @contextlib.contextmanager
