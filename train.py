@@ -22,7 +22,7 @@ import models
 from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
-from training import em_training, ngram_training, recipes
+from training import em_training, ngram_training, recipes, summary
 from training.agreement_training import (
     AgreementTrainer,
     AgreementUpdate,
@@ -42,10 +42,15 @@ FLAGS = flags.FLAGS
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 flags.DEFINE_string("model", "transformer_tiny", f"One of: {_NAMES}.")
 flags.DEFINE_multi_string("set", [], "name=value: changes a setting of the preset. Repeatable.")
-flags.DEFINE_string("model_dir", "runs/demo", "Where the run is kept; an earlier one goes on.")
+flags.DEFINE_multi_string(
+    "model_dir",
+    ["runs/demo"],
+    "Where the run is kept; an earlier one goes on. Repeatable with --summary.",
+)
 flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
 flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
 flags.DEFINE_bool("dry_run", False, "Only prints the plan of the training.")
+flags.DEFINE_bool("summary", False, "Only prints what every --model_dir holds.")
 flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
 flags.DEFINE_bool("offline", False, "Takes downloads from --data_dir alone.")
 flags.DEFINE_string("mirror", "", "Address of a copy of the folder downloads of a --data_dir.")
@@ -328,7 +333,7 @@ def make_language_model():
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
     settings = settings_given(FLAGS.model)
     config, text = ngram_training.configure(FLAGS.model, settings, given, dataset, splits)
-    directory = ModelDirectory(FLAGS.model_dir)
+    directory = ModelDirectory(FLAGS.model_dir[0])
     if directory.exists():
         check_same_run(directory, config)
     ngram_training.train(directory, config, text)
@@ -342,6 +347,11 @@ def main(argv):
     if FLAGS.list_datasets:
         print(*datasets.listing(), sep="\n")
         return 0
+    if FLAGS.summary:
+        print(*summary.table(map(ModelDirectory, FLAGS.model_dir)), sep="\n")
+        return 0
+    if len(FLAGS.model_dir) > 1:
+        raise UserError("a run has one --model_dir; several go with --summary only")
     if FLAGS.model in models.LANGUAGE_MODELS:
         return make_language_model()
     dataset, splits, settings, options = read_flags()
@@ -356,7 +366,7 @@ def main(argv):
         "training_text": pipeline.text_hash(*train_lines),
         "options": options,
     }
-    directory = ModelDirectory(FLAGS.model_dir)
+    directory = ModelDirectory(FLAGS.model_dir[0])
     reverse = reverse_directory(directory, config)
     tokenizer = make_tokenizer(directory, config, train_lines)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
@@ -407,11 +417,12 @@ def main(argv):
     signal_number = trainer.run()
     if signal_number:
         return 128 + signal_number
-    print(f"the model is in {FLAGS.model_dir}; translate.py --model_dir={FLAGS.model_dir} uses it")
+    print(*summary.table([directory]), sep="\n")
+    print(f"the model is in {directory.path}; translate.py --model_dir={directory.path} uses it")
     if reverse:
         print(
             f"the reverse model is in {reverse.path}; visualize_attention.py --model_dir="
-            f"{FLAGS.model_dir} --reverse_model_dir={reverse.path} --symmetrise=agree aligns with "
+            f"{directory.path} --reverse_model_dir={reverse.path} --symmetrise=agree aligns with "
             "both"
         )
     return 0

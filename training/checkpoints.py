@@ -25,7 +25,7 @@ from data_pipeline.files import UserError, read_lines, write_text
 from data_pipeline.tokenizers import BOS_ID, KINDS, PAD_ID, Tokenizer
 from training.archives import DamagedError, read_archive, restore, write_archive
 from training.locks import RunLock
-from training.records import append_record, keep_records, sync
+from training.records import append_record, keep_records, read_records, sync
 
 FORMAT = 1
 
@@ -173,8 +173,7 @@ class ModelDirectory:
 
     def summary(self):
         """What is known of the training: of the best weights, and the minutes of the whole run."""
-        lines = read_lines(self.metrics_path) if self.metrics_path.exists() else []
-        last = json.loads(lines[-1]) if lines else {"seconds": 0.0, "step": 0}
+        last = [{"seconds": 0.0, "step": 0}, *read_records(self.metrics_path)][-1]
         return {
             "minutes": round(last["seconds"] / 60, 1),
             "steps": last["step"],

@@ -27,19 +27,32 @@ def append_record(path, record):
         raise UserError(f"{path}: cannot be written ({error.strerror}); make room") from None
 
 
-def keep_records(path, keep):
-    """Drops the records for which `keep(record)` is false, and a last line that was cut short."""
-    if not path.exists():
-        return
-    kept = []
-    for line in read_lines(path):
+def read_records(path):
+    """The records of a file, none if it is missing; a last line that was cut short is left out.
+
+    Raises:
+        UserError: another line is damaged, naming it.
+    """
+    lines = read_lines(path) if path.exists() else []
+    records = []
+    for number, line in enumerate(lines, start=1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError:  # The end of the process came in the middle of it.
-            continue
-        if keep(record):
-            kept.append(line)
-    write_lines(path, kept)
+            record["step"], record["kind"]
+        except (ValueError, KeyError, TypeError):
+            if number == len(lines):  # The end of the process came in the middle of it.
+                break
+            raise UserError(
+                f"{path}, line {number}: damaged ({line[:60]!r}); restore or remove the line"
+            ) from None
+        records.append(record)
+    return records
+
+
+def keep_records(path, keep):
+    """Drops the records for which `keep(record)` is false, and a last line that was cut short."""
+    if path.exists():
+        write_lines(path, [json.dumps(record) for record in read_records(path) if keep(record)])
 
 
 def sync(path):
