@@ -86,6 +86,7 @@ flags.DEFINE_float(
 )
 flags.DEFINE_integer("max_tokens_per_batch", None, "Rows x longest padded side.", lower_bound=1)
 flags.DEFINE_integer("max_sentences_per_batch", None, "0: tokens alone decide.", lower_bound=0)
+flags.DEFINE_integer("accumulate_steps", None, "Batches of an update.", lower_bound=1)
 flags.DEFINE_bool("pad_to_bucket", None, "Batches in at most 24 shapes, for XLA and TPU.")
 flags.DEFINE_bool("largest_batch_first", None, "Each epoch starts with its largest batch.")
 flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
@@ -318,6 +319,7 @@ def make_trainer(
         limits,
         max_tokens=max_tokens,
         seed=options["seed"],
+        accumulate_steps=options["accumulate_steps"],
         **batching,
     )
 

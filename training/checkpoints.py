@@ -263,10 +263,11 @@ class ModelDirectory:
             name: (array / len(found)).astype(types[name]) for name, array in total.items()
         }
 
-    def keep_bad_batch(self, step, batch, state):
-        """Keeps the batch of a step that was skipped; returns its path."""
+    def keep_bad_batches(self, step, taken, state):
+        """Keeps the batches of a step that was skipped; returns their path."""
         path = self.bad_batch_folder / f"{step:08d}.npz"
-        write_archive(path, batch, {"step": step, **state})
+        arrays = {f"{i}/{name}": x for i, batch in enumerate(taken) for name, x in batch.items()}
+        write_archive(path, arrays, {"step": step, **state})
         return path
 
     # Metrics

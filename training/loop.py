@@ -1,5 +1,6 @@
 """The training loop of every model."""
 
+import itertools
 import math
 import time
 from typing import NamedTuple
@@ -53,6 +54,7 @@ class Trainer:
         max_tokens: budget of a batch.
         max_sentences: most pairs of a batch; 0 for no such limit.
         seed: of the order of pairs.
+        accumulate_steps: batches of an update; at the end of an epoch it may have fewer.
         **batching: more options of `data_pipeline.pipeline.batches`, such as `shapes`.
     """
 
@@ -67,6 +69,7 @@ class Trainer:
         max_tokens,
         max_sentences=0,
         seed,
+        accumulate_steps=1,
         **batching,
     ):
         self.directory = directory
@@ -77,10 +80,11 @@ class Trainer:
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
         self.seed = seed
+        self.accumulate_steps = accumulate_steps
         self.batching = batching
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
-        self.taken = None  # The last step, until it is counted: (number, batch, values).
+        self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # What the newest checkpoint holds: (step, step of the validation).
         self.shown = {}  # Beside the progress bar.
         # All that a resumed run must know besides the variables.
@@ -175,13 +179,14 @@ class Trainer:
 
     def _epoch(self):
         state, limits = self.state, self.limits
-        for batch in self._batches():
-            values = self.update.step(batch)
+        left = iter(self._batches())
+        while group := list(itertools.islice(left, self.accumulate_steps)):
+            values = self.update.step(*group)
             self._count()  # The step before, so that an accelerator does not wait for us.
             state["step"] += 1
-            state["batch"] += 1
+            state["batch"] += len(group)
             state["seconds"] = time.monotonic() - self.clock
-            self.taken = state["step"], batch, values
+            self.taken = state["step"], group, values
             self.progress.update(1, **self.shown)
             if state["step"] % limits.log_every_steps == 0:
                 self._count()
@@ -199,23 +204,23 @@ class Trainer:
         """Adds the values of the last step to the sums, or its batch to those that are skipped."""
         if self.taken is None:
             return
-        (step, batch, values), self.taken = self.taken, None
+        (step, taken, values), self.taken = self.taken, None
         skipped, _ = values.pop("skipped", (0.0, 1.0))
         if float(skipped):
-            self._skip(step, batch, values)
+            self._skip(step, taken, values)
             return
         self.state["skipped_in_a_row"] = 0
         for name, (amount, count) in values.items():
             before = self.sums.get(name, (0.0, 0.0))
             self.sums[name] = (before[0] + amount, before[1] + count)
 
-    def _skip(self, step, batch, values):
+    def _skip(self, step, taken, values):
         self._check_finite(self.variables)
         state = self.state
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
         values = {name: float(amount / count) for name, (amount, count) in values.items()}
-        path = self.directory.keep_bad_batch(step, batch, {n: str(v) for n, v in values.items()})
+        path = self.directory.keep_bad_batches(step, taken, {n: str(v) for n, v in values.items()})
         found = ", ".join(f"{name} {value:g}" for name, value in values.items())
         self.progress.say(f"step {step:,} skipped, as not all is finite ({found}); batch: {path}")
         if state["skipped_in_a_row"] >= self.limits.max_bad_steps:

@@ -14,6 +14,7 @@ DEFAULTS = {
     "max_length_ratio": 9.0,  # Only what cannot be a translation.
     "max_tokens_per_batch": 4096,
     "max_sentences_per_batch": 0,
+    "accumulate_steps": 1,
     "pad_to_bucket": False,
     "largest_batch_first": False,
     "corpus_weights": "",

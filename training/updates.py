@@ -72,6 +72,8 @@ class GradientUpdate:
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
         self.loss_average = loss_average
+        self.earlier = None  # Of the batches of an update so far: gradients and sums.
+        self._step_alone, self._add, self._step_with_earlier = self._make_functions()
         optimizer.build(model.trainable_variables)
 
     def variables(self):
@@ -82,30 +84,70 @@ class GradientUpdate:
         """What a record of training says of the update."""
         return {"learning_rate": float(self.optimizer.learning_rate)}
 
-    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def step(self, batch):
-        """Makes one update, or none if loss or gradient are not finite: weights and optimizer stay.
+    def step(self, *batches):
+        """Makes one update, from the gradient of all batches as if they were one.
+
+        There is none if loss or gradient are not finite: weights and optimizer stay.
 
         Args:
-            batch: `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
+            *batches: each `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
 
         Returns:
             name -> `(sum, count)`, float32 scalars: `loss` and `nll` over real target tokens,
             `gradient_norm` before clipping; `skipped`, 1 if there was no update.
         """
+        if len(batches) == 1:
+            return self._step_alone(*batches)
+        if self.earlier is None:
+            self.earlier = [tf.Variable(tf.zeros(v.shape)) for v in self.model.trainable_variables]
+            self.earlier.append(tf.Variable(tf.zeros([4])))
+        for batch in batches[:-1]:
+            self._add(batch)
+        return self._step_with_earlier(batches[-1])
+
+    def _make_functions(self):
+        """The graphs of `step`: of a batch alone, of one of many, and of the last of many."""
+
+        def alone(batch):
+            return self._apply(*self._gradients(batch))
+
+        def add(batch):
+            gradients, sums = self._gradients(batch)
+            parts = [*(g * sums[0] for g in gradients), sums]
+            for total, part in zip(self.earlier, parts, strict=True):
+                total.assign_add(part)
+
+        def with_earlier(batch):
+            add(batch)
+            *gradients, sums = [tf.identity(total) for total in self.earlier]
+            for total in self.earlier:
+                total.assign(tf.zeros_like(total))
+            return self._apply([g / sums[0] for g in gradients], sums)
+
+        options = {"input_signature": [BATCH_SIGNATURE], "autograph": False}
+        return [tf.function(function, **options) for function in (alone, add, with_earlier)]
+
+    def _gradients(self, batch):
+        """`(gradients of the mean loss, [4] float32: what it is the mean of, loss, nll, tokens)`"""
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
             # Static shapes may have rows of padding alone.
             is_sentence = batch["target_ids"][:, 0] != self.model.pad_id
             sentences = tf.reduce_sum(tf.cast(is_sentence, tf.float32))
-            mean_loss = loss / (tokens if self.loss_average == "tokens" else sentences)
-        weights = self.model.trainable_variables
+            count = tokens if self.loss_average == "tokens" else sentences
+            mean_loss = loss / count
         # Dense, because the norm of sparse slices counts a repeated row wrongly.
-        gradients = [tf.convert_to_tensor(g) for g in tape.gradient(mean_loss, weights)]
+        gradients = tape.gradient(mean_loss, self.model.trainable_variables)
+        return [tf.convert_to_tensor(g) for g in gradients], tf.stack([count, loss, nll, tokens])
+
+    def _apply(self, gradients, sums):
+        """Changes the weights; returns the metrics of `step`."""
         norm = tf.linalg.global_norm(gradients)
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
-        finite = tf.math.is_finite(norm) & tf.math.is_finite(mean_loss)
+        _, loss, nll, tokens = tf.unstack(sums)
+        finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
+        weights = self.model.trainable_variables
         tf.cond(finite, lambda: self.optimizer.apply(gradients, weights), lambda: None)
         one = tf.ones([])
         return {

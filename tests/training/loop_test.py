@@ -74,12 +74,15 @@ class Script:
         return Evaluation(self.perplexities.pop(0), 0.0, [("a", "b", "c")])
 
 
-def trainer(directory, corpus, perplexities, learning_rate=1e-3, shapes=None, **changes):
+def trainer(
+    directory, corpus, perplexities, learning_rate=1e-3, shapes=None, accumulate_steps=1, **changes
+):
     update = GradientUpdate(
         directory.new_model(), adam(learning_rate=learning_rate, warmup_steps=10)
     )
     limits = LIMITS._replace(**changes)
     batching = {"max_tokens": 64, "seed": 1, "shapes": shapes}
+    batching["accumulate_steps"] = accumulate_steps
     return Trainer(directory, update, corpus, Script(perplexities), limits, **batching)
 
 
@@ -178,6 +181,29 @@ def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
 
     at_once, resumed = train(tmp_path / "a", 18), train(tmp_path / "b", 5, 18)
     assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+
+
+def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
+    directory, corpus, tmp_path
+):
+    def train(path, *all_max_steps):
+        copy = shutil.copytree(directory.path, path)
+        for max_steps in all_max_steps:
+            keras.utils.set_random_seed(1)
+            limits = {"max_steps": max_steps, "log_every_steps": 1}
+            run = trainer(ModelDirectory(copy), corpus, [9] * 9, accumulate_steps=3, **limits)
+            run.run()
+        return read_archive(ModelDirectory(copy).checkpoint_path(max_steps))
+
+    num_batches = sum(1 for _ in batches(corpus, 64, seed=1))
+    updates = -(-num_batches // 3)
+    assert num_batches % 3, "the last update of an epoch has fewer batches"
+    steps = updates + 2
+    (at_once, state), (resumed, _) = train(tmp_path / "a", steps), train(tmp_path / "b", 2, steps)
+    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+    assert (state["step"], state["epoch"], state["batch"]) == (steps, 1, 6)
+    epochs = [r["epoch"] for r in records(ModelDirectory(tmp_path / "a"), "train")]
+    assert epochs == [0] * updates + [1] * 2
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):

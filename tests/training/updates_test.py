@@ -172,3 +172,20 @@ def test_fused_adam_makes_the_steps_of_adam():
         results.append([variable.numpy() for variable in (*optimizer.variables, weight)])
     for a, b in zip(*results, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+@pytest.mark.parametrize("loss_average", ["tokens", "sentences"])
+def test_batches_of_one_update_count_as_one_large_batch(loss_average):
+    update = create_update(clip_norm=0.25, loss_average=loss_average)
+    whole = change(update, batch())
+    for parts in ([[0], [1], [2]], [[1, 2], [0]]):
+        before = update.model.get_weights()
+        metrics = update.step(*map(batch, parts))
+        changes = np.concatenate(
+            [(a - b).ravel() for a, b in zip(update.model.get_weights(), before, strict=True)]
+        )
+        update.model.set_weights(before)
+        np.testing.assert_allclose(changes, whole[0], atol=1e-6)
+        for name, (total, count) in metrics.items():
+            np.testing.assert_allclose(total, whole[1][name][0], rtol=1e-5)
+            assert count == whole[1][name][1]

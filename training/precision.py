@@ -1,0 +1,43 @@
+"""Numbers of 16 bits in the products of a model; weights, softmax and loss stay in float32.
+
+Micikevicius et al. 2018, "Mixed Precision Training". bfloat16 has the range of float32 and needs
+nothing else; in float16 small gradients become 0, so the loss is scaled up before they are found.
+"""
+
+import tensorflow as tf
+
+# Name of a precision -> dtype policy of Keras.
+PRECISIONS = {
+    "float32": "float32",
+    "bfloat16": "mixed_bfloat16",
+    "float16": "mixed_float16",
+}
+
+
+class LossScale:
+    """Dynamic loss scaling, section 3.2: as large as lets no gradient overflow.
+
+    An update whose gradient is not finite is left out and halves the scale; so many finite ones
+    after one another double it.
+
+    Args:
+        first: scale of the first update.
+        double_every: finite updates until the scale doubles.
+    """
+
+    def __init__(self, first=2.0**15, double_every=2000):
+        self.scale = tf.Variable(first, trainable=False)
+        self.finite_updates = tf.Variable(0, trainable=False)  # Since the scale changed.
+        self.double_every = double_every
+
+    def variables(self):
+        """name -> variable, for the checkpoint."""
+        return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
+
+    def adapt(self, is_finite):
+        """Sets the scale of the next update; `is_finite` is a bool scalar, of this one."""
+        updates = tf.where(is_finite, self.finite_updates + 1, 0)
+        is_time = updates >= self.double_every
+        factor = tf.where(is_finite, tf.where(is_time, 2.0, 1.0), 0.5)
+        self.scale.assign(tf.maximum(self.scale * factor, 1.0))
+        self.finite_updates.assign(tf.where(is_time, 0, updates))
