@@ -63,7 +63,7 @@ def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, cap
     kept = sorted(directory.bad_batch_folder.iterdir())
     assert [int(path.stem) for path in kept] == expected
     arrays, state = read_archive(kept[0])
-    assert UNK_ID in arrays["source_ids"] and state["step"] == expected[0]
+    assert UNK_ID in arrays["0/source_ids"] and state["step"] == expected[0]
     assert records(directory, "train")[-1]["skipped_steps"] == len(expected)
     assert all(np.isfinite(record["loss"]) for record in records(directory, "train"))
     assert capsys.readouterr().err.count("skipped, as not all is finite") == len(expected)
