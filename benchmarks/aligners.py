@@ -1,0 +1,210 @@
+"""Word alignment from text to links, beside other aligners: seconds, memory, alignment error rate.
+
+    python benchmarks/aligners.py --source=a.en --target=a.fr --gold=a.gold --gold_base=1
+
+The text is tokenised, and its first lines are those of the gold alignment. Every aligner starts
+from files, in processes of its own, and everything counts: imports, reading, training, writing.
+Ours train by train.py and align by visualize_attention.py, one direction after the other. Beside
+them: eflomal (`pip install eflomal`, which needs a compiler), and fast_align if such a command is
+on the path.
+"""
+
+import importlib.util
+import itertools
+import json
+import os
+import shutil
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from absl import app, flags  # noqa: E402
+
+from data_pipeline.files import UserError, read_lines, write_lines, write_text  # noqa: E402
+from decoding.word_alignments import (  # noqa: E402
+    SYMMETRISATIONS,
+    read_alignments,
+    read_gold,
+    score_alignments,
+    symmetrise,
+)
+from training.console import machine, one_line_errors  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("source", None, "Tokenised text, a sentence a line.", required=True)
+flags.DEFINE_string("target", None, "Its translation.", required=True)
+flags.DEFINE_string("gold", "", "True links of its first lines: i-j sure, ipj or i?j possible.")
+flags.DEFINE_integer("gold_base", 0, "The number of the first word there.", 0, 1)
+flags.DEFINE_integer("pairs", 0, "Repeats the text, with other endings, to so many pairs; 0: no.")
+flags.DEFINE_string("work", "runs/aligners", "Folder of texts, models and links.")
+flags.DEFINE_list("only", [], "Names of aligners; empty: all.")
+flags.DEFINE_string("output", "", "JSON file for all figures.")
+
+# Iterations: five of each model of a chain. The prior makes rare words translate sparsely.
+PRIOR = "--alpha=0.1"
+OURS = {
+    "ibm1": ["--model=ibm1", "--max_steps=5"],
+    "ibm1, prior": ["--model=ibm1", "--max_steps=5", PRIOR],
+    "ibm1 + ibm2": ["--model=ibm2", "--set", "positions=diagonal", "--max_steps=10", PRIOR],
+    "ibm1 + hmm": ["--model=hmm_alignment", "--max_steps=10", PRIOR],
+}
+AGREEING = "ibm1 + hmm, agreeing"
+EFLOMAL = """
+import sys, eflomal
+source, target, forward, reverse = sys.argv[1:]
+with open(source, encoding="utf-8") as s, open(target, encoding="utf-8") as t:
+    eflomal.Aligner().align(s, t, links_filename_fwd=forward, links_filename_rev=reverse)
+"""
+
+
+def run(command, log):
+    """Runs a command; returns (seconds, peak memory in bytes)."""
+    began = time.monotonic()
+    with open(log, "ab") as file:
+        streams = [(os.POSIX_SPAWN_DUP2, file.fileno(), stream) for stream in (1, 2)]
+        pid = os.posix_spawnp(command[0], command, os.environ, file_actions=streams)
+        _, status, usage = os.wait4(pid, 0)
+    if status:
+        raise UserError(f"{' '.join(command)} failed; see {log}")
+    return time.monotonic() - began, usage.ru_maxrss * 1024
+
+
+def ours(options, sides, work, reverse):
+    """Trains and aligns one direction; returns what `run` does, and the file of links."""
+    source, target = sides[::-1] if reverse else sides
+    folder = work / ("reverse" if reverse else "forward")
+    links = work / f"{folder.name}.align"
+    texts = {"train_source": source, "train_target": target}
+    texts.update({"valid_source": f"{source}.head", "valid_target": f"{target}.head"})
+    train = [*options, *(f"--{name}={path}" for name, path in texts.items())]
+    train += ["--max_length_ratio=1000", f"--model_dir={folder}", f"--data_dir={work}/data"]
+    align = [f"--{'reverse_' if reverse else ''}model_dir={folder}", f"--alignments={links}"]
+    return *run_ours(train, align, sides, work), links
+
+
+def run_ours(train, align, sides, work):
+    """Trains, then aligns the text with what was trained."""
+    align = [*align, f"--source_file={sides[0]}", f"--target_file={sides[1]}"]
+    parts = [
+        run([sys.executable, str(ROOT / script), *options], work / "log")
+        for script, options in (("train.py", train), ("visualize_attention.py", align))
+    ]
+    return sum(seconds for seconds, _ in parts), max(memory for _, memory in parts)
+
+
+def agreeing(sides, work):
+    """Trains both directions so that they agree; returns as `ours`."""
+    texts = dict(zip(("train_source", "train_target"), sides, strict=True))
+    texts.update(zip(("valid_source", "valid_target"), (f"{s}.head" for s in sides), strict=True))
+    folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
+    train = ["--model=hmm_alignment", "--max_steps=10", PRIOR, *folders]
+    train += [f"--{name}={path}" for name, path in texts.items()]
+    train += ["--max_length_ratio=1000", f"--data_dir={work}/data"]
+    links = work / "agree.align"
+    align = [*folders, "--symmetrise=agree", f"--alignments={links}"]
+    return *run_ours(train, align, sides, work), links
+
+
+def eflomal(sides, work):
+    """Both directions at once: (seconds, memory, the two files of links)."""
+    links = [work / "forward.align", work / "reverse.align"]
+    command = [sys.executable, "-c", EFLOMAL, *map(str, (*sides, *links))]
+    return *run(command, work / "log"), *links
+
+
+def fast_align(sides, work, reverse):
+    """One direction with its best settings, as `ours`."""
+    joined, links = work / "joined", work / ("reverse.align" if reverse else "forward.align")
+    write_lines(joined, [f"{s} ||| {t}" for s, t in zip(*map(read_lines, sides), strict=True)])
+    command = f'fast_align -i "$0" -d -o -v {"-r" if reverse else ""} > "$1"'
+    return *run(["sh", "-c", command, str(joined), str(links)], work / "log"), links
+
+
+def prepare(work):
+    """Writes the texts to align; returns their paths."""
+    sides = [read_lines(path) for path in (FLAGS.source, FLAGS.target)]
+    if len(sides[0]) != len(sides[1]):
+        raise UserError(f"{FLAGS.source} and {FLAGS.target} have different numbers of lines")
+    paths = []
+    for name, lines in zip(("source", "target"), sides, strict=True):
+        rounds = itertools.count(1)
+        while len(lines) < FLAGS.pairs:
+            ending = f"{next(rounds)}"  # New words, as many as there are, in every round.
+            lines = lines + [
+                " ".join(f"{w}{ending}" if len(w) > 4 else w for w in line.split())
+                for line in sides[len(paths)][: FLAGS.pairs - len(lines)]
+            ]
+        paths.append(work / name)
+        write_lines(paths[-1], lines)
+        write_lines(f"{paths[-1]}.head", lines[:200])  # train.py wants some to validate.
+    return paths
+
+
+def scores(files, gold):
+    """AER of every file of links, and of every symmetrisation of two."""
+    found = [read_alignments(path)[: len(gold)] for path in files]
+    result = {
+        path.stem: score_alignments(a, gold).aer for path, a in zip(files, found, strict=True)
+    }
+    if len(found) == 2:
+        for method in SYMMETRISATIONS:
+            joined = [symmetrise(*pair, method) for pair in zip(*found, strict=True)]
+            result[method] = score_alignments(joined, gold).aer
+    return {name: round(aer, 4) for name, aer in result.items()}
+
+
+def aligners():
+    """name -> function of (texts, folder) that returns [(seconds, memory, files of links ...)]."""
+    found = {
+        name: lambda sides, work, options=options: [
+            ours(options, sides, work, reverse) for reverse in (False, True)
+        ]
+        for name, options in OURS.items()
+    }
+    found[AGREEING] = lambda sides, work: [agreeing(sides, work)]
+    if importlib.util.find_spec("eflomal"):
+        found["eflomal"] = lambda sides, work: [eflomal(sides, work)]
+    if shutil.which("fast_align"):
+        found["fast_align"] = lambda sides, work: [
+            fast_align(sides, work, reverse) for reverse in (False, True)
+        ]
+    return found
+
+
+def main(argv):
+    """Runs every aligner, prints and writes the figures."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    work = Path(FLAGS.work)
+    work.mkdir(parents=True, exist_ok=True)
+    sides = prepare(work)
+    found = aligners()
+    if set(FLAGS.only) - set(found):
+        raise UserError(f"--only: known here are {', '.join(found)}")
+    gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
+    result = {"machine": machine(), "command": " ".join(["python", *sys.argv]), "aligners": {}}
+    result["pairs"] = len(read_lines(sides[0]))
+    for name in FLAGS.only or found:
+        folder = work / name.replace(" ", "_")
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        parts = found[name](sides, folder)
+        files = [path for _, _, *paths in parts for path in paths]
+        record = {
+            "seconds": [round(seconds, 2) for seconds, *_ in parts],
+            "peak_memory_gb": round(max(memory for _, memory, *_ in parts) / 1e9, 2),
+            "aer": scores(files, gold) if gold else {},
+        }
+        result["aligners"][name] = record
+        print(name, json.dumps(record), flush=True)
+    if FLAGS.output:
+        write_text(FLAGS.output, json.dumps(result, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
