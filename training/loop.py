@@ -6,11 +6,11 @@ import time
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 from data_pipeline.progress import Progress
+from training.board import Board
 from training.checkpoints import model_arrays, restore, write_archive
 from training.console import stop_on_signals
 
@@ -119,7 +119,7 @@ class Trainer:
 
     def _run(self):
         self._resume()
-        self.writer = tf.summary.create_file_writer(str(self.directory.tensorboard_path))
+        self.board = Board(self.directory.tensorboard_path)
         self.logged_at = time.monotonic()
         self.clock = self.logged_at - self.state["seconds"]
         total, done = self.limits.max_steps or None, self.state["step"]
@@ -136,7 +136,7 @@ class Trainer:
                 self._average()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
-        self.writer.close()
+        self.board.close()
         return self.stop.signal_number
 
     def _resume(self):
@@ -298,9 +298,12 @@ class Trainer:
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
         if evaluation.samples:
-            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
-            with self.writer.as_default():
-                tf.summary.text("samples", text, step=state["step"])
+            text = "
+
+".join(f"{s}  
+{o}  
+{r}" for s, r, o in evaluation.samples)
+            self.board.text("samples", text, state["step"])
         self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
 
     def _record(self, kind, values):
@@ -314,9 +317,7 @@ class Trainer:
                 **values,
             }
         )
-        with self.writer.as_default():
-            for name, value in values.items():
-                tf.summary.scalar(f"{kind}/{name}", value, step=state["step"])
+        self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
 
     def _keep_best(self, arrays, evaluation, **more):
         state = {"step": self.state["step"], **evaluation.figures(), **more}

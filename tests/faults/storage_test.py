@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from data_pipeline.files import UserError
 from training.archives import DamagedError, read_archive, write_archive
+from training.board import Board
 from training.checkpoints import ModelDirectory
 from training.locks import RunLock
 from training.records import append_record, keep_records, read_records
@@ -131,6 +132,19 @@ def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(save
             saved.save_checkpoint(ARRAYS, {"step": 16}, keep=3, every=4)
         assert set(saved.path.rglob("*")) == files
     assert saved.restore_newest(fresh_variables()) == {"step": 12}
+
+
+def test_curves_that_cannot_be_written_are_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file: cannot be written.*Not a directory") as caught:
+        Board(tmp_path / "file")
+    assert "\n" not in str(caught.value) and "{{" not in str(caught.value)
+    board = Board(tmp_path / "curves")
+    with full_disk(), pytest.raises(UserError, match=r"curves: cannot be written.*large") as caught:
+        for step in range(1000):
+            board.scalars({"a": 1.0}, step)
+            board.text("b", "c" * 1000, step)
+    assert "\n" not in str(caught.value)
 
 
 RECORDS = [{"step": step, "kind": "train"} for step in (1, 2)]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
+from training.checkpoints import ModelDirectory
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
 
@@ -86,6 +87,34 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, c
     ):
         assert line in done.out
     assert not (folder / "x").exists()
+
+
+def test_summary_shows_directories_side_by_side_and_trains_nothing(trained, folder, capsys):
+    before = sorted(trained.rglob("*"))
+    flags = ["--summary", f"--model_dir={trained}", f"--model_dir={trained}"]
+    done = run_script("train", flags, capsys)
+    assert done.status == 0, done.err
+    rows = {line.split("  ")[0]: line.split() for line in done.out.splitlines()}
+    assert rows["steps"] == ["steps", "6", "6"]
+    assert rows["skipped steps"] == ["skipped", "steps", "0", "0"]
+    assert rows["model"][1:] == ["transformer_tiny"] * 2
+    best = np.load(trained / "best.npz")
+    count = sum(best[name].size for name in best.files if name != "state")
+    assert rows["parameters"][1:] == [f"{count:,}"] * 2
+    assert sorted(trained.rglob("*")) == before
+    done = run_script("train", ["--summary", f"--model_dir={folder / 'none'}"], capsys)
+    assert (done.status, done.err.count("\n")) == (1, 1) and "no such model directory" in done.err
+    done = run_script("train", flags[1:], capsys)
+    assert done.status == 1 and "a run has one --model_dir" in done.err
+
+
+def test_a_second_run_in_a_directory_is_refused(trained, folder, corpus, capsys):
+    directory = ModelDirectory(trained)
+    directory.lock.acquire()
+    done = train(corpus, folder, capsys, "--max_steps=8")
+    directory.lock.release()
+    assert (done.status, done.err.count("\n")) == (1, 1)
+    assert f"{trained}: another run is under way" in done.err
 
 
 def test_a_finished_run_started_again_changes_nothing(trained, folder, corpus, capsys):
