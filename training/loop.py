@@ -298,11 +298,7 @@ class Trainer:
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
         if evaluation.samples:
-            text = "
-
-".join(f"{s}  
-{o}  
-{r}" for s, r, o in evaluation.samples)
+            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
             self.board.text("samples", text, state["step"])
         self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
 
