@@ -43,10 +43,12 @@ class AgreementUpdate(EMUpdate):
             As `EMUpdate.step`, of the forward direction, and `reverse_log_likelihood`.
         """
         updates = self, self.reverse
+        both = list(zip(updates, directions, strict=True))
+        before = [update.estimate(words) for update, words in both]
         estimates, log_likelihoods = agreeing_step(
-            directions, [u.estimate() for u in updates], alpha=self.alpha, threads=THREADS
+            directions, before, alpha=self.alpha, threads=THREADS
         )
-        for update, words, estimate in zip(updates, directions, estimates, strict=True):
+        for (update, words), estimate in zip(both, estimates, strict=True):
             update.take(estimate, words)
         forward, reverse = log_likelihoods
         nll = -forward, self.num_tokens

@@ -109,18 +109,28 @@ class EMUpdate:
             name -> `(sum, count)`: `loss` and `nll` over target tokens and `log_likelihood`, all
             under the estimate before the iteration.
         """
-        before = self.estimate()
+        before = self.estimate(words)
         estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
         self.take(estimate, words)
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
-    def estimate(self):
-        """The `Estimate` that the next iteration begins with."""
+    def estimate(self, words):
+        """The `Estimate` that the next iteration begins with.
+
+        With a sparse prior it is the model's, which spreads what the prior has taken from a word.
+        Without that, half of a rare word's probability would be nowhere, and other words, or NULL,
+        explain what it translates.
+        """
         positions, variable = self._positions()
         if variable is not None:
             positions = unpack(positions, variable.numpy())
-        return Estimate(self.translation.numpy(), positions)
+        translation = self.translation.numpy()
+        if self.alpha and int(self.iteration):
+            kept = 1 - self.model.table.smoothing
+            spread = 1 - kept * words.spread(words.source_sums(translation))
+            translation = kept * translation + spread / self.model.target_vocab_size
+        return Estimate(translation, positions)
 
     def take(self, estimate, words):
         """Gives variables and model the `Estimate` that an iteration ends with."""

@@ -187,7 +187,7 @@ def _train(directory, config, text):
     model.fill(table)
     result = {"step": 1, "perplexity": perplexity(model, valid_text)}
     seconds = round(time.monotonic() - began, 3)
-    directory.rewind_metrics(0)
+    directory.rewind_metrics(0, 0)
     directory.append_metrics({**result, "epoch": 1, "seconds": seconds, "kind": "valid"})
     write_archive(directory.best_path, model_arrays(model), result)
     print(f"valid perplexity {result['perplexity']:.2f}; {seconds:.1f} seconds in all")

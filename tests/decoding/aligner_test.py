@@ -8,7 +8,7 @@ import pytest
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenizers import split_words, train_tokenizer
-from decoding.aligner import Aligner, align_directions
+from decoding.aligner import Aligner, align_agreeing, align_directions
 from decoding.alignments import merge_words
 from decoding.parallel_text import ParallelText
 from decoding.word_weights import word_maps, word_numbers, word_weights
@@ -78,6 +78,38 @@ def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dicti
     assert align_directions(text.swapped(), None, aligner) == [
         [[link[::-1] for link in pair] for pair in forward]
     ]
+
+
+def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
+    """Also where one model reads pieces and the other one words."""
+    words, pieces = tokenizers["word"], tokenizers["bpe"]
+    forward, one = make_aligner(pieces)
+    swapped = words._replace(source=words.target, target=words.source)
+    reverse, other = make_aligner(swapped, "attention_ibm2", {})
+    rng = random.Random(2)
+    lines = tuple(
+        [" ".join(rng.choices(words, k=length)) for length in (*LENGTHS, size)]
+        for words, size in ((list(WORDS), 2), (list(WORDS.values()), 0))
+    )
+    text = ParallelText(("a", "b"), lines)
+    weights = []
+    for aligner, model, sides in ((forward, one, lines), (reverse, other, lines[::-1])):
+        maps = []
+        for pair in zip(*sides, strict=True):
+            ids = [v.encode([line])[0] for v, line in zip(aligner.tokenizer[1:], pair, strict=True)]
+            numbers = [
+                word_numbers(*side) for side in zip(aligner.tokenizer[1:], pair, ids, strict=True)
+            ]
+            found = model.align(*(np.array([row], np.int32) for row in ids)).numpy()[0]
+            maps.append(word_weights(found, *numbers)[:-1, :-1])
+        weights.append(maps)
+    for threshold in (0.1, 0.2):
+        expected = [
+            sorted((s, t) for t, s in np.argwhere(there * back.T > threshold**2).tolist())
+            for there, back in zip(*weights, strict=True)
+        ]
+        assert align_agreeing(text, forward, reverse, threshold=threshold) == expected
+    assert sum(map(len, expected)) > 5
 
 
 @pytest.mark.parametrize("kind", ["word", "bpe"])

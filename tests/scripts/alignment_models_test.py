@@ -26,7 +26,8 @@ def corpus(folder):
 
 
 def flags(folder, corpus, name, *more):
-    return [*corpus, f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}", *more]
+    where = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return [*corpus, *where, "--bleu_lines=20", *more]
 
 
 def records(run, kind):

@@ -128,6 +128,16 @@ def test_both_directions_are_joined_with_models_as_from_files(run, tmp_path, met
         assert (tmp_path / "files").read_text().splitlines()[-1] == last
 
 
+def test_directions_agree_by_the_product_of_their_weights(run, tmp_path):
+    both = (*FORWARD, "--reverse_model_dir=reverse", "--symmetrise=agree", "--alignments=out")
+    # One of two words that mean the same has half of the weight one way, and all the other way.
+    for flags, last in (([], "0-0 1-0 2-1 2-2"), (["--threshold=0.8"], "")):
+        done = run(*both, *flags, "--gold=gold", "--save_scores=scores")
+        assert done.status == 0, done.err
+        assert (tmp_path / "out").read_text().splitlines()[-1] == last
+        assert json.loads((tmp_path / "scores").read_text())["threshold"] == (0.8 if flags else 0.4)
+
+
 def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
     done = run(*FORWARD, "--gold=gold", "--save_scores=scores.json")
     assert done.out == "AER 0.0000, precision 1.0000, recall 1.0000 (7 sentence pairs, 26 links)\n"
@@ -220,6 +230,10 @@ BAD_FLAGS = {
     ),
     "no method": (["--from_alignments=a,b", OUT], "need --symmetrise=intersection|union|"),
     "one direction": ([*FORWARD, OUT, "--symmetrise=union"], "--symmetrise needs two directions"),
+    "files that agree": (
+        ["--from_alignments=a,b", OUT, "--symmetrise=agree"],
+        "--symmetrise=agree needs the weights of two models",
+    ),
     "target alone": (["--from_alignments=a", "--target_file=de", OUT], "--target_file needs"),
     "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
     "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),

@@ -130,10 +130,11 @@ def test_reversed_links_are_in_order_again():
     assert links.reversed().reversed().lists(40) == links.lists(40)
 
 
+@pytest.mark.parametrize("target_end", [True, False])
 @pytest.mark.parametrize("alpha", [0.0, 0.1])
-def test_directions_count_the_product_of_what_both_believe(alpha):
+def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5, words=8))
-    directions = index_directions(corpus)
+    directions = index_directions(corpus, target_end=target_end)
     positions = (Diagonal(), random_jumps())
     estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
     soft = [soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
@@ -143,8 +144,10 @@ def test_directions_count_the_product_of_what_both_believe(alpha):
         sentences = [pair[:: -1 if side else 1] for pair in sentences]
         counts = dict.fromkeys(table_of(words, words.source_words), 0.0)
         for (source, target), own, other in zip(sentences, soft[side], soft[1 - side], strict=True):
-            for i, e in enumerate(target[:-1]):
-                row = [own[i, j] * other[j, i] for j in range(len(source) - 1)] + [own[i, -1]]
+            for i, e in enumerate(target if target_end else target[:-1]):
+                is_end = i == len(target) - 1
+                row = [own[i, j] * (is_end or other[j, i]) for j in range(len(source) - 1)]
+                row.append(own[i, -1])
                 for f, value in zip(source, row, strict=True):
                     counts[f, e] += value / sum(row)
         if not alpha:
@@ -157,9 +160,10 @@ def test_directions_count_the_product_of_what_both_believe(alpha):
             np.testing.assert_allclose(mine, others)
 
 
-def test_agreed_links_are_the_same_from_either_side():
+@pytest.mark.parametrize("target_end", [True, False])
+def test_agreed_links_are_the_same_from_either_side(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
-    directions = index_directions(corpus)
+    directions = index_directions(corpus, target_end=target_end)
     estimates = [fit(w, first_estimate(w, Jumps.first()), 2)[0] for w in directions]
     soft = [soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     links = agreed_links(directions, estimates, threshold=0.3)
@@ -167,12 +171,12 @@ def test_agreed_links_are_the_same_from_either_side():
         sorted(
             (
                 (j, i)
-                for i, j in itertools.product(range(own.shape[0]), range(own.shape[1] - 1))
+                for i, j in itertools.product(range(m - 1), range(n - 1))
                 if own[i, j] * other[j, i] > 0.3**2
             ),
             key=lambda link: link[::-1],
         )
-        for own, other in zip(*soft, strict=True)
+        for own, other, n, m in zip(*soft, *(side.lengths for side in corpus), strict=True)
     ]
     assert links.lists(40) == wanted
     assert sum(map(len, wanted)) > 20
@@ -180,8 +184,9 @@ def test_agreed_links_are_the_same_from_either_side():
     assert swapped.reversed().lists(40) == wanted
 
 
-def test_a_small_text_is_aligned_by_directions_that_agree():
-    directions = index_directions(text_corpus())
+@pytest.mark.parametrize("target_end", [True, False])
+def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
+    directions = index_directions(text_corpus(), target_end=target_end)
     estimates = [first_estimate(w, Jumps.first()) for w in directions]
     for _ in range(8):
         estimates, _ = agreeing_step(directions, estimates)
