@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.scripts.running import ROOT, run_script
-from tests.tiny import corpus_flags, pairs
+from tests.tiny import corpus_flags
 from training.checkpoints import ModelDirectory
 
 
@@ -106,23 +106,6 @@ def test_trains_by_gradient_as_well(folder, corpus, model, capsys):
         assert ModelDirectory(folder / name).config()["options"]["update"] == update
     assert results["gradient"]["perplexity"] < 1.1 * results["em"]["perplexity"]
     assert results["gradient"]["bleu"] > 80
-
-
-def test_a_sparse_prior_makes_translations_surer(folder, corpus, capsys):
-    kept = {}
-    for alpha in (0, 0.01):
-        name = f"alpha {alpha}"
-        arguments = flags(folder, corpus, name, "--model=ibm1", f"--alpha={alpha}")
-        assert run_script("train", arguments, capsys).status == 0
-        model, tokenizer, _ = ModelDirectory(folder / name).load()
-        source, target = pairs(1, seed=3)[0]
-        ids = [
-            [v.index[word] for word in text.split()]
-            for v, text in ((tokenizer.source, source), (tokenizer.target, target))
-        ]
-        table = model.table.look_up(*(np.array([row], np.int32) for row in ids)).numpy()[0]
-        kept[alpha] = table.diagonal().mean()
-    assert kept[0.01] > kept[0]
 
 
 @pytest.mark.parametrize(

@@ -191,11 +191,8 @@ def test_a_reverse_model_that_was_removed_is_written_again(trained, folder, corp
 
 
 BAD_FLAGS = {
-    "gradient": (["--update=gradient"], "hmm_alignment --update=gradient trains one direction"),
-    "a network": (
-        ["--model=transformer_tiny"],
-        "transformer_tiny --update=gradient trains one direction",
-    ),
+    "gradient": (["--update=gradient"], "not with --model=hmm_alignment --update=gradient"),
+    "a network": (["--model=transformer_tiny"], "not with --model=transformer_tiny"),
     "averages": (["--average_checkpoints=3"], "leave out --average_checkpoints=3"),
     "one directory": (["--reverse_model_dir={folder}/never/../never"], "is --model_dir; name"),
     "a run's own": (["--reverse_model_dir={folder}/run"], "run: holds another model than the"),
@@ -217,7 +214,10 @@ def test_bad_flags_are_one_line(name, trained, folder, corpus, capsys):
     more, expected = BAD_FLAGS[name]
     more = [flag.format(folder=folder) for flag in more]
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    done = run_script("train", flags(folder, corpus, "never", *HMM, *more), capsys)
+    given = flags(folder, corpus, "never", *HMM)
+    if any(flag.startswith("--model_dir=") for flag in more):
+        given = [flag for flag in given if not flag.startswith("--model_dir=")]
+    done = run_script("train", [*given, *more], capsys)
     assert done.status == 1 and not (folder / "never").exists()
     assert done.err.startswith("error: ") and done.err.count("\n") == 1
     assert expected.format(folder=folder) in done.err
