@@ -46,11 +46,12 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 # Iterations: five of each model of a chain. The prior makes rare words translate sparsely.
 PRIOR = "--alpha=0.1"
+FIVE_AND_FIVE = ["--model1_steps=5", "--model2_steps=0", "--max_steps=10"]
 OURS = {
     "ibm1": ["--model=ibm1", "--max_steps=5"],
     "ibm1, prior": ["--model=ibm1", "--max_steps=5", PRIOR],
-    "ibm1 + ibm2": ["--model=ibm2", "--set", "positions=diagonal", "--max_steps=10", PRIOR],
-    "ibm1 + hmm": ["--model=hmm_alignment", "--max_steps=10", PRIOR],
+    "ibm1 + ibm2": ["--model=ibm2", "--set", "positions=diagonal", *FIVE_AND_FIVE, PRIOR],
+    "ibm1 + hmm": ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR],
 }
 AGREEING = "ibm1 + hmm, agreeing"
 EFLOMAL = """
@@ -101,7 +102,7 @@ def agreeing(sides, work):
     texts = dict(zip(("train_source", "train_target"), sides, strict=True))
     texts.update(zip(("valid_source", "valid_target"), (f"{s}.head" for s in sides), strict=True))
     folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
-    train = ["--model=hmm_alignment", "--max_steps=10", PRIOR, *folders]
+    train = ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR, *folders]
     train += [f"--{name}={path}" for name, path in texts.items()]
     train += ["--max_length_ratio=1000", f"--data_dir={work}/data"]
     links = work / "agree.align"

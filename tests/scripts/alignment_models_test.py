@@ -38,7 +38,8 @@ def records(run, kind):
 @pytest.fixture(scope="module")
 def whole(folder, corpus):
     """A run of thirty iterations that nothing disturbs."""
-    more = ("--model=ibm2", "--model2_steps=2", "--max_steps=30", "--eval_every_steps=12")
+    more = ("--model=ibm2", "--model2_steps=2", "--alpha=0")
+    more += ("--max_steps=30", "--eval_every_steps=12")
     command = [sys.executable, "train.py", *flags(folder, corpus, "whole", *more)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -49,13 +50,13 @@ def test_every_iteration_says_and_keeps_its_likelihood(whole):
     run, _, done = whole
     kept = records(run, "train")
     assert [record["step"] for record in kept] == list(range(1, 31))
-    names = ["Model 1"] * 5 + ["Model 2"] * 2 + ["positions: table"] * 23
+    names = ["Model 1"] * 3 + ["Model 2"] * 2 + ["positions: table"] * 25
     for name, record in zip(names, kept, strict=True):
         likelihood, perplexity = record["log_likelihood"], record["perplexity"]
         assert perplexity == pytest.approx(math.exp(record["nll"]))
         said = f"iteration {record['step']} ({name}): log-likelihood {likelihood:,.1f}, "
         assert f"{said}perplexity {perplexity:.3f}" in done.stderr
-    for first, last in ((0, 5), (5, 7), (7, 30)):
+    for first, last in ((0, 3), (3, 5), (5, 30)):
         likelihoods = [record["log_likelihood"] for record in kept[first:last]]
         assert likelihoods == sorted(likelihoods)
     valid = records(run, "valid")
@@ -67,11 +68,11 @@ def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpu
     run, more, _ = whole
     again = folder / "killed"
     command = [sys.executable, "train.py", *flags(folder, corpus, "killed", *more)]
-    for step, number in ((3, signal.SIGKILL), (14, signal.SIGTERM)):
+    for step, number in ((4, signal.SIGKILL), (14, signal.SIGTERM)):
         process = subprocess.Popen(
             command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
         )
-        deadline = time.monotonic() + 240
+        deadline = time.monotonic() + 600
         while process.poll() is None and time.monotonic() < deadline:
             if (again / "metrics.jsonl").exists() and any(
                 record["step"] >= step for record in records(again, "train")
@@ -93,19 +94,22 @@ def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpu
     assert json.loads((again / "config.json").read_text())["sizes"]["num_word_pairs"] > 50
 
 
-@pytest.mark.parametrize("model", ["ibm1", "hmm_alignment"])
-def test_trains_by_gradient_as_well(folder, corpus, model, capsys):
-    results = {}
-    steps = ("--max_tokens_per_batch=256", "--max_epochs=20", "--schedule=constant")
-    for update, more in (("em", ()), ("gradient", (*steps, "--warmup_steps=1"))):
-        name = f"{model} {update}"
-        arguments = flags(folder, corpus, name, f"--model={model}", f"--update={update}", *more)
-        done = run_script("train", arguments, capsys)
-        assert done.status == 0, done.err
-        results[update] = records(folder / name, "valid")[-1]
-        assert ModelDirectory(folder / name).config()["options"]["update"] == update
-    assert results["gradient"]["perplexity"] < 1.1 * results["em"]["perplexity"]
-    assert results["gradient"]["bleu"] > 80
+@pytest.fixture(scope="module")
+def plain(folder, corpus):
+    """Model 1 as it is without any flag."""
+    assert run_script("train", flags(folder, corpus, "plain", "--model=ibm1")).status == 0
+    return folder / "plain"
+
+
+def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
+    more = ("--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")
+    more += ("--schedule=constant", "--warmup_steps=1")
+    arguments = flags(folder, corpus, "gradient", "--model=ibm1", *more)
+    done = run_script("train", arguments, capsys)
+    assert done.status == 0, done.err
+    found, expected = (records(run, "valid")[-1] for run in (folder / "gradient", plain))
+    assert found["perplexity"] < 1.05 * expected["perplexity"]
+    assert found["bleu"] > 80
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,7 @@ from training.checkpoints import ModelDirectory
 # depend on their sources; the time goes into tracing.
 QUICK = [
     *("--tokenizer=word", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=2"),
-    *("--learning_rate=0.03", "--warmup_steps=1"),
+    *("--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=60"),
 ]
 # The two lines of which training shows translations, an empty one, one with unknown words.
 SHOWN = [source for source, _ in pairs(2, seed=2)]
