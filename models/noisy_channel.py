@@ -201,14 +201,14 @@ class NoisyChannel(TranslationModel):
         """`[B, K, C]`, the estimate of log P(f | e) with each of the words added."""
         # One source word at a time: [B, K, C, S] is too large for long sentences.
         masses, translations = (ops.moveaxis(x, 2, 0) for x in (mass, context["translation"]))
-        futures, masks = (
-            ops.transpose(ops.cast(context[name], "float32"))[:, :, None, None]
-            for name in ("future", "source_mask")
-        )
 
         def add(j, total):
-            extended = ops.maximum(masses[j][:, :, None] + translations[j][:, None], futures[j])
-            return total + _log_shares(extended, num_words) * masks[j]
+            future, is_word = (
+                ops.cast(ops.take(context[name], j, axis=1), "float32")[:, None, None]
+                for name in ("future", "source_mask")
+            )
+            extended = ops.maximum(masses[j][:, :, None] + translations[j][:, None], future)
+            return total + _log_shares(extended, num_words) * is_word
 
         nothing = ops.zeros_like(masses[0][:, :, None] + translations[0][:, None])
         return ops.fori_loop(0, ops.shape(mass)[2], add, nothing)
