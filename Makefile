@@ -50,7 +50,7 @@ test-slow: .venv/dev
 
 # Hundreds of kills; the suite has a few.
 test-faults: .venv/dev
-	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults.json
+	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
 
 clean:
 	rm -rf .venv data runs serving

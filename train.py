@@ -32,7 +32,8 @@ from training.agreement_training import (
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
 from training.evaluation import Evaluator
-from training.loop import Limits, Trainer
+from training.limits import Limits
+from training.loop import Trainer
 from training.schedules import SCHEDULES
 from training.updates import LOSS_AVERAGES, GradientUpdate, LikelihoodUpdate, adam
 from training.word_pairs import index_word_pairs

@@ -3,9 +3,6 @@
 import itertools
 import math
 import time
-from typing import NamedTuple
-
-import numpy as np
 
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
@@ -13,32 +10,7 @@ from data_pipeline.progress import Progress
 from training.board import Board
 from training.checkpoints import model_arrays, restore, write_archive
 from training.console import stop_on_signals
-
-
-class Limits(NamedTuple):
-    """When to stop and how often to look; 0 means no limit.
-
-    Attributes:
-        max_steps: updates.
-        max_epochs: passes over the training pairs.
-        max_minutes: minutes of training and validation, over all sittings.
-        patience: validations without a better perplexity.
-        eval_every_steps: updates between validations.
-        save_every_steps: updates between checkpoints.
-        log_every_steps: updates between records in metrics.jsonl.
-        keep_checkpoints: how many checkpoints are kept, and averaged in the end.
-        max_bad_steps: steps in a row without a finite loss and gradient.
-    """
-
-    max_steps: int
-    max_epochs: int
-    max_minutes: float
-    patience: int
-    eval_every_steps: int
-    save_every_steps: int
-    log_every_steps: int
-    keep_checkpoints: int
-    max_bad_steps: int = 10
+from training.finite import ADVICE, check_finite
 
 
 class Trainer:
@@ -50,7 +22,7 @@ class Trainer:
             "skipped", it changes nothing if loss or gradient are not finite.
         corpus: `EncodedCorpus` to train on.
         evaluator: returns an `Evaluation` when called.
-        limits: `Limits`.
+        limits: `training.limits.Limits`.
         max_tokens: budget of a batch.
         max_sentences: most pairs of a batch; 0 for no such limit.
         seed: of the order of pairs.
@@ -153,16 +125,7 @@ class Trainer:
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        limits, state = self.limits, self.state
-        reasons = {
-            f"{limits.max_steps:,} steps": 0 < limits.max_steps <= state["step"],
-            f"{limits.max_epochs} epochs": 0 < limits.max_epochs <= state["epoch"],
-            f"{limits.max_minutes:g} minutes": 0 < limits.max_minutes * 60 <= state["seconds"],
-            f"no better perplexity in {limits.patience} validations": 0
-            < limits.patience
-            <= state["evaluations_since_best"],
-        }
-        self.reason = next((reason for reason, reached in reasons.items() if reached), None)
+        self.reason = self.limits.reached(self.state)
         return self.reason is not None
 
     def _batches(self):
@@ -215,7 +178,7 @@ class Trainer:
             self.sums[name] = (before[0] + amount, before[1] + count)
 
     def _skip(self, step, taken, values):
-        self._check_finite(self.variables)
+        check_finite(self.variables, self.state["step"])
         state = self.state
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
@@ -226,22 +189,8 @@ class Trainer:
         if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
             raise UserError(
                 f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
-                f"gradient that is not finite; {self._last_good()}: look at the batches in "
-                f"{path.parent}, try a lower --learning_rate or more --warmup_steps"
+                f"gradient that is not finite; look at the batches in {path.parent}; {ADVICE}"
             )
-
-    def _check_finite(self, variables):
-        """Stops the run before a spoilt model is scored or saved."""
-        for name, variable in variables.items():
-            if not np.isfinite(np.asarray(variable)).all():
-                raise UserError(
-                    f"{name} is not finite at step {self.state['step']}; {self._last_good()}: try "
-                    "a lower --learning_rate or more --warmup_steps"
-                )
-
-    def _last_good(self):
-        steps = self.directory.checkpoint_steps()
-        return f"the checkpoint of step {steps[-1]} is still good" if steps else "nothing is saved"
 
     def _log(self):
         if not self.sums:  # All steps were skipped.
@@ -276,7 +225,7 @@ class Trainer:
         if state["evaluated_step"] == state["step"]:
             return
         self._count()
-        self._check_finite(model_arrays(self.update.model))
+        check_finite(model_arrays(self.update.model), state["step"])
         began = time.monotonic()
         evaluation = self._score()
         if evaluation is None:
@@ -290,7 +239,7 @@ class Trainer:
         else:
             state["evaluations_since_best"] += 1
         state["evaluated_step"] = state["step"]
-        self._record("valid", evaluation.figures())
+        self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
         self.progress.say(
             f"step {state['step']:,}, epoch {state['epoch'] + 1}: {evaluation}"
             + (", best so far" if better else "")
@@ -323,7 +272,7 @@ class Trainer:
         if self.saved == self._position():
             return
         self._count()
-        self._check_finite(self.variables)
+        check_finite(self.variables, self.state["step"])
         self.state["seconds"] = time.monotonic() - self.clock
         sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
         self.directory.save_checkpoint(

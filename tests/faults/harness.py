@@ -1,6 +1,6 @@
 """Kills small runs at random moments; each must end with all that an undisturbed run ends with.
 
-    python tests/faults/harness.py --kills=200 --output=docs/results/faults.json
+    python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
 
 A start of TensorFlow takes longer than such a run, so it is imported once, by a process that never
 starts its run-time, and every sitting of a run is a fork of that process.
@@ -30,6 +30,7 @@ import numpy as np  # noqa: E402
 from absl import flags  # noqa: E402
 
 import train  # noqa: E402
+from data_pipeline.files import write_text  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
 from training.checkpoints import ModelDirectory, read_archive  # noqa: E402
 from training.console import machine, one_line_errors  # noqa: E402
@@ -236,7 +237,7 @@ def main():
     text = json.dumps(report, indent=2)
     print(text)
     if given.output:
-        Path(given.output).write_text(text + "\n", encoding="utf-8")
+        write_text(given.output, text + "\n")
     return int(report["survived"] < report["kills"] or report["most_steps_lost"] > SAVE_EVERY)
 
 

@@ -12,7 +12,6 @@ import pytest
 
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags
-from training.checkpoints import ModelDirectory
 
 
 @pytest.fixture(scope="module")

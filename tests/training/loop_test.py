@@ -19,7 +19,8 @@ from tests.tiny import SMALL, pairs
 from training import recipes
 from training.checkpoints import ModelDirectory, model_arrays, read_archive, restore
 from training.evaluation import Evaluation, Evaluator
-from training.loop import Limits, Trainer
+from training.limits import Limits
+from training.loop import Trainer
 from training.updates import GradientUpdate, adam
 
 LIMITS = Limits(
