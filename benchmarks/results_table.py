@@ -6,7 +6,8 @@
 The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
 "data", "command" and "published" are added by hand beside the measured figures. Those of
 docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
-docs/results/demo_alignment/ by benchmarks/alignment_table.py.
+docs/results/demo_alignment/ by benchmarks/alignment_table.py, that of docs/results/alignment/ by
+benchmarks/aligners.py.
 """
 
 import json
@@ -124,10 +125,31 @@ def alignment_table():
     )
 
 
+ALIGNER_COLUMNS = ("aligner", "forward", "reverse", "both, best", "seconds", "peak memory")
+
+
+def aligner_table():
+    """One row for each aligner of benchmarks/aligners.py; AER, and seconds from text to links."""
+    record = json.loads((RESULTS / "alignment" / "hansards.json").read_text("utf-8"))
+    rows = []
+    for name, r in record["aligners"].items():
+        one_way = [f"{r['aer'][side]:.3f}" if side in r["aer"] else "" for side in SIDES]
+        method, best = min(
+            ((m, aer) for m, aer in r["aer"].items() if m not in SIDES), key=lambda pair: pair[1]
+        )
+        seconds = " + ".join(f"{s:.1f}" for s in r["seconds"])
+        memory = f"{r['peak_memory_gb']:.2f} GB"
+        rows.append((name, *one_way, f"{best:.3f} ({method})", seconds, memory))
+    return markdown([ALIGNER_COLUMNS, *rows])
+
+
+SIDES = ("forward", "reverse")
+
 TABLES = {
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
+    "aligners": aligner_table,
 }
 
 
