@@ -228,8 +228,7 @@ farok jjat|hihok arrat|yorok mat|ghirok hilat|lalok wat|nok nnat|stok cat|clok b
 enemok eneat|zanzanok zanzanat|jok krat|brok lat|mok gat|rarok forat|drok sat"""
 
 
-@pytest.mark.parametrize("name", ["table", "jumps"])
-def test_a_puzzle_of_two_languages_is_solved_as_by_a_person(name):
+def test_a_puzzle_of_two_languages_is_solved_as_by_a_person():
     pairs = [
         [side.split() for side in line.split(" | ")] for line in CENTAURI_ARCTURAN.splitlines()
     ]
@@ -237,7 +236,7 @@ def test_a_puzzle_of_two_languages_is_solved_as_by_a_person(name):
     corpus = textbook.corpus_of(
         [[[4 + words[i].index(w) for w in pair[i]] for i in (0, 1)] for pair in pairs]
     )
-    update, _ = trained(corpus, name, 25, model1_steps=5, alpha=0.1)
+    update, _ = trained(corpus, "table", 10, model1_steps=5, alpha=0.1)
     alignments = update.model.align(padded(corpus.source), padded(corpus.target)).numpy()
     solution = dict(reversed(pair.split()) for pair in SOLUTION.split("|"))
     found = 0
