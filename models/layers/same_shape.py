@@ -40,6 +40,18 @@ def matmul(a, b):
     return ops.matmul(a, b), gradient
 
 
+@ops.custom_gradient
+def times(a, kernel):
+    """`[..., k]` times one matrix `[k, m]`."""
+
+    def gradient(upstream):
+        of_a = ops.matmul(upstream, ops.transpose(kernel))
+        rows = ops.reshape(a, (-1, kernel.shape[0])), ops.reshape(upstream, (-1, kernel.shape[1]))
+        return of_a, ops.matmul(ops.transpose(rows[0]), rows[1])
+
+    return ops.matmul(a, kernel), gradient
+
+
 def where(condition, a, b):
     """`where(condition, a, b)`; the condition alone, bool, may be broadcast."""
 

@@ -6,8 +6,9 @@ Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and append
 import keras
 from keras import ops
 
+from models.base import dense_weights
 from models.layers.attention import masked_softmax
-from models.layers.same_shape import matmul
+from models.layers.same_shape import matmul, times
 
 SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 
@@ -15,6 +16,24 @@ SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 def _matrix(width, name, dtype, **settings):
     """A product with a matrix, without a bias."""
     return keras.layers.Dense(width, use_bias=False, name=name, dtype=dtype, **settings)
+
+
+@ops.custom_gradient
+def _additive(query, keys, vector):
+    """`v^T tanh(q_t + m_s)`: `[B, T, k]`, `[B, S, k]`, `[k, 1]` -> `[B, T, S]`.
+
+    With a gradient of its own for the reasons of `same_shape`, and because XLA cannot compile that
+    of TensorFlow inside a loop.
+    """
+    hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])  # [B, T, S, k]
+
+    def gradient(upstream):
+        upstream = upstream[..., None]
+        of_sum = upstream * vector[:, 0] * (1 - hidden * hidden)
+        of_vector = ops.sum(upstream * hidden, axis=(0, 1, 2))[:, None]
+        return ops.sum(of_sum, axis=2), ops.sum(of_sum, axis=1), of_vector
+
+    return ops.squeeze(ops.matmul(hidden, vector), -1), gradient
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -107,11 +126,11 @@ class SourceAttention(keras.layers.Layer):
 
     def scores(self, query, keys):
         """`query [B, T, query_width]`, keys of `project_memory` -> `[B, T, S]`."""
-        query = query if self.query is None else self.query(query)
+        if self.query is not None:
+            query = times(ops.cast(query, self.compute_dtype), dense_weights(self.query)[0])
         if self.score != "additive":
             return matmul(query, keys)
-        hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])  # [B, T, S, k]
-        return ops.squeeze(self.vector(hidden), -1)
+        return _additive(query, keys, dense_weights(self.vector)[0])
 
     def call(self, query, keys, values, attention_mask):
         """Attends.
