@@ -203,6 +203,12 @@ class TranslationModel(keras.Model):
         """
         raise NotImplementedError
 
+    def freeze(self):
+        """Computes once what follows from the weights alone, for a model that is only used.
+
+        The weights must not change afterwards.
+        """
+
     def align(self, source_ids, target_ids):
         """Soft word alignment.
 

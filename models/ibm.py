@@ -140,6 +140,9 @@ class AlignmentModel(TranslationModel):
             layer.build(None)
         self.built = True
 
+    def freeze(self):
+        self.table.freeze()
+
     # Likelihood and alignment
 
     def _prior(self, source_ids, target_ids, target_lengths):

@@ -169,6 +169,8 @@ class ModelDirectory:
                 f"{self.path}: no best.npz yet; train.py writes it at its first validation"
             )
         restore(model_arrays(model), read_archive(self.best_path)[0], self.best_path)
+        if not language_model:
+            model.freeze()
         return model, tokenizer, config
 
     def summary(self):

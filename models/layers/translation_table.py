@@ -37,6 +37,7 @@ class TranslationTable(keras.layers.Layer):
         self.target_vocab_size = target_vocab_size
         self.num_word_pairs = num_word_pairs
         self.smoothing = smoothing
+        self.frozen = False
 
     def build(self, input_shape=None):
         sizes = self.source_vocab_size, self.target_vocab_size
@@ -97,8 +98,18 @@ class TranslationTable(keras.layers.Layer):
         self.logits.assign(np.log(np.maximum(probabilities, _LEAST)))
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
+    def freeze(self):
+        """Makes `exp(logits)` of every row sum to 1, so that no call has to sum them again.
+
+        The probabilities stay as they are, and must: no training after that.
+        """
+        self.logits.assign(self.logits - ops.take(self._log_totals(), self.source_words))
+        self.frozen, self.trainable = True, False
+
     def _log_totals(self):
         """`[Vs]` float32, logarithms of what `exp(logits)` sum to in every row."""
+        if self.frozen:
+            return ops.zeros(self.source_vocab_size)
         rows, size = ops.convert_to_tensor(self.source_words), self.source_vocab_size
         logits = ops.convert_to_tensor(self.logits)
         largest = ops.stop_gradient(ops.segment_max(logits, rows, size))

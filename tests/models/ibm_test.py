@@ -66,6 +66,20 @@ def test_rows_are_those_of_the_words_of_a_batch_wherever_they_stand():
     close(rows, singles[source_ids])
 
 
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_a_frozen_table_has_the_same_probabilities_and_sums_of_one(share):
+    table, _ = sparse_table(share=share)
+    everything = [ids(np.arange(size)[None]) for size in (11, 12)]
+    expected = table.look_up(*everything), table.rows(everything[0])
+    table.freeze()
+    after = table.look_up(*everything), table.rows(everything[0])
+    for found, before in zip(after, expected, strict=True):
+        close(found, before)
+    sums = np.bincount(table.source_words, np.exp(table.logits))
+    close(sums[sums > 0], np.ones(np.count_nonzero(sums)))
+    assert not table.trainable_variables
+
+
 def test_the_gradient_of_a_table_is_that_of_its_softmax():
     table, known = sparse_table(smoothing=0.0)
     (f, e), probability = next(iter(known.items()))
