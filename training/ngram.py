@@ -2,8 +2,8 @@
 
 Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section
 3; the sentence start as Heafield et al. 2013, "Scalable Modified Kneser-Ney Language Model
-Estimation". A text of T tokens takes some sorts of T integers, one for each order, and about 50
-bytes a token.
+Estimation". A text of T tokens takes some sorts of T integers, one for each order, and about 80
+bytes of memory a token.
 """
 
 from typing import NamedTuple
@@ -146,7 +146,7 @@ def _with_starts(text):
     lengths = text.lengths.astype(np.int64) + 1
     starts = np.cumsum(lengths) - lengths
     words = np.full(lengths.sum(), BOS_ID, text.ids.dtype)
-    places = np.arange(words.size) - np.repeat(starts, lengths)
+    places = (np.arange(words.size) - np.repeat(starts, lengths)).astype(np.int32)
     words[places > 0] = text.ids
     return words, places
 
@@ -158,11 +158,12 @@ def _number(keys):
         (distinct keys, the number of each key, an index of each distinct key, its count).
     """
     order = np.argsort(keys)
-    ranked = keys[order]
+    keys = keys[order]
     new = np.ones(keys.size, bool)
-    new[1:] = ranked[1:] != ranked[:-1]
-    numbers = np.empty(keys.size, np.int64)
-    numbers[order] = np.cumsum(new) - 1
+    new[1:] = keys[1:] != keys[:-1]
     firsts = np.flatnonzero(new)
     counts = np.diff(firsts, append=keys.size)
-    return ranked[firsts], numbers, order[firsts], counts
+    keys = keys[firsts]
+    numbers = np.empty(order.size, np.int64)
+    numbers[order] = np.cumsum(new) - 1
+    return keys, numbers, order[firsts], counts
