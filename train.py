@@ -34,6 +34,7 @@ from training.console import one_line_errors
 from training.evaluation import Evaluator
 from training.limits import Limits
 from training.loop import Trainer
+from training.precision import PRECISIONS
 from training.schedules import SCHEDULES
 from training.updates import LOSS_AVERAGES, GradientUpdate, LikelihoodUpdate, adam
 from training.word_pairs import index_word_pairs
@@ -113,6 +114,8 @@ flags.DEFINE_integer(
     "max_bad_steps", None, "Stop after so many skipped steps in a row.", lower_bound=1
 )
 flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", lower_bound=0)
+flags.DEFINE_enum("precision", None, list(PRECISIONS), "Of products; weights are float32.")
+flags.DEFINE_bool("jit_compile", None, "XLA compiles updates; needs --pad_to_bucket.")
 flags.DEFINE_integer(
     "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", lower_bound=0
 )
@@ -176,30 +179,40 @@ def read_flags():
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update(settings_given(FLAGS.model))
-    check_update(options)
+    check_options(options, given)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
     return dataset, splits, settings, options
 
 
-def check_update(options):
-    """Raises `UserError` at options that the way of training has no use for."""
-    is_table = em_training.is_table(FLAGS.model)
-    if options["update"] == "em" and not is_table:
+# What only one way of training has a use for.
+_OF_UPDATE = {
+    "em": ("model1_steps", "model2_steps", "alpha"),
+    "gradient": ("accumulate_steps", "precision", "jit_compile"),
+}
+
+
+def check_options(options, given):
+    """Raises `UserError` where options do not go together; `given` are those of the user."""
+    update, is_table = options["update"], em_training.is_table(FLAGS.model)
+    if update == "em" and not is_table:
         raise UserError(
             f"--update=em: {FLAGS.model} is trained by gradient; models that are not: "
             + ", ".join(filter(em_training.is_table, models.preset_names()))
         )
-    unused = {
-        name: FLAGS[name].present and options["update"] != "em"
-        for name in ("model1_steps", "model2_steps", "alpha")
-    }
-    unused["label_smoothing"] = is_table and options["label_smoothing"] > 0
-    for name in filter(unused.get, unused):
+    unused = [name for other, names in _OF_UPDATE.items() if other != update for name in names]
+    if is_table:
+        unused.append("label_smoothing")
+    for name in filter(given.get, unused):
         raise UserError(
-            f"--{name}={options[name]}: not with --model={FLAGS.model} "
-            f"--update={options['update']}; leave it out"
+            f"--{name}={options[name]}: not with --model={FLAGS.model} --update={update}; "
+            "leave it out"
+        )
+    if options["jit_compile"] and not options["pad_to_bucket"]:
+        raise UserError(
+            "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape of a "
+            "batch, for many seconds, and without it almost every batch has a shape of its own"
         )
 
 
@@ -282,6 +295,7 @@ def make_update(model, options, words, twin):
         label_smoothing=options["label_smoothing"],
         clip_norm=options["clip_norm"],
         loss_average=options["loss_average"],
+        jit_compile=options["jit_compile"],
     )
 
 
@@ -290,7 +304,7 @@ def make_trainer(
 ):
     """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
     keras.utils.set_random_seed(options["seed"])
-    model = directory.new_model()
+    model = directory.new_model(PRECISIONS[options["precision"]])
     if words:
         em_training.prepare(model, corpus, words)
     max_tokens = options["max_tokens_per_batch"]

@@ -130,14 +130,15 @@ class ModelDirectory:
             )
         return tokenizer
 
-    def new_model(self):
-        """The model of the configuration with fresh weights."""
+    def new_model(self, dtype=None):
+        """The model of the configuration with fresh weights, under a dtype policy of Keras."""
         config = self.config()
         return models.create(
             config["model"],
             *config["vocab_sizes"],
             pad_id=PAD_ID,
             bos_id=BOS_ID,
+            dtype=dtype,
             **config["settings"],
             **config.get("sizes", {}),
         )

@@ -195,7 +195,7 @@ class Trainer:
     def _log(self):
         if not self.sums:  # All steps were skipped.
             return
-        means = {name: float(amount / count) for name, (amount, count) in self.sums.items()}
+        means = {n: float(total / count) for n, (total, count) in self.sums.items() if count > 0}
         now = time.monotonic()
         rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
         self.logged_at = now

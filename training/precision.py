@@ -17,8 +17,8 @@ PRECISIONS = {
 class LossScale:
     """Dynamic loss scaling, section 3.2: as large as lets no gradient overflow.
 
-    An update whose gradient is not finite is left out and halves the scale; so many finite ones
-    after one another double it.
+    An update whose gradient is not finite is left out and halves the scale, down to 1; so many
+    finite ones after one another double it.
 
     Args:
         first: scale of the first update.
@@ -34,10 +34,21 @@ class LossScale:
         """name -> variable, for the checkpoint."""
         return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
 
-    def adapt(self, is_finite):
-        """Sets the scale of the next update; `is_finite` is a bool scalar, of this one."""
+    def adapt(self, is_finite, loss):
+        """Sets the scale of the next update.
+
+        Args:
+            is_finite: bool scalar, whether loss and gradient of this update are.
+            loss: float32 scalar.
+
+        Returns:
+            float32 scalar, 1 if the scale was too large for the gradient, else 0. A loss that is
+            itself not finite, or a gradient that is not even with a scale of 1, has other reasons.
+        """
+        overflow = ~is_finite & tf.math.is_finite(loss) & (self.scale > 1.0)
         updates = tf.where(is_finite, self.finite_updates + 1, 0)
         is_time = updates >= self.double_every
-        factor = tf.where(is_finite, tf.where(is_time, 2.0, 1.0), 0.5)
+        factor = tf.where(is_time, 2.0, tf.where(overflow, 0.5, 1.0))
         self.scale.assign(tf.maximum(self.scale * factor, 1.0))
         self.finite_updates.assign(tf.where(is_time, 0, updates))
+        return tf.cast(overflow, tf.float32)

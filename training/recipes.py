@@ -36,6 +36,8 @@ DEFAULTS = {
     "average_checkpoints": 5,
     "max_bad_steps": 10,
     "bleu_lines": 1000,
+    "precision": "float32",
+    "jit_compile": False,
     "intra_op_threads": 0,
     "seed": 1,
     "model1_steps": 0,

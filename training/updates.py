@@ -6,6 +6,7 @@ import tensorflow as tf
 from models import shift_right
 from training.checkpoints import training_arrays
 from training.losses import projected_cross_entropy, smoothed_cross_entropy
+from training.precision import LossScale
 from training.schedules import SCHEDULES
 
 BATCH_SIGNATURE = {
@@ -55,6 +56,9 @@ class FusedAdam(keras.optimizers.Adam):
 class GradientUpdate:
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
 
+    A model that computes in float16 has its loss scaled; an update whose gradient is not finite
+    then changes nothing but the scale.
+
     Args:
         model: `TranslationModel`, built.
         optimizer: a Keras optimizer.
@@ -62,27 +66,41 @@ class GradientUpdate:
         clip_norm: largest global norm of the gradient; 0 leaves it as it is.
         loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
             by that of sentences, so that a long one counts as much more as it is longer.
+        jit_compile: whether XLA compiles the update, once for every shape of a batch.
     """
 
     def __init__(
-        self, model, optimizer, *, label_smoothing=0.1, clip_norm=1.0, loss_average="tokens"
+        self,
+        model,
+        optimizer,
+        *,
+        label_smoothing=0.1,
+        clip_norm=1.0,
+        loss_average="tokens",
+        jit_compile=False,
     ):
         self.model = model
         self.optimizer = optimizer
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
         self.loss_average = loss_average
+        self.jit_compile = jit_compile
+        self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         self.earlier = None  # Of the batches of an update so far: gradients and sums.
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
         optimizer.build(model.trainable_variables)
 
     def variables(self):
         """name -> variable of all that an update changes."""
-        return training_arrays(self.model, self.optimizer)
+        scale = self.loss_scale.variables() if self.loss_scale else {}
+        return {**training_arrays(self.model, self.optimizer), **scale}
 
     def rates(self):
         """What a record of training says of the update."""
-        return {"learning_rate": float(self.optimizer.learning_rate)}
+        rates = {"learning_rate": float(self.optimizer.learning_rate)}
+        if self.loss_scale:
+            rates["loss_scale"] = float(self.loss_scale.scale)
+        return rates
 
     def step(self, *batches):
         """Makes one update, from the gradient of all batches as if they were one.
@@ -94,7 +112,9 @@ class GradientUpdate:
 
         Returns:
             name -> `(sum, count)`, float32 scalars: `loss` and `nll` over real target tokens,
-            `gradient_norm` before clipping; `skipped`, 1 if there was no update.
+            `gradient_norm` before clipping; `skipped`, 1 if there was no update. With a scaled loss
+            also `overflows`, 1 if the scale was too large: such a step has no norm, and is no
+            skipped one.
         """
         if len(batches) == 1:
             return self._step_alone(*batches)
@@ -124,7 +144,11 @@ class GradientUpdate:
                 total.assign(tf.zeros_like(total))
             return self._apply([g / sums[0] for g in gradients], sums)
 
-        options = {"input_signature": [BATCH_SIGNATURE], "autograph": False}
+        options = {
+            "input_signature": [BATCH_SIGNATURE],
+            "autograph": False,
+            "jit_compile": self.jit_compile or None,
+        }
         return [tf.function(function, **options) for function in (alone, add, with_earlier)]
 
     def _gradients(self, batch):
@@ -136,26 +160,36 @@ class GradientUpdate:
             sentences = tf.reduce_sum(tf.cast(is_sentence, tf.float32))
             count = tokens if self.loss_average == "tokens" else sentences
             mean_loss = loss / count
+            if self.loss_scale:
+                mean_loss *= self.loss_scale.scale
         # Dense, because the norm of sparse slices counts a repeated row wrongly.
         gradients = tape.gradient(mean_loss, self.model.trainable_variables)
-        return [tf.convert_to_tensor(g) for g in gradients], tf.stack([count, loss, nll, tokens])
+        gradients = [tf.convert_to_tensor(g) for g in gradients]
+        if self.loss_scale:
+            gradients = [g / self.loss_scale.scale for g in gradients]
+        return gradients, tf.stack([count, loss, nll, tokens])
 
     def _apply(self, gradients, sums):
         """Changes the weights; returns the metrics of `step`."""
-        norm = tf.linalg.global_norm(gradients)
+        norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
         _, loss, nll, tokens = tf.unstack(sums)
         finite = tf.math.is_finite(norm) & tf.math.is_finite(loss)
-        weights = self.model.trainable_variables
-        tf.cond(finite, lambda: self.optimizer.apply(gradients, weights), lambda: None)
-        one = tf.ones([])
+        tf.cond(finite, lambda: self._change(gradients), lambda: None)
+        metrics = {"loss": (loss, tokens), "nll": (nll, tokens)}
+        overflow = tf.zeros([])
+        if self.loss_scale:
+            overflow = self.loss_scale.adapt(finite, loss)
+            metrics["overflows"] = (overflow, one)
         return {
-            "loss": (loss, tokens),
-            "nll": (nll, tokens),
-            "gradient_norm": (norm, one),
-            "skipped": (1.0 - tf.cast(finite, tf.float32), one),
+            **metrics,
+            "gradient_norm": (tf.where(overflow > 0, 0.0, norm), one - overflow),
+            "skipped": (one - tf.cast(finite, tf.float32) - overflow, one),
         }
+
+    def _change(self, gradients):
+        self.optimizer.apply(gradients, self.model.trainable_variables)
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):

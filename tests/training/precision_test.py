@@ -1,0 +1,133 @@
+"""Training in 16 bits and under XLA goes as in float32."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models.layers.blocks import layer_norm
+from tests.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
+from training.precision import PRECISIONS, LossScale
+from training.updates import GradientUpdate
+
+WAYS = {
+    "bfloat16": {"precision": "bfloat16"},
+    "float16": {"precision": "float16"},
+    "XLA": {"jit_compile": True},
+}
+
+
+# Whose mathematics are in float32 under every policy.
+TABLES = ("ibm1", "ibm2", "hmm_alignment")
+
+
+def batches(count, rows=6, length=6):
+    """Sentences whose translation is themselves, all batches of one shape, with padding."""
+    generator = np.random.default_rng(1)
+    for _ in range(count):
+        ids = generator.integers(4, 10, size=(rows, length))
+        for row, words in enumerate(generator.integers(2, length, size=rows)):
+            ids[row, words], ids[row, words + 1 :] = 3, 0
+        ids = tf.constant(ids, tf.int32)
+        yield {"source_ids": ids, "target_ids": ids}
+
+
+def create_update(preset, precision="float32", jit_compile=False):
+    """An update without dropout, of which other roundings would be other draws."""
+    keras.utils.set_random_seed(3)
+    settings = {name: 0.0 for name in models.preset_settings(preset) if "dropout" in name}
+    settings = {**CASES[preset], **settings, "dtype": PRECISIONS[precision]}
+    model = models.create(preset, source_vocab(preset), TARGET_VOCAB, **settings)
+    optimizer = keras.optimizers.Adam(RATES.get(type(model), 0.005))
+    return GradientUpdate(model, optimizer, jit_compile=jit_compile)
+
+
+def losses(preset, steps, **way):
+    """The losses of all updates."""
+    update = create_update(preset, **way)
+    metrics = [update.step(batch) for batch in batches(steps)]
+    return np.array([float(m["loss"][0] / m["loss"][1]) for m in metrics])
+
+
+@pytest.fixture(scope="module")
+def plain():
+    """(preset, steps) -> losses in float32, found once."""
+    return functools.cache(losses)
+
+
+def check(preset, way, steps, plain):
+    expected, actual = plain(preset, steps), losses(preset, steps, **WAYS[way])
+    assert np.isfinite(actual).all()
+    assert expected[-3:].mean() < 0.98 * expected[:3].mean()
+    np.testing.assert_allclose(actual[-3:].mean(), expected[-3:].mean(), rtol=0.02)
+    assert way == "XLA" or (preset in TABLES) == np.array_equal(actual, expected)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", CASES)
+@pytest.mark.parametrize("way", WAYS)
+def test_every_preset_learns_as_in_float32(preset, way, plain):
+    check(preset, way, 50, plain)
+
+
+@pytest.mark.parametrize(
+    ("preset", "way"),
+    [("transformer_simple", "float16"), ("rnn_attention", "bfloat16"), ("attention_ibm2", "XLA")],
+)
+def test_a_preset_of_each_kind_learns_as_in_float32(preset, way, plain):
+    check(preset, way, 12, plain)
+
+
+@pytest.fixture(scope="module")
+def half():
+    return create_update("attention_ibm1", "float16")
+
+
+def test_an_update_that_overflows_changes_nothing_but_the_scale(half):
+    (batch,) = batches(1)
+    half.loss_scale.scale.assign(3e38)
+    before = [v.numpy() for v in half.variables().values()]
+    metrics = half.step(batch)
+    changed = [
+        name
+        for (name, v), old in zip(half.variables().items(), before, strict=True)
+        if not np.array_equal(v.numpy(), old)
+    ]
+    assert changed == ["loss_scale/scale"]
+    assert float(half.loss_scale.scale) == pytest.approx(1.5e38)
+    assert [float(x) for x in metrics["skipped_updates"]] == [1, 1]
+    assert [float(x) for x in metrics["gradient_norm"]] == [0, 0]
+    assert np.isfinite(metrics["loss"][0])
+
+
+def test_the_scale_of_the_loss_changes_no_update(half):
+    (batch,) = batches(1)
+    before, changes = half.model.get_weights(), []
+    for scale in (2.0**12, 2.0**6):
+        half.loss_scale.scale.assign(scale)
+        norm = half.step(batch)["gradient_norm"]
+        half.model.set_weights(before)
+        changes.append(float(norm[0]))
+        assert float(norm[1]) == 1
+    assert changes[0] == pytest.approx(changes[1], rel=1e-2)
+
+
+def test_the_scale_doubles_after_finite_updates_alone():
+    scale, scales = LossScale(first=8.0, double_every=3), []
+    for is_finite in (True, True, False, True, True, True, True, True, True):
+        scale.adapt(tf.constant(is_finite))
+        scales.append(float(scale.scale))
+    assert scales == [8, 8, 4, 4, 4, 8, 8, 8, 16]
+
+
+def test_a_layer_norm_is_found_in_float32():
+    """In 16 bits the mean of these numbers has an error as large as their differences."""
+    x = np.float32([[[100.0, 101.0, 102.0, 103.0]]])
+    expected, actual = (
+        layer_norm("norm", policy)(tf.cast(x, dtype))
+        for policy, dtype in (("float32", tf.float32), ("mixed_float16", tf.float16))
+    )
+    np.testing.assert_allclose(actual, expected, atol=1e-3)
