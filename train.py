@@ -22,7 +22,7 @@ import models
 from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
-from training import em_training, ngram_training, recipes, summary
+from training import em_training, fine_tuning, ngram_training, recipes, summary
 from training.agreement_training import (
     AgreementTrainer,
     AgreementUpdate,
@@ -31,7 +31,7 @@ from training.agreement_training import (
 )
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
-from training.evaluation import Evaluator
+from training.evaluation import CRITERIA, Evaluator
 from training.limits import Limits
 from training.loop import Trainer
 from training.precision import PRECISIONS
@@ -94,6 +94,11 @@ flags.DEFINE_bool("largest_batch_first", None, "Each epoch starts with its large
 flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
 flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
 flags.DEFINE_enum("schedule", None, list(SCHEDULES), "Learning rate behind the warm-up.")
+flags.DEFINE_integer("decay_steps", None, "linear, cosine: last update; 0: max_steps.", 0)
+flags.DEFINE_integer("plateau_patience", None, "plateau: validations without a better one.", 1)
+flags.DEFINE_float("plateau_factor", None, "plateau: what the rate falls by.", 0.001, 0.999)
+flags.DEFINE_enum("optimizer", None, ["adam", "adamw"], "adamw: with --weight_decay.")
+flags.DEFINE_float("weight_decay", None, "adamw: times learning rate, each update.", 0.0, 1.0)
 flags.DEFINE_float("adam_beta_2", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.99999)
 flags.DEFINE_enum("loss_average", None, LOSS_AVERAGES, "What the loss is divided by.")
 flags.DEFINE_float("label_smoothing", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.999)
@@ -113,6 +118,9 @@ flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged
 flags.DEFINE_integer(
     "max_bad_steps", None, "Stop after so many skipped steps in a row.", lower_bound=1
 )
+flags.DEFINE_float("ema_decay", None, "Moving average of weights; 0: none.", 0.0, 0.999999)
+flags.DEFINE_enum("keep_best_by", None, CRITERIA, "What says which weights are the best.")
+flags.DEFINE_string("init_from", None, "Model directory whose weights and vocabulary begin.")
 flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", lower_bound=0)
 flags.DEFINE_enum("precision", None, list(PRECISIONS), "Of products; weights are float32.")
 flags.DEFINE_bool("jit_compile", None, "XLA compiles updates; needs --pad_to_bucket.")
@@ -172,13 +180,19 @@ def read_flags():
     """(dataset name, its `Split`s, settings of the model, training options) from the flags."""
     dataset, splits = corpus_files()
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
-    options = recipes.options(FLAGS.model, dataset, given)
+    given_settings = settings_given(FLAGS.model)
+    of_tokenizer, inherited = {}, {}
+    if FLAGS.init_from:
+        of_tokenizer, inherited = fine_tuning.inherit(
+            FLAGS.init_from, FLAGS.model, given, given_settings
+        )
+    options = recipes.options(FLAGS.model, dataset, {**of_tokenizer, **given})
     valid = models.preset_settings(FLAGS.model)
     suited = recipes.MODEL_SETTINGS_BY_DATASET.get(dataset, {})
     settings = {name: value for name, value in suited.items() if name in valid}
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
-    settings.update(settings_given(FLAGS.model))
+    settings.update({**inherited, **given_settings})
     check_options(options, given)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
@@ -189,12 +203,26 @@ def read_flags():
 # What only one way of training has a use for.
 _OF_UPDATE = {
     "em": ("model1_steps", "model2_steps", "alpha"),
-    "gradient": ("accumulate_steps", "precision", "jit_compile"),
+    "gradient": (
+        *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
+        *("schedule", "decay_steps", "plateau_patience", "plateau_factor"),
+    ),
+}
+# Option -> (option, values of it with which alone it means something).
+_ONLY_WITH = {
+    "decay_steps": ("schedule", ("linear", "cosine")),
+    "plateau_patience": ("schedule", ("plateau",)),
+    "plateau_factor": ("schedule", ("plateau",)),
+    "weight_decay": ("optimizer", ("adamw",)),
 }
 
 
 def check_options(options, given):
-    """Raises `UserError` where options do not go together; `given` are those of the user."""
+    """Raises `UserError` where options do not go together; `given` are those of the user.
+
+    Where the learning rate falls until a last update, that is kept as a number of its own: a run
+    that goes on beyond its first --max_steps has to say it, as its rate would change.
+    """
     update, is_table = options["update"], em_training.is_table(FLAGS.model)
     if update == "em" and not is_table:
         raise UserError(
@@ -209,11 +237,26 @@ def check_options(options, given):
             f"--{name}={options[name]}: not with --model={FLAGS.model} --update={update}; "
             "leave it out"
         )
+    for name in given:
+        other, values = _ONLY_WITH.get(name, ("update", ()))
+        if values and options[other] not in values:
+            needed = " or ".join(f"--{other}={value}" for value in values)
+            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
+        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
     if options["jit_compile"] and not options["pad_to_bucket"]:
         raise UserError(
             "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape of a "
             "batch, for many seconds, and without it almost every batch has a shape of its own"
         )
+    if options["schedule"] in _ONLY_WITH["decay_steps"][1]:
+        options["decay_steps"] = options["decay_steps"] or options["max_steps"]
+        if options["decay_steps"] < options["warmup_steps"]:
+            raise UserError(
+                f"--schedule={options['schedule']} falls until the last update: give --decay_steps "
+                f"or --max_steps of at least --warmup_steps, {options['warmup_steps']:,}; found "
+                f"{options['decay_steps']:,}"
+            )
 
 
 def make_tokenizer(directory, config, train_lines):
@@ -228,6 +271,8 @@ def make_tokenizer(directory, config, train_lines):
         return directory.tokenizer()
     directory.check_free()
     options = config["options"]
+    if options["init_from"]:
+        return ModelDirectory(options["init_from"]).tokenizer()
     tokenizer = tokenizers.train_tokenizer(
         options["tokenizer"],
         *train_lines,
@@ -283,11 +328,16 @@ def make_update(model, options, words, twin):
         if twin:
             return AgreementUpdate(model, *twin, **em_options)
         return em_training.EMUpdate(model, words, **em_options)
+    decays = options["schedule"] in _ONLY_WITH["decay_steps"][1]
+    plateau = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
     optimizer = adam(
         learning_rate=options["learning_rate"],
         warmup_steps=options["warmup_steps"],
         schedule=options["schedule"],
         beta_2=options["adam_beta_2"],
+        weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
+        **({"decay_steps": options["decay_steps"]} if decays else {}),
+        **(plateau if options["schedule"] == "plateau" else {}),
     )
     return (LikelihoodUpdate if words else GradientUpdate)(
         model,
@@ -296,6 +346,7 @@ def make_update(model, options, words, twin):
         clip_norm=options["clip_norm"],
         loss_average=options["loss_average"],
         jit_compile=options["jit_compile"],
+        ema_decay=options["ema_decay"],
     )
 
 
@@ -307,6 +358,8 @@ def make_trainer(
     model = directory.new_model(PRECISIONS[options["precision"]])
     if words:
         em_training.prepare(model, corpus, words)
+    if options["init_from"] and not directory.checkpoint_steps():
+        fine_tuning.start(model, options["init_from"])
     max_tokens = options["max_tokens_per_batch"]
     twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
     update = make_update(model, options, words, twin)
@@ -334,6 +387,7 @@ def make_trainer(
         limits,
         max_tokens=max_tokens,
         seed=options["seed"],
+        keep_best_by=options["keep_best_by"],
         accumulate_steps=options["accumulate_steps"],
         **batching,
     )

@@ -13,7 +13,7 @@ from training.em import Estimate, em_step, first_estimate
 from training.loop import Trainer
 from training.packed_positions import assign, first, pack, unpack
 from training.positions import Diagonal, Uniform
-from training.updates import BATCH_SIGNATURE, negative_log_likelihood
+from training.updates import BATCH_SIGNATURE, Update, negative_log_likelihood
 
 THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
 
@@ -51,7 +51,7 @@ def length_model(corpus):
     return intercept, slope, max(variance, 0.01)
 
 
-class EMUpdate:
+class EMUpdate(Update):
     """Expectation maximisation of an `AlignmentModel`, which is given every new estimate.
 
     The first iterations may be those of simpler models: what their likelihood finds does not depend
@@ -86,10 +86,6 @@ class EMUpdate:
             "em/diagonal": self.diagonal,
             "em/positions": self.packed,
         }
-
-    def rates(self):
-        """There is none."""
-        return {}
 
     def stage(self, iteration):
         """The model of an iteration, counted from 0: "Model 1", "Model 2" or "positions: ..."."""

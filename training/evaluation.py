@@ -5,6 +5,9 @@ from typing import NamedTuple
 
 from data_pipeline.pipeline import batches
 
+# What says which weights are the best.
+CRITERIA = ("perplexity", "bleu")
+
 
 class Evaluation(NamedTuple):
     """Scores on held-out text.
@@ -26,6 +29,11 @@ class Evaluation(NamedTuple):
     def __str__(self):
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
+
+    def is_better(self, best, by):
+        """Whether it beats an earlier score of the kind `by`; None is beaten by all."""
+        score = getattr(self, by)
+        return best is None or (score < best if by == "perplexity" else score > best)
 
 
 class Evaluator:

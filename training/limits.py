@@ -10,7 +10,7 @@ class Limits(NamedTuple):
         max_steps: updates.
         max_epochs: passes over the training pairs.
         max_minutes: minutes of training and validation, over all sittings.
-        patience: validations without a better perplexity.
+        patience: validations without a better one.
         eval_every_steps: updates between validations.
         save_every_steps: updates between checkpoints.
         log_every_steps: updates between records in metrics.jsonl.
@@ -28,17 +28,18 @@ class Limits(NamedTuple):
     keep_checkpoints: int
     max_bad_steps: int = 10
 
-    def reached(self, state):
+    def reached(self, state, criterion="perplexity"):
         """The first limit that a run has come to, in words, or None.
 
         Args:
             state: name -> value, as `training.loop.Trainer` has it.
+            criterion: what says which validation is better.
         """
         reasons = {
             f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],
             f"{self.max_epochs} epochs": 0 < self.max_epochs <= state["epoch"],
             f"{self.max_minutes:g} minutes": 0 < self.max_minutes * 60 <= state["seconds"],
-            f"no better perplexity in {self.patience} validations": 0
+            f"no better {criterion} in {self.patience} validations": 0
             < self.patience
             <= state["evaluations_since_best"],
         }

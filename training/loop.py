@@ -26,6 +26,7 @@ class Trainer:
         max_tokens: budget of a batch.
         max_sentences: most pairs of a batch; 0 for no such limit.
         seed: of the order of pairs.
+        keep_best_by: "perplexity" or "bleu" of validation: which weights are the best.
         accumulate_steps: batches of an update; at the end of an epoch it may have fewer.
         **batching: more options of `data_pipeline.pipeline.batches`, such as `shapes`.
     """
@@ -41,6 +42,7 @@ class Trainer:
         max_tokens,
         max_sentences=0,
         seed,
+        keep_best_by="perplexity",
         accumulate_steps=1,
         **batching,
     ):
@@ -52,6 +54,8 @@ class Trainer:
         self.max_tokens = max_tokens
         self.max_sentences = max_sentences
         self.seed = seed
+        self.keep_best_by = keep_best_by
+        self.best = f"best_{keep_best_by}"  # Its name in the state.
         self.accumulate_steps = accumulate_steps
         self.batching = batching
         self.variables = update.variables()
@@ -65,7 +69,7 @@ class Trainer:
             "epoch": 0,
             "batch": 0,
             "seconds": 0.0,
-            "best_perplexity": None,
+            self.best: None,
             "evaluations_since_best": 0,
             "evaluated_step": 0,
             "skipped_steps": 0,
@@ -125,7 +129,7 @@ class Trainer:
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        self.reason = self.limits.reached(self.state)
+        self.reason = self.limits.reached(self.state, self.keep_best_by)
         return self.reason is not None
 
     def _batches(self):
@@ -227,17 +231,18 @@ class Trainer:
         self._count()
         check_finite(model_arrays(self.update.model), state["step"])
         began = time.monotonic()
-        evaluation = self._score()
-        if evaluation is None:
-            return
-        best = state["best_perplexity"]
-        better = best is None or evaluation.perplexity < best
-        if better:
-            state["best_perplexity"] = evaluation.perplexity
-            state["evaluations_since_best"] = 0
-            self._keep_best(model_arrays(self.update.model), evaluation)
-        else:
-            state["evaluations_since_best"] += 1
+        with self.update.for_validation():
+            evaluation = self._score()
+            if evaluation is None:
+                return
+            better = evaluation.is_better(state[self.best], self.keep_best_by)
+            if better:
+                state[self.best] = getattr(evaluation, self.keep_best_by)
+                state["evaluations_since_best"] = 0
+                self._keep_best(model_arrays(self.update.model), evaluation)
+            else:
+                state["evaluations_since_best"] += 1
+        self.update.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
         self.progress.say(
@@ -296,7 +301,7 @@ class Trainer:
         evaluation = self._score()
         if evaluation is None:
             return
-        better = evaluation.perplexity < self.state["best_perplexity"]
+        better = evaluation.is_better(self.state[self.best], self.keep_best_by)
         if better:
             self._keep_best(arrays, evaluation, averaged_steps=steps)
         self.progress.say(

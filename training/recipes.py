@@ -22,7 +22,12 @@ DEFAULTS = {
     "learning_rate": 7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
     "warmup_steps": 4000,
     "schedule": "inverse_sqrt",
+    "decay_steps": 0,
+    "plateau_patience": 2,
+    "plateau_factor": 0.5,
+    "optimizer": "adam",
     "adam_beta_2": 0.98,
+    "weight_decay": 0.01,  # Only of adamw.
     "loss_average": "tokens",
     "label_smoothing": 0.1,
     "clip_norm": 1.0,
@@ -35,6 +40,9 @@ DEFAULTS = {
     "log_every_steps": 50,
     "average_checkpoints": 5,
     "max_bad_steps": 10,
+    "ema_decay": 0.0,
+    "keep_best_by": "perplexity",
+    "init_from": "",
     "bleu_lines": 1000,
     "precision": "float32",
     "jit_compile": False,

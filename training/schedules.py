@@ -1,5 +1,7 @@
 """Learning rates over time."""
 
+import math
+
 import keras
 from keras import ops
 
@@ -47,4 +49,91 @@ class InverseSquareRoot(Constant):
         return ops.sqrt(self.warmup_steps / step)
 
 
-SCHEDULES = {"inverse_sqrt": InverseSquareRoot, "constant": Constant}
+class _Decay(Constant):
+    """Warm-up, then a fall that ends with the last update.
+
+    Args:
+        peak: as `Constant`.
+        warmup_steps: w, as `Constant`.
+        decay_steps: n, the last update; the rate is 0 behind it.
+
+    Raises:
+        ValueError: `decay_steps` is below `warmup_steps`.
+    """
+
+    def __init__(self, peak, warmup_steps, decay_steps):
+        super().__init__(peak, warmup_steps)
+        if decay_steps < warmup_steps:
+            raise ValueError(
+                f"decay_steps must be at least warmup_steps, {warmup_steps}, found {decay_steps}"
+            )
+        self.decay_steps = decay_steps
+
+    def _left(self, step):
+        """1 at the last step of the warm-up, 0 behind the last of all."""
+        end = self.decay_steps + 1.0
+        return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
+
+    def get_config(self):
+        return {**super().get_config(), "decay_steps": self.decay_steps}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Linear(_Decay):
+    """Linear warm-up, linear decay: `peak * min(s / w, (n + 1 - s) / (n + 1 - w))`."""
+
+    def _after(self, step):
+        return self._left(step)
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Cosine(_Decay):
+    """Linear warm-up, then half a cosine; Loshchilov and Hutter 2017, equation 5, no restarts.
+
+    `peak * (1 + cos(pi (s - w) / (n + 1 - w))) / 2` at steps s from w to n.
+    """
+
+    def _after(self, step):
+        return (1 - ops.cos(math.pi * self._left(step))) / 2
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Plateau(Constant):
+    """Linear warm-up, then the same rate until validations stop to get better.
+
+    Args:
+        peak: as `Constant`.
+        warmup_steps: as `Constant`.
+        patience: every so many validations without a better one the rate falls, at least 1.
+        factor: what it is multiplied with then, in (0, 1).
+    """
+
+    def __init__(self, peak, warmup_steps, patience=2, factor=0.5):
+        super().__init__(peak, warmup_steps)
+        self.patience = patience
+        self.factor = factor
+        self.reduction = keras.Variable(1.0, trainable=False, name="reduction")
+
+    def __call__(self, step):
+        return super().__call__(step) * self.reduction
+
+    def after_validation(self, evaluations_since_best):
+        """Is told how many validations there have been since the best one."""
+        if evaluations_since_best and evaluations_since_best % self.patience == 0:
+            self.reduction.assign(self.reduction * self.factor)
+
+    def variables(self):
+        """name -> variable, for the checkpoint."""
+        return {"schedule/reduction": self.reduction}
+
+    def get_config(self):
+        return {**super().get_config(), "patience": self.patience, "factor": self.factor}
+
+
+SCHEDULES = {
+    "inverse_sqrt": InverseSquareRoot,
+    "constant": Constant,
+    "linear": Linear,
+    "cosine": Cosine,
+    "plateau": Plateau,
+}

@@ -1,13 +1,16 @@
 """How one batch changes a model."""
 
+import contextlib
+
 import keras
 import tensorflow as tf
 
 from models import shift_right
 from training.checkpoints import training_arrays
 from training.losses import projected_cross_entropy, smoothed_cross_entropy
+from training.moving_average import MovingAverage
 from training.precision import LossScale
-from training.schedules import SCHEDULES
+from training.schedules import SCHEDULES, Plateau
 
 BATCH_SIGNATURE = {
     "source_ids": tf.TensorSpec([None, None], tf.int32),
@@ -19,7 +22,15 @@ BATCH_SIGNATURE = {
 LOSS_AVERAGES = ("tokens", "sentences")
 
 
-def adam(*, learning_rate, warmup_steps, schedule="inverse_sqrt", beta_2=0.98):
+def adam(
+    *,
+    learning_rate,
+    warmup_steps,
+    schedule="inverse_sqrt",
+    beta_2=0.98,
+    weight_decay=0.0,
+    **of_schedule,
+):
     """Adam; by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
 
     Args:
@@ -27,9 +38,18 @@ def adam(*, learning_rate, warmup_steps, schedule="inverse_sqrt", beta_2=0.98):
         warmup_steps: updates until the peak, at least 1.
         schedule: one of `SCHEDULES`.
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
+        weight_decay: AdamW, Loshchilov and Hutter 2019: every update takes off the learning rate
+            times this share of all weights but biases and those of layer normalisation.
+        **of_schedule: more arguments of the schedule.
     """
-    rate = SCHEDULES[schedule](learning_rate, warmup_steps)
-    return FusedAdam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9)
+    rate = SCHEDULES[schedule](learning_rate, warmup_steps, **of_schedule)
+    decay = weight_decay or None
+    optimizer = FusedAdam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
+    if decay:
+        optimizer.exclude_from_weight_decay(var_names=["bias$", "gamma$", "beta$"])
+    if isinstance(rate, Plateau):
+        optimizer.plateau = rate
+    return optimizer
 
 
 class FusedAdam(keras.optimizers.Adam):
@@ -53,7 +73,22 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
 
-class GradientUpdate:
+class Update:
+    """What the loop asks of any update, besides `step`, `evaluate`, `model` and `variables`."""
+
+    def rates(self):
+        """What a record of training says of the update."""
+        return {}
+
+    def for_validation(self):
+        """A context in which the model has the weights to validate and to keep."""
+        return contextlib.nullcontext()
+
+    def after_validation(self, evaluations_since_best):
+        """Is told how many validations there have been since the best one, 0 if it was this."""
+
+
+class GradientUpdate(Update):
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
 
     A model that computes in float16 has its loss scaled; an update whose gradient is not finite
@@ -67,6 +102,8 @@ class GradientUpdate:
         loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
             by that of sentences, so that a long one counts as much more as it is longer.
         jit_compile: whether XLA compiles the update, once for every shape of a batch.
+        ema_decay: that of a `MovingAverage` of the weights, which is validated and kept in their
+            place; 0 for none.
     """
 
     def __init__(
@@ -78,6 +115,7 @@ class GradientUpdate:
         clip_norm=1.0,
         loss_average="tokens",
         jit_compile=False,
+        ema_decay=0.0,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -86,21 +124,32 @@ class GradientUpdate:
         self.loss_average = loss_average
         self.jit_compile = jit_compile
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
+        weights = model.trainable_variables
+        self.average = MovingAverage(weights, ema_decay) if ema_decay else None
         self.earlier = None  # Of the batches of an update so far: gradients and sums.
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
-        optimizer.build(model.trainable_variables)
+        self.plateau = getattr(optimizer, "plateau", None)
+        optimizer.build(weights)
 
     def variables(self):
         """name -> variable of all that an update changes."""
-        scale = self.loss_scale.variables() if self.loss_scale else {}
-        return {**training_arrays(self.model, self.optimizer), **scale}
+        found = training_arrays(self.model, self.optimizer)
+        for part in (self.loss_scale, self.average, self.plateau):
+            found.update(part.variables() if part else {})
+        return found
 
     def rates(self):
-        """What a record of training says of the update."""
         rates = {"learning_rate": float(self.optimizer.learning_rate)}
         if self.loss_scale:
             rates["loss_scale"] = float(self.loss_scale.scale)
         return rates
+
+    def for_validation(self):
+        return self.average.in_place() if self.average else super().for_validation()
+
+    def after_validation(self, evaluations_since_best):
+        if self.plateau:
+            self.plateau.after_validation(evaluations_since_best)
 
     def step(self, *batches):
         """Makes one update, from the gradient of all batches as if they were one.
@@ -190,6 +239,8 @@ class GradientUpdate:
 
     def _change(self, gradients):
         self.optimizer.apply(gradients, self.model.trainable_variables)
+        if self.average:
+            self.average.follow(self.optimizer.iterations)
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):

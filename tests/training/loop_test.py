@@ -66,25 +66,24 @@ def directory(tmp_path, tokenizer):
 
 
 class Script:
-    """An evaluator that gives the perplexities of a list, one after the other."""
+    """An evaluator that gives the scores of a list, one after the other: perplexity, BLEU."""
 
-    def __init__(self, perplexities):
-        self.perplexities = list(perplexities)
+    def __init__(self, scores):
+        self.scores = [s if isinstance(s, tuple) else (s, 0.0) for s in scores]
 
     def __call__(self):
-        return Evaluation(self.perplexities.pop(0), 0.0, [("a", "b", "c")])
+        return Evaluation(*self.scores.pop(0), [("a", "b", "c")])
 
 
-def trainer(
-    directory, corpus, perplexities, learning_rate=1e-3, shapes=None, accumulate_steps=1, **changes
-):
-    update = GradientUpdate(
-        directory.new_model(), adam(learning_rate=learning_rate, warmup_steps=10)
+def trainer(directory, corpus, scores, learning_rate=1e-3, of_update=None, more=None, **changes):
+    """`of_update`, `more`: arguments of the update and of the `Trainer`; `changes` of limits."""
+    optimizer = adam(
+        learning_rate=learning_rate, warmup_steps=10, **(of_update or {}).pop("of_adam", {})
     )
+    update = GradientUpdate(directory.new_model(), optimizer, **(of_update or {}))
     limits = LIMITS._replace(**changes)
-    batching = {"max_tokens": 64, "seed": 1, "shapes": shapes}
-    batching["accumulate_steps"] = accumulate_steps
-    return Trainer(directory, update, corpus, Script(perplexities), limits, **batching)
+    more = {"max_tokens": 64, "seed": 1, **(more or {})}
+    return Trainer(directory, update, corpus, Script(scores), limits, **more)
 
 
 def records(directory, kind):
@@ -127,6 +126,50 @@ def test_keeps_the_weights_of_the_best_validation(directory, corpus):
     assert state["step"] == 8 and state["perplexity"] == 5
     at_step_8, _ = read_archive(directory.checkpoint_path(8))
     assert all(np.array_equal(best[name], at_step_8[name]) for name in best)
+
+
+def test_keeps_the_weights_of_the_best_bleu_if_that_says_so(directory, corpus):
+    scores = [(9, 10.0), (8, 12.0), (7, 11.0), (1, 11.5)]
+    of_bleu = {"keep_best_by": "bleu"}
+    run = trainer(directory, corpus, scores, more=of_bleu, max_steps=99, patience=1)
+    run.run()
+    _, state = read_archive(directory.best_path)
+    assert (state["step"], state["bleu"]) == (8, 12.0)
+    assert "no better bleu in 1 validations" in run.reason
+
+
+def test_the_moving_average_is_kept_and_training_goes_on_from_its_own_weights(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 7, 9], of_update={"ema_decay": 0.9})
+    run.run()
+    best, _ = read_archive(directory.best_path)
+    last, _ = read_archive(directory.checkpoint_path(12))
+    averages = [last[name] for name in sorted(last) if name.startswith("average/")]
+    names = ["model/" + v.path.split("/", 1)[1] for v in run.update.model.trainable_variables]
+    for name, average in zip(names, averages, strict=True):
+        np.testing.assert_array_equal(best[name], average)
+    assert any(not np.array_equal(best[name], last[name]) for name in names)
+
+
+def test_all_state_of_an_update_resumes_exactly(directory, corpus, tmp_path):
+    def train(path, *all_max_steps):
+        copy, scores = shutil.copytree(directory.path, path), [9] * 9
+        for max_steps in all_max_steps:
+            keras.utils.set_random_seed(1)
+            of_adam = {"schedule": "plateau", "patience": 1, "factor": 0.5, "weight_decay": 0.1}
+            of_update = {"ema_decay": 0.9, "of_adam": of_adam}
+            limits = {"max_steps": max_steps, "log_every_steps": 1}
+            trainer(ModelDirectory(copy), corpus, scores, of_update=of_update, **limits).run()
+        found = read_archive(ModelDirectory(copy).checkpoint_path(max_steps))[0]
+        return found, [r["learning_rate"] for r in records(ModelDirectory(copy), "train")]
+
+    (at_once, rates), (resumed, same_rates) = (
+        train(tmp_path / "a", 14),
+        train(tmp_path / "b", 8, 14),
+    )
+    assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+    assert rates == same_rates
+    # The validation of step 4 is the best; those of steps 8 and 12 are no better.
+    np.testing.assert_allclose(np.array(rates)[[6, 7, 8, 11, 12]], [8e-4, 9e-4, 5e-4, 5e-4, 2.5e-4])
 
 
 def test_the_average_is_kept_if_it_is_better(directory, corpus):
@@ -176,8 +219,8 @@ def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
         copy = shutil.copytree(directory.path, path)
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
-            run = trainer(ModelDirectory(copy), corpus, [9] * 9, shapes=shapes, max_steps=max_steps)
-            run.run()
+            more, limits = {"shapes": shapes}, {"max_steps": max_steps}
+            trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
         return read_archive(ModelDirectory(copy).checkpoint_path(18))[0]
 
     at_once, resumed = train(tmp_path / "a", 18), train(tmp_path / "b", 5, 18)
@@ -192,8 +235,8 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
             limits = {"max_steps": max_steps, "log_every_steps": 1}
-            run = trainer(ModelDirectory(copy), corpus, [9] * 9, accumulate_steps=3, **limits)
-            run.run()
+            more = {"accumulate_steps": 3}
+            trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
         return read_archive(ModelDirectory(copy).checkpoint_path(max_steps))
 
     num_batches = sum(1 for _ in batches(corpus, 64, seed=1))

@@ -1,13 +1,23 @@
 """The learning rate over time."""
 
+import functools
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 
-from training.schedules import SCHEDULES, Constant, InverseSquareRoot
+from training.schedules import SCHEDULES, Constant, Cosine, InverseSquareRoot, Linear, Plateau
 
 WARMUP = 40
+
+
+# Those that need no more than a peak and a warm-up, and those that end.
+FALLING = (Linear, Cosine)
+EVERY = [
+    *(schedule for schedule in SCHEDULES.values() if schedule not in FALLING),
+    *(functools.partial(schedule, decay_steps=WARMUP) for schedule in FALLING),
+]
 
 
 def rates(schedule, steps):
@@ -47,12 +57,12 @@ def test_constant_rate_stays_at_the_peak_behind_the_same_warm_up():
     np.testing.assert_allclose(values[WARMUP:], 3e-3, rtol=1e-6)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES.values())
+@pytest.mark.parametrize("schedule", EVERY)
 def test_one_step_of_warm_up_begins_at_the_peak(schedule):
     assert np.isclose(rates(schedule(0.5, 1), 1)[0], 0.5)
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES.values())
+@pytest.mark.parametrize("schedule", EVERY)
 @pytest.mark.parametrize("warmup_steps", [0, -5])
 def test_no_warm_up_step_is_refused(schedule, warmup_steps):
     with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {warmup_steps}"):
@@ -84,3 +94,34 @@ def test_configuration_round_trip_through_an_optimizer():
     schedule = keras.saving.deserialize_keras_object(saved)._learning_rate
     assert isinstance(schedule, InverseSquareRoot)
     assert schedule.get_config() == {"peak": 3e-3, "warmup_steps": WARMUP}
+
+
+@pytest.mark.parametrize("schedule", FALLING)
+def test_a_falling_rate_has_its_peak_behind_the_warm_up_and_ends_at_zero(schedule):
+    last = 5 * WARMUP
+    values = rates(schedule(3e-3, WARMUP, last), last + 10)
+    np.testing.assert_allclose(values[:WARMUP], rates(Constant(3e-3, WARMUP), WARMUP), rtol=1e-6)
+    assert np.all(np.diff(values[WARMUP - 1 : last]) < 0)
+    assert values[last - 1] > 0 and not values[last:].any()
+    middle = values[(WARMUP + last + 1) // 2 - 1]
+    assert middle == pytest.approx(1.5e-3, rel=0.02)
+
+
+def test_linear_falls_by_equal_amounts_and_cosine_slowly_at_both_ends():
+    linear, cosine = (rates(schedule(1.0, 1, 100), 100) for schedule in FALLING)
+    np.testing.assert_allclose(np.diff(linear), -0.01, atol=1e-5)
+    assert np.all(cosine[1:50] > linear[1:50]) and np.all(cosine[52:] < linear[52:])
+
+
+def test_a_fall_that_ends_before_the_warm_up_is_refused():
+    with pytest.raises(ValueError, match="decay_steps must be at least warmup_steps, 40, found 39"):
+        Linear(1e-3, WARMUP, 39)
+
+
+def test_a_plateau_lowers_the_rate_each_time_its_patience_ends():
+    schedule = Plateau(1.0, 1, patience=2, factor=0.5)
+    values = []
+    for evaluations_since_best in (0, 1, 2, 3, 4, 0, 1, 2):
+        schedule.after_validation(evaluations_since_best)
+        values.append(float(schedule(100)))
+    assert values == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import models
+from training.moving_average import MovingAverage
 from training.updates import FusedAdam, GradientUpdate, adam
 
 SOURCE = np.array([[5, 5, 5, 5, 9, 3], [8, 4, 3, 0, 0, 0], [6, 3, 0, 0, 0, 0]], np.int32)
@@ -189,3 +190,33 @@ def test_batches_of_one_update_count_as_one_large_batch(loss_average):
         for name, (total, count) in metrics.items():
             np.testing.assert_allclose(total, whole[1][name][0], rtol=1e-5)
             assert count == whole[1][name][1]
+
+
+def test_adamw_shrinks_matrices_by_rate_and_decay_and_no_biases():
+    settings = {"learning_rate": 0.1, "warmup_steps": 1, "schedule": "constant"}
+    results = []
+    for decay in (0.0, 0.2):
+        keras.utils.set_random_seed(0)
+        layer = keras.layers.Dense(3, bias_initializer="ones")
+        layer.build((None, 2))
+        before = [v.numpy() for v in layer.trainable_variables]
+        optimizer = adam(**settings, weight_decay=decay)
+        optimizer.build(layer.trainable_variables)
+        optimizer.apply([tf.ones(v.shape) for v in layer.trainable_variables])
+        results.append([v.numpy() for v in layer.trainable_variables])
+    np.testing.assert_allclose(results[1][0], results[0][0] - 0.1 * 0.2 * before[0], atol=1e-6)
+    np.testing.assert_array_equal(results[1][1], results[0][1])
+
+
+def test_a_moving_average_follows_the_weights_and_stands_in_for_them():
+    weight = keras.Variable([1.0, 2.0])
+    average = MovingAverage([weight], decay=0.5)
+    expected = np.array([1.0, 2.0])
+    for updates in range(1, 12):
+        weight.assign([float(updates), -1.0])
+        average.follow(tf.constant(updates))
+        share = 1 - min(0.5, (1 + updates) / (10 + updates))
+        expected += share * (weight.numpy() - expected)
+    with average.in_place():
+        np.testing.assert_allclose(weight, expected, rtol=1e-6)
+    np.testing.assert_array_equal(weight, [11.0, -1.0])

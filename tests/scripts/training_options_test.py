@@ -1,0 +1,108 @@
+"""Options of train.py that change the updates: they resume exactly, or say what is wrong."""
+
+import json
+
+import numpy as np
+import pytest
+
+from tests.scripts.running import run_script
+from tests.tiny import SMALL_FLAGS, corpus_flags
+
+QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=128", "--log_every_steps=2"]
+OPTIONS = [
+    *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9", "--keep_best_by=bleu"),
+    *("--optimizer=adamw", "--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
+    *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5", "--pad_to_bucket"),
+]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("options")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder, train=60, valid=6)
+
+
+def train(folder, corpus, name, *flags, capsys=None):
+    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return run_script("train", [*corpus, *QUICK, *places, *flags], capsys)
+
+
+@pytest.fixture(scope="module")
+def trained(folder, corpus):
+    assert train(folder, corpus, "whole", *OPTIONS, "--max_steps=10").status == 0
+    return folder / "whole"
+
+
+def arrays(path):
+    with np.load(path) as archive:
+        return {name: archive[name] for name in archive.files if name != "state"}
+
+
+def test_stopped_and_resumed_equals_never_stopped(trained, folder, corpus):
+    for steps in (7, 10):
+        assert train(folder, corpus, "parts", *OPTIONS, f"--max_steps={steps}").status == 0
+    checkpoint = "checkpoints/00000010.npz"
+    whole, parts = arrays(trained / checkpoint), arrays(folder / "parts" / checkpoint)
+    assert {name.split("/")[0] for name in whole} == {
+        *("model", "seed", "optimizer", "average", "loss_scale")
+    }
+    for name in whole:
+        np.testing.assert_array_equal(whole[name], parts[name])
+
+
+def test_a_run_of_16_bits_translates_and_records_its_scale(trained, folder, capsys):
+    lines = (trained / "metrics.jsonl").read_text().splitlines()
+    records = [r for r in map(json.loads, lines) if r["kind"] == "train"]
+    assert [r["step"] for r in records] == [2, 4, 6, 8, 10]
+    assert all(r["loss_scale"] >= 1 and 0 <= r["skipped_updates"] <= 1 for r in records)
+    flags = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 0 and done.out.count("\n") == 6
+
+
+def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
+    trained, folder, corpus, tmp_path, capsys
+):
+    other = corpus_flags(tmp_path, train=80)
+    flags = [f"--init_from={trained}", "--max_steps=1", "--learning_rate=1e-9"]
+    flags += ["--set=dropout=0.3", "--average_checkpoints=1"]
+    done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert f"starts from the best weights of {trained}" in done.out
+    begun, best = arrays(folder / "tuned/best.npz"), arrays(trained / "best.npz")
+    for name in best:
+        np.testing.assert_allclose(begun[name], best[name], atol=1e-6)
+    vocabulary = [folder / name / "tokenizer/shared.model" for name in ("tuned", "whole")]
+    assert vocabulary[0].read_bytes() == vocabulary[1].read_bytes()
+    done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
+    assert done.status == 0 and "starts from" not in done.out  # It goes on with its own.
+
+
+BAD = {
+    "another vocabulary": (["--init_from={}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
+    "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
+    "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
+    "no model": (["--init_from={}/x"], "no such model directory"),
+    "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),
+    "decay of Adam": (["--weight_decay=0.1"], "--weight_decay needs --optimizer=adamw"),
+    "no plateau": (["--plateau_factor=0.1"], "needs --schedule=plateau, found schedule=inverse"),
+    "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
+    "counts in 16 bits": (
+        ["--update=em", "--precision=bfloat16"],
+        "--update=em has no use for --precision",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus, capsys):
+    flags, expected = BAD[name]
+    flags = [flag.format(trained) for flag in flags]
+    done = train(folder, corpus, f"bad {name}", *flags, capsys=capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert expected in done.err
+    assert not (folder / f"bad {name}").exists()

@@ -1,0 +1,61 @@
+"""Training that starts from the weights of another model directory."""
+
+import models
+from data_pipeline.files import UserError
+from training.checkpoints import ModelDirectory
+
+# What made the vocabulary, which the new run takes over.
+_OF_TOKENIZER = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
+
+
+def inherit(path, model, given, given_settings):
+    """What a run has from the model that it starts from.
+
+    Args:
+        path: model directory.
+        model: preset name of the new run.
+        given: name -> value of the options that the user gave.
+        given_settings: the same of settings of the model.
+
+    Returns:
+        `(options of the vocabulary, settings of the model)`, name -> value.
+
+    Raises:
+        UserError: no model directory, or one of another model, vocabulary or settings than given.
+    """
+    config = ModelDirectory(path).config()
+    if config["model"] != model:
+        raise UserError(
+            f"--init_from={path} holds {config['model']}, not {model}; give --model="
+            f"{config['model']}, or another directory"
+        )
+    if config.get("sizes"):
+        raise UserError(
+            f"--init_from={path}: {model} has a table of the words of its own corpus, so a model "
+            "of other text cannot start from it"
+        )
+    options = {name: config["options"][name] for name in _OF_TOKENIZER}
+    settings = {**models.preset_settings(model), **config["settings"]}
+    changed = [
+        f"{name} was {was[name]!r}, is {value!r}"
+        for was, now in ((options, given), (settings, given_settings))
+        for name, value in now.items()
+        # Dropout has no weights: another one may suit the new text.
+        if name in was and was[name] != value and "dropout" not in name
+    ]
+    if changed:
+        raise UserError(
+            f"--init_from={path}: vocabulary and settings are those of that model, but "
+            f"{', '.join(changed)}; leave these flags out"
+        )
+    return options, config["settings"]
+
+
+def start(model, path):
+    """Gives a fresh model the best weights of another model directory, and says so."""
+    directory = ModelDirectory(path)
+    trained = directory.load()[0]
+    for weight, value in zip(model.weights, trained.weights, strict=True):
+        weight.assign(value)
+    step = directory.summary()["best"].get("step", 0)
+    print(f"starts from the best weights of {path}, those of step {step:,}", flush=True)

@@ -1,0 +1,45 @@
+"""An average of the weights of many updates."""
+
+import contextlib
+
+import tensorflow as tf
+
+
+class MovingAverage:
+    """The exponential moving average of weights; Polyak and Juditsky 1992 on why averages help.
+
+    `a += (1 - d) (w - a)` after each update, with `d = min(decay, (1 + t) / (10 + t))` after t of
+    them, so that a young average does not hold on to the weights that training began with.
+
+    Args:
+        weights: list of variables.
+        decay: in [0, 1).
+    """
+
+    def __init__(self, weights, decay):
+        self.weights = weights
+        self.decay = decay
+        self.averages = [tf.Variable(w.numpy(), trainable=False) for w in weights]
+
+    def variables(self):
+        """name -> variable, for the checkpoint."""
+        return {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
+
+    def follow(self, updates):
+        """Makes one step; `updates` is a scalar, how many have been made before."""
+        t = tf.cast(updates, tf.float32)
+        share = 1 - tf.minimum(self.decay, (1 + t) / (10 + t))
+        for average, weight in zip(self.averages, self.weights, strict=True):
+            average.assign_add(share * (weight - average))
+
+    @contextlib.contextmanager
+    def in_place(self):
+        """While it lasts the weights are the average."""
+        own = [weight.numpy() for weight in self.weights]
+        for weight, average in zip(self.weights, self.averages, strict=True):
+            weight.assign(average)
+        try:
+            yield
+        finally:
+            for weight, value in zip(self.weights, own, strict=True):
+                weight.assign(value)
