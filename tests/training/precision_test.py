@@ -11,7 +11,7 @@ import models
 from models.layers.blocks import layer_norm
 from tests.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
 from training.precision import PRECISIONS, LossScale
-from training.updates import GradientUpdate
+from training.updates import GradientUpdate, adam
 
 WAYS = {
     "bfloat16": {"precision": "bfloat16"},
@@ -35,14 +35,14 @@ def batches(count, rows=6, length=6):
         yield {"source_ids": ids, "target_ids": ids}
 
 
-def create_update(preset, precision="float32", jit_compile=False):
+def create_update(preset, precision="float32", jit_compile=False, optimizer=None, **more):
     """An update without dropout, of which other roundings would be other draws."""
     keras.utils.set_random_seed(3)
     settings = {name: 0.0 for name in models.preset_settings(preset) if "dropout" in name}
     settings = {**CASES[preset], **settings, "dtype": PRECISIONS[precision]}
     model = models.create(preset, source_vocab(preset), TARGET_VOCAB, **settings)
-    optimizer = keras.optimizers.Adam(RATES.get(type(model), 0.005))
-    return GradientUpdate(model, optimizer, jit_compile=jit_compile)
+    optimizer = optimizer or keras.optimizers.Adam(RATES.get(type(model), 0.005))
+    return GradientUpdate(model, optimizer, jit_compile=jit_compile, **more)
 
 
 def losses(preset, steps, **way):
@@ -79,6 +79,23 @@ def test_every_preset_learns_as_in_float32(preset, way, plain):
 )
 def test_a_preset_of_each_kind_learns_as_in_float32(preset, way, plain):
     check(preset, way, 12, plain)
+
+
+def test_xla_compiles_all_options_together():
+    weights = []
+    for jit_compile in (False, True):
+        optimizer = adam(
+            learning_rate=0.01, warmup_steps=2, schedule="plateau", weight_decay=0.1, patience=1
+        )
+        options = {"precision": "float16", "ema_decay": 0.9, "optimizer": optimizer}
+        update = create_update("attention_ibm1", jit_compile=jit_compile, **options)
+        first, second, third = batches(3)
+        update.step(first, second)
+        update.after_validation(1)
+        update.step(second, third)
+        weights.append({name: v.numpy() for name, v in update.variables().items()})
+    for name, value in weights[0].items():
+        np.testing.assert_allclose(weights[1][name], value, rtol=1e-3, atol=1e-5, err_msg=name)
 
 
 @pytest.fixture(scope="module")
