@@ -7,7 +7,6 @@
 The same command again goes on where it stopped.
 """
 
-import functools
 import itertools
 import json
 
@@ -15,28 +14,19 @@ from training import quiet  # before all that imports TensorFlow
 
 # isort: split
 
-import keras
 from absl import app, flags
 
 import models
 from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
-from decoding.translator import Translator
-from training import em_training, fine_tuning, ngram_training, recipes, summary
-from training.agreement_training import (
-    AgreementTrainer,
-    AgreementUpdate,
-    open_reverse,
-    reverse_directory,
-)
+from training import em_training, fine_tuning, ngram_training, recipes, summary, wiring
+from training.agreement_training import reverse_directory
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
-from training.evaluation import CRITERIA, Evaluator
-from training.limits import Limits
-from training.loop import Trainer
+from training.evaluation import CRITERIA
 from training.precision import PRECISIONS
 from training.schedules import SCHEDULES
-from training.updates import LOSS_AVERAGES, GradientUpdate, LikelihoodUpdate, adam
+from training.updates import LOSS_AVERAGES
 from training.word_pairs import index_word_pairs
 
 FLAGS = flags.FLAGS
@@ -193,204 +183,11 @@ def read_flags():
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update({**inherited, **given_settings})
-    check_options(options, given)
+    wiring.check_options(FLAGS.model, options, given)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
     return dataset, splits, settings, options
-
-
-# What only one way of training has a use for.
-_OF_UPDATE = {
-    "em": ("model1_steps", "model2_steps", "alpha"),
-    "gradient": (
-        *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
-        *("schedule", "decay_steps", "plateau_patience", "plateau_factor"),
-    ),
-}
-# Option -> (option, values of it with which alone it means something).
-_ONLY_WITH = {
-    "decay_steps": ("schedule", ("linear", "cosine")),
-    "plateau_patience": ("schedule", ("plateau",)),
-    "plateau_factor": ("schedule", ("plateau",)),
-    "weight_decay": ("optimizer", ("adamw",)),
-}
-
-
-def check_options(options, given):
-    """Raises `UserError` where options do not go together; `given` are those of the user.
-
-    Where the learning rate falls until a last update, that is kept as a number of its own: a run
-    that goes on beyond its first --max_steps has to say it, as its rate would change.
-    """
-    update, is_table = options["update"], em_training.is_table(FLAGS.model)
-    if update == "em" and not is_table:
-        raise UserError(
-            f"--update=em: {FLAGS.model} is trained by gradient; models that are not: "
-            + ", ".join(filter(em_training.is_table, models.preset_names()))
-        )
-    unused = [name for other, names in _OF_UPDATE.items() if other != update for name in names]
-    if is_table:
-        unused.append("label_smoothing")
-    for name in filter(given.get, unused):
-        raise UserError(
-            f"--{name}={options[name]}: not with --model={FLAGS.model} --update={update}; "
-            "leave it out"
-        )
-    for name in given:
-        other, values = _ONLY_WITH.get(name, ("update", ()))
-        if values and options[other] not in values:
-            needed = " or ".join(f"--{other}={value}" for value in values)
-            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
-    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
-        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
-    if options["jit_compile"] and not options["pad_to_bucket"]:
-        raise UserError(
-            "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape of a "
-            "batch, for many seconds, and without it almost every batch has a shape of its own"
-        )
-    if options["schedule"] in _ONLY_WITH["decay_steps"][1]:
-        options["decay_steps"] = options["decay_steps"] or options["max_steps"]
-        if options["decay_steps"] < options["warmup_steps"]:
-            raise UserError(
-                f"--schedule={options['schedule']} falls until the last update: give --decay_steps "
-                f"or --max_steps of at least --warmup_steps, {options['warmup_steps']:,}; found "
-                f"{options['decay_steps']:,}"
-            )
-
-
-def make_tokenizer(directory, config, train_lines):
-    """The `Tokenizer` of a new run, or of the run in the directory if it is the one of the flags.
-
-    A setting that does not fit, and a directory that cannot be used, shows here, before long work.
-    """
-    if directory.exists():
-        check_same_run(directory, config)
-        if not FLAGS.dry_run:
-            directory.lock.acquire()
-        return directory.tokenizer()
-    directory.check_free()
-    options = config["options"]
-    if options["init_from"]:
-        return ModelDirectory(options["init_from"]).tokenizer()
-    tokenizer = tokenizers.train_tokenizer(
-        options["tokenizer"],
-        *train_lines,
-        vocab_size=options["vocab_size"] or None,
-        min_word_count=options["min_word_count"],
-        vocab_file=options["vocab_file"],
-    )
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    pairs = {"num_word_pairs": 1} if em_training.is_table(config["model"]) else {}
-    models.create(config["model"], *sizes, **config["settings"], **pairs)
-    return tokenizer
-
-
-def sizes_of_model(tokenizer, words):
-    """What the configuration keeps of the sizes of a model that only its text tells."""
-    return {
-        "vocab_sizes": [len(tokenizer.source), len(tokenizer.target)],
-        "sizes": {"num_word_pairs": words.source_words.size} if words else {},
-    }
-
-
-NAMED = ("model", "dataset", "training_text", "reverse_of")
-
-
-def check_same_run(directory, config):
-    """Raises `UserError` where flags or text differ from those of the run in the directory."""
-
-    def flat(config):
-        settings = {**models.preset_settings(config["model"]), **config["settings"]}
-        named = {name: config.get(name) for name in NAMED}
-        return {**named, **settings, **recipes.DEFAULTS, **config["options"]}
-
-    was, now = flat(directory.config()), flat(config)
-    changes = [
-        f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
-        for name in {**was, **now}
-        if name not in recipes.LIMITS and was.get(name) != now.get(name)
-    ]
-    if changes:
-        raise UserError(
-            f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
-            "same flags to go on with it, or another --model_dir"
-        )
-
-
-def make_update(model, options, words, twin):
-    """What changes the model: by gradient, or by expectation maximisation if that is asked for.
-
-    With a `twin`, (`Directions`, reverse model), that one is changed, too.
-    """
-    if options["update"] == "em":
-        em_options = {name: options[name] for name in ("alpha", "model1_steps", "model2_steps")}
-        if twin:
-            return AgreementUpdate(model, *twin, **em_options)
-        return em_training.EMUpdate(model, words, **em_options)
-    decays = options["schedule"] in _ONLY_WITH["decay_steps"][1]
-    plateau = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
-    optimizer = adam(
-        learning_rate=options["learning_rate"],
-        warmup_steps=options["warmup_steps"],
-        schedule=options["schedule"],
-        beta_2=options["adam_beta_2"],
-        weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
-        **({"decay_steps": options["decay_steps"]} if decays else {}),
-        **(plateau if options["schedule"] == "plateau" else {}),
-    )
-    return (LikelihoodUpdate if words else GradientUpdate)(
-        model,
-        optimizer,
-        label_smoothing=options["label_smoothing"],
-        clip_norm=options["clip_norm"],
-        loss_average=options["loss_average"],
-        jit_compile=options["jit_compile"],
-        ema_decay=options["ema_decay"],
-    )
-
-
-def make_trainer(
-    directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
-):
-    """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
-    keras.utils.set_random_seed(options["seed"])
-    model = directory.new_model(PRECISIONS[options["precision"]])
-    if words:
-        em_training.prepare(model, corpus, words)
-    if options["init_from"] and not directory.checkpoint_steps():
-        fine_tuning.start(model, options["init_from"])
-    max_tokens = options["max_tokens_per_batch"]
-    twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
-    update = make_update(model, options, words, twin)
-    evaluator = Evaluator(
-        update,
-        Translator(model, tokenizer, beam_size=1, batch_size=64),
-        valid,
-        *(lines[: options["bleu_lines"]] for lines in valid_lines),
-        max_tokens=max_tokens,
-    )
-    limits = Limits(
-        keep_checkpoints=options["average_checkpoints"],
-        **{name: options[name] for name in Limits._fields if name in options},
-    )
-    loop, examples = Trainer, corpus
-    if options["update"] == "em":
-        loop, examples = em_training.EMTrainer, words
-    if reverse:
-        loop, examples = functools.partial(AgreementTrainer, reverse=reverse), twin[0]
-    return loop(
-        directory,
-        update,
-        examples,
-        evaluator,
-        limits,
-        max_tokens=max_tokens,
-        seed=options["seed"],
-        keep_best_by=options["keep_best_by"],
-        accumulate_steps=options["accumulate_steps"],
-        **batching,
-    )
 
 
 def make_language_model():
@@ -406,7 +203,7 @@ def make_language_model():
     config, text = ngram_training.configure(FLAGS.model, settings, given, dataset, splits)
     directory = ModelDirectory(FLAGS.model_dir[0])
     if directory.exists():
-        check_same_run(directory, config)
+        wiring.check_same_run(directory, config)
     ngram_training.train(directory, config, text)
     return 0
 
@@ -439,7 +236,7 @@ def main(argv):
     }
     directory = ModelDirectory(FLAGS.model_dir[0])
     reverse = reverse_directory(directory, config)
-    tokenizer = make_tokenizer(directory, config, train_lines)
+    tokenizer = wiring.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
     corpus, dropped, sizes = pipeline.encode_pairs(
         *train_lines,
@@ -459,7 +256,7 @@ def main(argv):
         largest_first=options["largest_batch_first"],
     )
     words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
-    model_sizes = sizes_of_model(tokenizer, words)
+    model_sizes = wiring.sizes_of_model(tokenizer, words)
     batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
     if FLAGS.dry_run:
@@ -471,7 +268,7 @@ def main(argv):
         return 0
     if not directory.exists():
         directory.start({**config, **model_sizes}, tokenizer)
-    trainer = make_trainer(
+    trainer = wiring.make_trainer(
         directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
     )
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)

@@ -46,7 +46,7 @@ def adam(
     decay = weight_decay or None
     optimizer = FusedAdam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
     if decay:
-        optimizer.exclude_from_weight_decay(var_names=["bias$", "gamma$", "beta$"])
+        optimizer.exclude_from_weight_decay(var_names=[r"(bias|gamma|beta)(:0)?$"])
     if isinstance(rate, Plateau):
         optimizer.plateau = rate
     return optimizer

@@ -314,10 +314,6 @@ BAD_TRAINING = {
     "tiny vocabulary": (["--vocab_size=20"], "--vocab_size"),
     "nothing left": (["--max_length=1"], "no training pair is left of 200"),
     "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
-    "precision of counts": (
-        ["--model=ibm1", "--tokenizer=word", "--precision=bfloat16"],
-        "--precision=bfloat16: not with --model=ibm1 --update=em",
-    ),
     "pieces without a list": (["--tokenizer=pretokenized"], "--vocab_file"),
 }
 

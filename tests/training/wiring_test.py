@@ -1,0 +1,33 @@
+"""Options of training that do not go together."""
+
+import pytest
+
+from data_pipeline.files import UserError
+from training import recipes, wiring
+
+UNFIT = {
+    "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
+    "counts under XLA": ("hmm_alignment", {"jit_compile": True}, "leave it out"),
+    "iterations of a gradient": ("ibm2", {"update": "gradient", "alpha": 0.1}, "--alpha=0.1: not"),
+    "counts of a network": ("lstm_luong", {"update": "em"}, "are not: ibm1, ibm2, hmm_alignment"),
+    "smooth counts": ("ibm1", {"label_smoothing": 0.1}, "--label_smoothing=0.1: not"),
+    "best of no translations": (
+        "lstm_luong",
+        {"keep_best_by": "bleu", "bleu_lines": 0},
+        "needs --bleu_lines above 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNFIT)
+def test_options_that_do_not_fit_are_refused(name):
+    preset, given, message = UNFIT[name]
+    with pytest.raises(UserError, match=message):
+        wiring.check_options(preset, recipes.options(preset, "demo", given), given)
+
+
+def test_a_rate_that_falls_does_so_until_the_last_step():
+    given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
+    options = recipes.options("lstm_luong", "demo", given)
+    wiring.check_options("lstm_luong", options, given)
+    assert options["decay_steps"] == 5000

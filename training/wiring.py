@@ -1,0 +1,209 @@
+"""What a run of training is put together from, and what does not go together."""
+
+import functools
+
+import keras
+
+import models
+from data_pipeline import tokenizers
+from data_pipeline.files import UserError
+from decoding.translator import Translator
+from training import em_training, fine_tuning, recipes
+from training.agreement_training import AgreementTrainer, AgreementUpdate, open_reverse
+from training.checkpoints import ModelDirectory
+from training.evaluation import Evaluator
+from training.limits import Limits
+from training.loop import Trainer
+from training.precision import PRECISIONS
+from training.updates import GradientUpdate, LikelihoodUpdate, adam
+
+# What only one way of training has a use for.
+_OF_UPDATE = {
+    "em": ("model1_steps", "model2_steps", "alpha"),
+    "gradient": (
+        *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
+        *("schedule", "decay_steps", "plateau_patience", "plateau_factor"),
+    ),
+}
+# Option -> (option, values of it with which alone it means something).
+_ONLY_WITH = {
+    "decay_steps": ("schedule", ("linear", "cosine")),
+    "plateau_patience": ("schedule", ("plateau",)),
+    "plateau_factor": ("schedule", ("plateau",)),
+    "weight_decay": ("optimizer", ("adamw",)),
+}
+
+
+def check_options(preset, options, given):
+    """Raises `UserError` where options do not go together; `given` are those of the user.
+
+    Where the learning rate falls until a last update, that is kept as a number of its own: a run
+    that goes on beyond its first --max_steps has to say it, as its rate would change.
+    """
+    update, is_table = options["update"], em_training.is_table(preset)
+    if update == "em" and not is_table:
+        raise UserError(
+            f"--update=em: {preset} is trained by gradient; models that are not: "
+            + ", ".join(filter(em_training.is_table, models.preset_names()))
+        )
+    unused = [name for other, names in _OF_UPDATE.items() if other != update for name in names]
+    if is_table:
+        unused.append("label_smoothing")
+    for name in filter(given.get, unused):
+        raise UserError(
+            f"--{name}={options[name]}: not with --model={preset} --update={update}; leave it out"
+        )
+    for name in given:
+        other, values = _ONLY_WITH.get(name, ("update", ()))
+        if values and options[other] not in values:
+            needed = " or ".join(f"--{other}={value}" for value in values)
+            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
+        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
+    if options["jit_compile"] and not options["pad_to_bucket"]:
+        raise UserError(
+            "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape of a "
+            "batch, for many seconds, and without it almost every batch has a shape of its own"
+        )
+    if options["schedule"] in _ONLY_WITH["decay_steps"][1]:
+        options["decay_steps"] = options["decay_steps"] or options["max_steps"]
+        if options["decay_steps"] < options["warmup_steps"]:
+            raise UserError(
+                f"--schedule={options['schedule']} falls until the last update: give --decay_steps "
+                f"or --max_steps of at least --warmup_steps, {options['warmup_steps']:,}; found "
+                f"{options['decay_steps']:,}"
+            )
+
+
+def make_tokenizer(directory, config, train_lines, lock=True):
+    """The `Tokenizer` of a new run, or of the run in the directory if it is the one of the flags.
+
+    A setting that does not fit, and a directory that cannot be used, shows here, before long work.
+    """
+    if directory.exists():
+        check_same_run(directory, config)
+        if lock:
+            directory.lock.acquire()
+        return directory.tokenizer()
+    directory.check_free()
+    options = config["options"]
+    if options["init_from"]:
+        return ModelDirectory(options["init_from"]).tokenizer()
+    tokenizer = tokenizers.train_tokenizer(
+        options["tokenizer"],
+        *train_lines,
+        vocab_size=options["vocab_size"] or None,
+        min_word_count=options["min_word_count"],
+        vocab_file=options["vocab_file"],
+    )
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    pairs = {"num_word_pairs": 1} if em_training.is_table(config["model"]) else {}
+    models.create(config["model"], *sizes, **config["settings"], **pairs)
+    return tokenizer
+
+
+def sizes_of_model(tokenizer, words):
+    """What the configuration keeps of the sizes of a model that only its text tells."""
+    return {
+        "vocab_sizes": [len(tokenizer.source), len(tokenizer.target)],
+        "sizes": {"num_word_pairs": words.source_words.size} if words else {},
+    }
+
+
+NAMED = ("model", "dataset", "training_text", "reverse_of")
+
+
+def check_same_run(directory, config):
+    """Raises `UserError` where flags or text differ from those of the run in the directory."""
+
+    def flat(config):
+        settings = {**models.preset_settings(config["model"]), **config["settings"]}
+        named = {name: config.get(name) for name in NAMED}
+        return {**named, **settings, **recipes.DEFAULTS, **config["options"]}
+
+    was, now = flat(directory.config()), flat(config)
+    changes = [
+        f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
+        for name in {**was, **now}
+        if name not in recipes.LIMITS and was.get(name) != now.get(name)
+    ]
+    if changes:
+        raise UserError(
+            f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
+            "same flags to go on with it, or another --model_dir"
+        )
+
+
+def make_update(model, options, words, twin):
+    """What changes the model: by gradient, or by expectation maximisation if that is asked for.
+
+    With a `twin`, (`Directions`, reverse model), that one is changed, too.
+    """
+    if options["update"] == "em":
+        em_options = {name: options[name] for name in ("alpha", "model1_steps", "model2_steps")}
+        if twin:
+            return AgreementUpdate(model, *twin, **em_options)
+        return em_training.EMUpdate(model, words, **em_options)
+    decays = options["schedule"] in _ONLY_WITH["decay_steps"][1]
+    plateau = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
+    optimizer = adam(
+        learning_rate=options["learning_rate"],
+        warmup_steps=options["warmup_steps"],
+        schedule=options["schedule"],
+        beta_2=options["adam_beta_2"],
+        weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
+        **({"decay_steps": options["decay_steps"]} if decays else {}),
+        **(plateau if options["schedule"] == "plateau" else {}),
+    )
+    return (LikelihoodUpdate if words else GradientUpdate)(
+        model,
+        optimizer,
+        label_smoothing=options["label_smoothing"],
+        clip_norm=options["clip_norm"],
+        loss_average=options["loss_average"],
+        jit_compile=options["jit_compile"],
+        ema_decay=options["ema_decay"],
+    )
+
+
+def make_trainer(
+    directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
+):
+    """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
+    keras.utils.set_random_seed(options["seed"])
+    model = directory.new_model(PRECISIONS[options["precision"]])
+    if words:
+        em_training.prepare(model, corpus, words)
+    if options["init_from"] and not directory.checkpoint_steps():
+        fine_tuning.start(model, options["init_from"])
+    max_tokens = options["max_tokens_per_batch"]
+    twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
+    update = make_update(model, options, words, twin)
+    evaluator = Evaluator(
+        update,
+        Translator(model, tokenizer, beam_size=1, batch_size=64),
+        valid,
+        *(lines[: options["bleu_lines"]] for lines in valid_lines),
+        max_tokens=max_tokens,
+    )
+    limits = Limits(
+        keep_checkpoints=options["average_checkpoints"],
+        **{name: options[name] for name in Limits._fields if name in options},
+    )
+    loop, examples = Trainer, corpus
+    if options["update"] == "em":
+        loop, examples = em_training.EMTrainer, words
+    if reverse:
+        loop, examples = functools.partial(AgreementTrainer, reverse=reverse), twin[0]
+    return loop(
+        directory,
+        update,
+        examples,
+        evaluator,
+        limits,
+        max_tokens=max_tokens,
+        seed=options["seed"],
+        keep_best_by=options["keep_best_by"],
+        accumulate_steps=options["accumulate_steps"],
+        **batching,
+    )
