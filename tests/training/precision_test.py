@@ -44,7 +44,8 @@ def create_update(preset, precision="float32", jit_compile=False, optimizer=None
     settings = {name: 0.0 for name in models.preset_settings(preset) if "dropout" in name}
     settings = {**CASES[preset], **settings, "dtype": PRECISIONS[precision]}
     model = models.create(preset, source_vocab(preset), TARGET_VOCAB, **settings)
-    optimizer = optimizer or keras.optimizers.Adam(RATES.get(type(model), 0.002))
+    rate = OWN_RATES.get(preset, RATES.get(type(model), 0.005))
+    optimizer = optimizer or keras.optimizers.Adam(rate)
     return GradientUpdate(model, optimizer, jit_compile=jit_compile, **more)
 
 
