@@ -7,7 +7,7 @@ The files of docs/results/ are written by `translate.py --save_scores=docs/resul
 "data", "command" and "published" are added by hand beside the measured figures. Those of
 docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
 docs/results/demo_alignment/ by benchmarks/alignment_table.py, that of docs/results/alignment/ by
-benchmarks/aligners.py.
+benchmarks/aligners.py, that of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py.
 """
 
 import json
@@ -145,11 +145,64 @@ def aligner_table():
 
 SIDES = ("forward", "reverse")
 
+
+def pipeline_table():
+    """One row for each stage of benchmarks/wmt_rehearsal.py that is ours or compared with."""
+    record = json.loads((RESULTS / "pipeline" / "wmt_rehearsal_4500000.json").read_text("utf-8"))
+    stages = record["stages"]
+    cleaning, vocabulary, encoding, start = (
+        stages[name] for name in ("cleaning", "vocabulary", "encoding", "start")
+    )
+    dynamic, static, tf_data = (stages[name] for name in ("dynamic", "static", "tf_data"))
+
+    def seconds(stage):
+        return f"{stage.get('seconds', stage['stage_seconds']):.0f} s"
+
+    def tokens(stage):
+        padding = f"{100 * stage['padding']:.1f}% padding"
+        return f"{stage['target_tokens_per_second'] / 1e6:.1f} M target tokens/s, {padding}"
+
+    ratio = f"{encoding['ratio_by_cpu_seconds']:.2f} times sentencepiece alone"
+    rows = (
+        ("cleaning", seconds(cleaning), f"{cleaning['kept']:,} pairs stay", cleaning),
+        ("learning the BPE", seconds(vocabulary), f"{vocabulary['pieces']:,} pieces", vocabulary),
+        (
+            "encoding",
+            seconds(encoding),
+            f"{encoding['lines'] / encoding['seconds']:,.0f} lines/s, {ratio}",
+            encoding,
+        ),
+        (
+            "start, once encoded",
+            f"{start['start_seconds']:.0f} s",
+            f"{start['resume_seconds']:.0f} s to the middle of epoch 4",
+            start,
+        ),
+        ("an epoch, dynamic shapes", seconds(dynamic), tokens(dynamic), dynamic),
+        (
+            f"an epoch, {static['shapes']} shapes",
+            seconds(static),
+            f"{tokens(static)} ({100 * static['padding_of_twice_the_shapes']:.1f}% with twice as "
+            "many shapes)",
+            static,
+        ),
+        (
+            f"tf.data, {tf_data['buckets']} buckets, {tf_data['pairs']:,} pairs",
+            seconds(tf_data),
+            tokens(tf_data),
+            tf_data,
+        ),
+    )
+    cells = [(*row, f"{stage['peak_megabytes'] / 1000:.1f} GB") for *row, stage in rows]
+    return markdown([("stage", "time", "", "peak memory"), *cells])
+
+
 TABLES = {
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
     "aligners": aligner_table,
+    "pipeline": pipeline_table,
 }
 
 

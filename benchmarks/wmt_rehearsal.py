@@ -36,7 +36,7 @@ from benchmarks.rehearsal_corpus import make  # noqa: E402
 from data_pipeline import cleaning, encoding, pipeline, streams, tokenizers  # noqa: E402
 from data_pipeline.batching import padding_share  # noqa: E402
 from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
-from data_pipeline.static_shapes import choose_shapes  # noqa: E402
+from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
 from training.console import machine, one_line_errors  # noqa: E402
 
 FLAGS = flags.FLAGS
@@ -171,8 +171,12 @@ def stage_dynamic():
 
 
 def stage_static():
-    """An epoch of batches of at most 24 shapes."""
-    return _epoch(static=True)
+    """An epoch of batches of at most 24 shapes; and the padding of twice as many."""
+    corpus = encoded(cleaned())
+    lengths = [side.lengths for side in corpus]
+    shapes = choose_shapes(*lengths, FLAGS.max_tokens, max_shapes=2 * MAX_SHAPES)
+    plan = pipeline.plan_batches(corpus, FLAGS.max_tokens, seed=1, epoch=1, shapes=shapes)
+    return {**_epoch(static=True), "padding_of_twice_the_shapes": padding_share(plan, *lengths)}
 
 
 def stage_tf_data():
