@@ -19,7 +19,7 @@ from absl import app, flags
 import models
 from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
-from training import em_training, fine_tuning, ngram_training, recipes, summary, wiring
+from training import em_training, fine_tuning, memory, ngram_training, recipes, summary, wiring
 from training.agreement_training import reverse_directory
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
@@ -261,9 +261,15 @@ def main(argv):
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
     if FLAGS.dry_run:
         vocab_sizes, more = model_sizes["vocab_sizes"], model_sizes["sizes"]
-        count = models.create(FLAGS.model, *vocab_sizes, **more, **settings).count_params()
-        plan = dry_run.report(*batched, num_parameters=count, **batching)
-        for line in itertools.chain([f"dropped: {dropped}"], plan):
+        dtype = PRECISIONS[options["precision"]]
+        model = models.create(FLAGS.model, *vocab_sizes, dtype=dtype, **more, **settings)
+        plan = [dry_run.report(*batched, num_parameters=model.count_params(), **batching)]
+        if options["update"] == "gradient":
+            if words:
+                em_training.prepare(model, corpus, words)
+            update = wiring.make_update(model, options, words, twin=None)
+            plan.append(memory.report(update, corpus, *batched[2:], **batching))
+        for line in itertools.chain([f"dropped: {dropped}"], *plan):
             print(line, flush=True)
         return 0
     if not directory.exists():

@@ -1,0 +1,51 @@
+"""Memory that updates take, told before training."""
+
+import re
+
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from training import memory
+from training.updates import GradientUpdate, adam
+
+ROWS, LENGTH = 64, 32
+SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}
+
+
+@pytest.fixture(scope="module")
+def update():
+    model = models.create("transformer_tiny", 5000, 5000, **SETTINGS)
+    return GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+
+
+@pytest.fixture(scope="module")
+def corpus():
+    lengths = np.full(2 * ROWS, LENGTH, np.int32)
+    side = EncodedSide(np.tile(np.arange(4, 4 + LENGTH, dtype=np.int32), 2 * ROWS), lengths)
+    return EncodedCorpus(side, side)
+
+
+def lines(update, corpus, **options):
+    return list(memory.report(update, corpus, ROWS * LENGTH, seed=1, **options))
+
+
+def test_updates_of_rising_size_are_measured(update, corpus):
+    *measured, conclusion = lines(update, corpus)
+    rows = [int(re.match(rf"an update of (\d+) x {LENGTH} tokens", m)[1]) for m in measured]
+    assert rows == [ROWS // 4, ROWS // 2, ROWS]
+    assert f"memory is enough for batches of {ROWS * LENGTH:,} tokens" in conclusion
+
+
+def test_a_batch_that_will_not_fit_is_not_tried(update, corpus):
+    *measured, conclusion = lines(update, corpus, available=1)
+    assert len(measured) == 2  # Nothing is known of growth before.
+    assert conclusion.endswith("THE LARGEST BATCH DOES NOT FIT")
+
+
+def test_the_end_of_memory_is_where_rows_have_used_it_up():
+    measured = {10: 2_000, 20: 3_000}
+    assert memory._calculated(measured, 10_000) == 90
+    assert memory._calculated(measured, 2_500) == 21
+    assert memory._calculated({10: 2_000}, 10_000) is None
