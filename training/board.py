@@ -2,10 +2,13 @@
 
 import contextlib
 import re
+import tempfile
+from pathlib import Path
 
 import tensorflow as tf
 
 from data_pipeline.files import UserError
+from decoding.pictures import save_attention
 
 
 class Board:
@@ -29,10 +32,16 @@ class Board:
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def text(self, name, text, step):
-        """Adds a text in Markdown."""
-        with self._errors(), self._writer.as_default():
-            tf.summary.text(name, text, step=step)
+    def samples(self, evaluation, step):
+        """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
+        if evaluation.samples:
+            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
+            with self._errors(), self._writer.as_default():
+                tf.summary.text("samples", text, step=step)
+        if evaluation.attention:
+            picture = _picture(*evaluation.attention)
+            with self._errors(), self._writer.as_default():
+                tf.summary.image("attention", picture[None], step=step)
 
     def close(self):
         """Writes what is left."""
@@ -48,3 +57,12 @@ class Board:
             raise UserError(
                 f"{self.path}: cannot be written ({reason}); make room, or check the name"
             ) from None
+
+
+def _picture(weights, source_pieces, target_pieces):
+    """`[height, width, 3]` uint8, weights `[T, S]` between words."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "attention.png")
+        maps = {"decoder/0/cross": weights[None]}
+        save_attention(maps, source_pieces, target_pieces, path, merge_subwords=True, dpi=100)
+        return tf.io.decode_png(path.read_bytes(), channels=3)

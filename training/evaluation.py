@@ -3,6 +3,8 @@
 import math
 from typing import NamedTuple
 
+import tensorflow as tf
+
 from data_pipeline.pipeline import batches
 
 # What says which weights are the best.
@@ -16,11 +18,14 @@ class Evaluation(NamedTuple):
         perplexity: exp of the negative log-likelihood a token, without label smoothing.
         bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was to be translated.
         samples: list of (source, reference, translation).
+        attention: of the first sample: (`[T, S]` weights, source pieces, target pieces); None if
+            there is none, or the model does not tell source words apart.
     """
 
     perplexity: float
     bleu: float | None
     samples: list
+    attention: tuple | None = None
 
     def figures(self):
         """name -> what was measured."""
@@ -70,10 +75,21 @@ class Evaluator:
         perplexity = math.exp(min(nll / tokens, 700.0))
         if not self.source_lines:
             return Evaluation(perplexity, None, [])
-        outputs = [best[0].text for best in self.translator.translate(self.source_lines)]
+        best = [found[0] for found in self.translator.translate(self.source_lines)]
+        outputs = [translation.text for translation in best]
         bleu = corpus_scores(outputs, self.target_lines)["bleu"].score
-        samples = zip(self.source_lines, self.target_lines, outputs, strict=True)
-        return Evaluation(perplexity, bleu, list(samples)[: self.num_samples])
+        samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
+        attention = self._attention(self.source_lines[0], best[0].ids)
+        return Evaluation(perplexity, bleu, samples[: self.num_samples], attention)
+
+    def _attention(self, source_line, target_ids):
+        model, tokenizer = self.update.model, self.translator.tokenizer
+        if not (model.has_alignment and target_ids):
+            return None
+        (source_ids,) = tokenizer.source.encode([source_line])
+        weights = model.align(*(tf.constant([ids], tf.int32) for ids in (source_ids, target_ids)))
+        pieces = tokenizer.source.pieces(source_ids), tokenizer.target.pieces(target_ids)
+        return weights[0].numpy(), *pieces
 
 
 def corpus_scores(outputs, references, **bleu_options):

@@ -251,9 +251,7 @@ class Trainer:
         )
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
-        if evaluation.samples:
-            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
-            self.board.text("samples", text, state["step"])
+        self.board.samples(evaluation, state["step"])
         self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
 
     def _record(self, kind, values):

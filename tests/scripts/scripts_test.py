@@ -84,6 +84,7 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, c
         "dropped: 0 a side is empty",
         "the pipeline alone:",
         "memory of the device:",
+        "memory is enough for batches of",
     ):
         assert line in done.out
     assert not (folder / "x").exists()
