@@ -11,6 +11,7 @@ from data_pipeline.cleaning import KEEP_ALL
 from data_pipeline.downloads import Downloads, RemoteFile
 from data_pipeline.files import UserError, read_lines, write_lines
 from data_pipeline.preparation import Corpus, Split, Text
+from data_pipeline.streams import open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
@@ -261,23 +262,12 @@ def read_split(split):
     """Reads both sides of a `Split`.
 
     Returns:
-        (source lines, target lines), equally many, at least one.
+        (source lines, target lines), lists of str, equally many, at least one.
 
     Raises:
         UserError: a file that is missing, empty or not UTF-8, or unequal numbers of lines.
     """
-    source, target = read_lines(split.source), read_lines(split.target)
-    for path, lines in zip(split, (source, target), strict=True):
-        if not lines:
-            raise UserError(f"{path}: empty; expected one sentence a line")
-    if len(source) != len(target):
-        shorter = split.source if len(source) < len(target) else split.target
-        raise UserError(
-            f"{split.source} has {len(source)} lines and {split.target} has {len(target)}; line n "
-            f"of one must translate line n of the other: see what is missing at the end of "
-            f"{shorter}, or which lines were split"
-        )
-    return source, target
+    return tuple(map(list, open_split(split)))
 
 
 def read_joined(path):

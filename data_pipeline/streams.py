@@ -4,11 +4,41 @@ import codecs
 import hashlib
 import itertools
 import os
+from typing import NamedTuple
 
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 
 _BLOCK_BYTES = 1 << 24
+
+
+class Column(NamedTuple):
+    r"""A side of a file of lines `source \t target`.
+
+    Attributes:
+        path: the file.
+        number: 0 or 1.
+    """
+
+    path: str | os.PathLike
+    number: int
+
+    def __fspath__(self):
+        return os.fspath(self.path)
+
+    def __str__(self):
+        return str(self.path)
+
+    def of(self, block, lines_before):
+        """This side of whole lines of bytes."""
+        lines = [line.split(b"\t") for line in block.split(b"\n")]
+        for number, fields in enumerate(lines, start=lines_before + 1):
+            if len(fields) != 2:
+                raise UserError(
+                    f"{self.path}, line {number}: expected source and target with one tab between "
+                    f"them, found {len(fields) - 1} tabs"
+                )
+        return b"\n".join(fields[self.number] for fields in lines)
 
 
 class FileLines:
@@ -19,7 +49,7 @@ class FileLines:
     lines and to know the text again.
 
     Args:
-        *paths: files of UTF-8 text.
+        *paths: files of UTF-8 text, each a path or a `Column`.
 
     Attributes:
         paths: as given.
@@ -77,6 +107,8 @@ class FileLines:
 def open_split(split):
     """A `Split` as `open_splits`; text may name several files a side, with commas between them.
 
+    One file `.tsv` for both sides has lines of source and target, with a tab between them.
+
     Args:
         split: (source, target), each a path, or str of one or several.
 
@@ -89,7 +121,13 @@ def open_split(split):
             f"{len(source)} source and {len(target)} target files; expected a target file for "
             f"each source file, in the same order: {','.join(map(str, source + target))}"
         )
-    return open_splits(*zip(source, target, strict=True))
+    return open_splits(*map(_sides, source, target))
+
+
+def _sides(source, target):
+    if source == target and str(source).endswith(".tsv"):
+        return Column(source, 0), Column(target, 1)
+    return source, target
 
 
 def open_splits(*splits):
@@ -128,6 +166,13 @@ def _bytes_of(path):
 
 def _blocks(path):
     r"""Whole lines of a file as bytes, joined by "\n", without the last "\n" of a block."""
+    count = 0
+    for block in _whole_blocks(path):
+        yield path.of(block, count) if isinstance(path, Column) else block
+        count += block.count(b"\n") + 1
+
+
+def _whole_blocks(path):
     try:
         with open(path, "rb") as file:
             rest = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)

@@ -96,3 +96,32 @@ def test_a_line_without_two_sides_is_named(tmp_path, text, expected):
     path.write_text(text)
     with pytest.raises(UserError, match=re.escape(expected)):
         read_joined(path)
+
+
+@pytest.fixture
+def tabbed(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_bytes("\ufeffone\teins\r\n\ttwo words\n\u2028\tdrei".encode())
+    return str(path)
+
+
+def test_a_file_with_tabs_is_both_sides(tabbed, monkeypatch):
+    expected = ["one", "", "\u2028"], ["eins", "two words", "drei"]
+    assert read_split(Split(tabbed, tabbed)) == expected
+    monkeypatch.setattr("data_pipeline.streams._BLOCK_BYTES", 5)
+    assert read_split(Split(tabbed, tabbed)) == expected
+
+
+@pytest.mark.parametrize(("line", "tabs"), [("three drei", 0), ("three\tdrei\t3", 2)])
+def test_a_line_with_other_tabs_is_named(tabbed, tmp_path, line, tabs):
+    with open(tabbed, "a", encoding="utf-8") as file:
+        file.write(f"\nfour\tvier\n{line}\n")
+    message = rf"pairs\.tsv, line 5: expected source and target with one tab .* found {tabs} tabs"
+    with pytest.raises(UserError, match=message):
+        read_split(Split(tabbed, tabbed))
+
+
+def test_two_files_may_have_tabs_and_the_ending(tabbed, tmp_path):
+    other = tmp_path / "other.tsv"
+    other.write_bytes(b"a\nb\nc\td\n")
+    assert read_split(Split(tabbed, other))[1] == ["a", "b", "c\td"]
