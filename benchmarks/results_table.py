@@ -7,7 +7,8 @@ The files of docs/results/ are written by `translate.py --save_scores=docs/resul
 "data", "command" and "published" are added by hand beside the measured figures. Those of
 docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
 docs/results/demo_alignment/ by benchmarks/alignment_table.py, that of docs/results/alignment/ by
-benchmarks/aligners.py, that of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py.
+benchmarks/aligners.py, that of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py, that of
+docs/results/faults/ by tests/faults/harness.py.
 """
 
 import json
@@ -197,12 +198,29 @@ def pipeline_table():
     return markdown([("stage", "time", "", "peak memory"), *cells])
 
 
+def faults_table():
+    """One row for each preset whose runs tests/faults/harness.py killed."""
+    record = json.loads((RESULTS / "faults" / "kills.json").read_text("utf-8"))
+    head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "most")
+    rows = (
+        (
+            f"`{name}`",
+            *(f"{n}" for n in (r["runs"], r["kills"], r["kills_by_moment"]["save"], r["survived"])),
+            f"{r['mean_steps_lost']:.1f}",
+            f"{r['most_steps_lost']} of {r['steps_between_saves']} between saves",
+        )
+        for name, r in record["presets"].items()
+    )
+    return markdown([head, *rows])
+
+
 TABLES = {
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
     "aligners": aligner_table,
     "pipeline": pipeline_table,
+    "faults": faults_table,
 }
 
 
