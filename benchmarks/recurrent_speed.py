@@ -5,22 +5,19 @@
     python benchmarks/recurrent_speed.py --source=train.de --target=train.en
 
 A whole update is timed: loss, gradient, clipping, Adam. First both networks get the same weights,
-without dropout, and must find the same loss and gradient norm for a batch. Then every candidate, a
-framework with a number of threads, lives in a process of its own, and they take turns at the same
-batches, one at a time: what else the machine does then hits all of them alike. A ratio is that of
-the rates of one round, its spread that over the rounds.
+without dropout, and must find the same loss and gradient norm for a batch. Then the candidates,
+each a framework with a number of threads, take turns at the same batches.
 """
 
 import json
-import multiprocessing
 import os
 import statistics
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
 from absl import app, flags
+from side_by_side import Candidate, ratio, read_corpus, record, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being installed.
@@ -43,26 +40,6 @@ flags.DEFINE_integer("steps", 10, "Updates a turn.", lower_bound=1)
 flags.DEFINE_integer("warmup_steps", 5, "Updates before the first turn.", lower_bound=1)
 flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
 flags.DEFINE_string("output", "", "JSON file for all figures.")
-
-
-def read_corpus():
-    """`(EncodedCorpus, [source vocabulary size, target vocabulary size])` from the flags."""
-    from data_pipeline import datasets, pipeline, tokenizers
-    from data_pipeline.files import UserError
-
-    if bool(FLAGS.source) != bool(FLAGS.target):
-        raise UserError("--source and --target go together")
-    split = (
-        datasets.Split(FLAGS.source, FLAGS.target)
-        if FLAGS.source
-        else datasets.prepare("demo", FLAGS.data_dir)["train"]
-    )
-    lines = datasets.read_split(split)
-    tokenizer = tokenizers.train_tokenizer("word", *lines, min_word_count=2)
-    vocabularies = (tokenizer.source, tokenizer.target)
-    corpus = pipeline.EncodedCorpus(*map(pipeline.encode_lines, vocabularies, lines))
-    corpus, _ = pipeline.filter_pairs(corpus, max_length=FLAGS.max_length, max_length_ratio=9.0)
-    return corpus, [len(vocabulary) for vocabulary in vocabularies]
 
 
 def make_batches(corpus, sentences, count, seed):
@@ -120,7 +97,7 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
 def pytorch_update(vocab_sizes, settings, options, seed):
     """As `tensorflow_update`."""
     import torch
-    from luong_torch import LuongModel, TorchUpdate
+    from torch_networks import LuongModel, TorchUpdate
 
     torch.manual_seed(seed)
     model = LuongModel(*vocab_sizes, settings)
@@ -159,46 +136,21 @@ def thread_choices(framework, most):
     return sorted({(1, 1), (1, most), (most, most)})
 
 
-def candidate(connection, framework, threads, batches, *made_of):
-    """A process that makes the updates it is told to, and answers how long they took."""
+def make_turns(framework, threads, batches, *made_of):
+    """`work(first, count)`: makes updates by some of the batches, and returns the last loss."""
     if framework == "pytorch":
         import torch
 
         torch.set_num_threads(threads[0])
     step, _, tensor = FRAMEWORKS[framework](*made_of)
     tensors = [[tensor(side) for side in batch] for batch in batches]
-    for first, count in iter(connection.recv, None):
-        wall, cpu = time.perf_counter(), time.process_time()
+
+    def work(first, count):
         for batch in tensors[first : first + count]:
             loss, _ = step(*batch)
-        loss = float(loss)
-        connection.send((time.perf_counter() - wall, time.process_time() - cpu, loss))
+        return float(loss)
 
-
-class Candidate:
-    """A `candidate` process and the seconds that it has told: `wall` and `cpu`, one a turn."""
-
-    def __init__(self, framework, threads, *arguments):
-        self.framework, self.threads = framework, threads
-        self.wall, self.cpu, self.loss = [], [], None
-        # TensorFlow reads these once, when it is imported.
-        os.environ["TF_NUM_INTRAOP_THREADS"], os.environ["TF_NUM_INTEROP_THREADS"] = map(
-            str, threads
-        )
-        context = multiprocessing.get_context("spawn")
-        self.connection, other = context.Pipe()
-        arguments = (other, framework, threads, *arguments)
-        context.Process(target=candidate, args=arguments, daemon=True).start()
-        other.close()  # So that the end of the process is noticed.
-
-    def turn(self, first, count):
-        """Makes `count` updates by the batches from number `first` on."""
-        self.connection.send((first, count))
-        return self.connection.recv()
-
-    def rates(self, tokens, clock="wall"):
-        """Target tokens a second in each turn."""
-        return [n / seconds for n, seconds in zip(tokens, getattr(self, clock), strict=True)]
+    return work
 
 
 def measure(corpus, sentences, *made_of):
@@ -210,66 +162,40 @@ def measure(corpus, sentences, *made_of):
     starts = [warmup + steps * turn for turn in range(rounds)]
     tokens = [sum(int((t > 0).sum()) for _, t in batches[i : i + steps]) for i in starts]
     candidates = [
-        Candidate(framework, threads, batches, *made_of)
+        Candidate(framework, threads, make_turns, framework, threads, batches, *made_of)
         for framework in FRAMEWORKS
         for threads in thread_choices(framework, FLAGS.threads)
     ]
     for each in candidates:
         each.turn(0, warmup)
-    for turn, start in enumerate(starts):
-        # Every other round in the opposite order.
-        for each in candidates[:: -1 if turn % 2 else 1]:
-            wall, cpu, each.loss = each.turn(start, steps)
-            each.wall.append(wall)
-            each.cpu.append(cpu)
-    for each in candidates:
-        each.connection.send(None)
+    take_turns(candidates, starts, steps)
     best = {
         framework: max(
-            (c for c in candidates if c.framework == framework),
+            (c for c in candidates if c.name == framework),
             key=lambda c: statistics.median(c.rates(tokens)),
         )
         for framework in FRAMEWORKS
     }
-    record = {
+    return {
         "sentences": sentences,
         "tokens": tokens,
         "relative_differences": differences,
-        "candidates": [
-            {
-                "framework": each.framework,
-                "threads": each.threads,
-                "tokens_per_second": statistics.median(each.rates(tokens)),
-                "tokens_per_cpu_second": statistics.median(each.rates(tokens, "cpu")),
-                "wall_seconds": each.wall,
-                "cpu_seconds": each.cpu,
-                "last_loss": each.loss,
-            }
-            for each in candidates
-        ],
+        "candidates": [{"framework": each.name, **record(each, tokens)} for each in candidates],
         "ratio": ratio(*best.values(), "wall"),
         "cpu_ratio": ratio(*best.values(), "cpu"),
     }
-    return record
 
 
-def ratio(ours, theirs, clock):
-    """Ratio of the rates of two candidates: median, least and largest of all rounds."""
-    pairs = zip(getattr(theirs, clock), getattr(ours, clock), strict=True)
-    ratios = [their_seconds / our_seconds for their_seconds, our_seconds in pairs]
-    return {"median": statistics.median(ratios), "least": min(ratios), "largest": max(ratios)}
-
-
-def report(record):
+def report(case):
     """Prints a case."""
-    for each in record["candidates"]:
+    for each in case["candidates"]:
         print(
             f"  {each['framework']:10} {' x '.join(map(str, each['threads']))} threads "
             f"{each['tokens_per_second']:9,.0f} target tokens/s "
             f"{each['tokens_per_cpu_second']:9,.0f} a CPU second"
         )
     for name in ("ratio", "cpu_ratio"):
-        r = record[name]
+        r = case[name]
         print(f"  {name} {r['median']:.2f} ({r['least']:.2f} to {r['largest']:.2f})", flush=True)
 
 
@@ -289,7 +215,8 @@ def main(argv):
 
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    corpus, vocab_sizes = read_corpus()
+    text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, FLAGS.max_length)
+    corpus, vocab_sizes = read_corpus(*text, kind="word", min_word_count=2)
     options = recipes.options(PRESET, "files", {})
     names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")
     options = {name: options[name] for name in names}
@@ -306,9 +233,9 @@ def main(argv):
     print(", ".join(f"{name} {value}" for name, value in result["machine"].items() if value))
     print(f"{corpus.num_pairs:,} pairs, vocabularies of {vocab_sizes[0]:,} and {vocab_sizes[1]:,}")
     for sentences in FLAGS.sentences:
-        record = measure(corpus, sentences, vocab_sizes, settings, options, FLAGS.seed)
-        report(record)
-        result["cases"].append(record)
+        case = measure(corpus, sentences, vocab_sizes, settings, options, FLAGS.seed)
+        report(case)
+        result["cases"].append(case)
     if FLAGS.output:
         with atomic_path(FLAGS.output) as temporary:
             temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")

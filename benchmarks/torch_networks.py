@@ -1,7 +1,10 @@
-"""The preset `lstm_luong` as one would write it in PyTorch, to compare with.
+"""The presets `lstm_luong` and `transformer_small` as one would write them in PyTorch, to compare.
 
-A dependency of `benchmarks/recurrent_speed.py` alone: `pip install torch` before that is run.
+A dependency of `recurrent_speed.py` and `step_time.py` alone: `pip install torch` before those run.
 """
+
+import math
+import warnings
 
 import numpy as np
 import torch
@@ -10,6 +13,7 @@ from torch.nn import functional
 from torch.nn.utils import rnn
 
 PAD_ID, BOS_ID = 0, 2
+LONGEST = 1024  # Positions of the Transformer.
 
 
 class LuongModel(nn.Module):
@@ -101,11 +105,107 @@ def _gates(columns):
     return np.concatenate([i, f, g, o], axis=-1)
 
 
+class TransformerModel(nn.Module):
+    """`nn.Transformer` between embeddings that are the output layer, too; Vaswani et al. 2017.
+
+    Args:
+        vocab_size: number of ids of the shared vocabulary.
+        settings: of the preset; its sizes and rates are those of the network here.
+    """
+
+    def __init__(self, vocab_size, settings):
+        super().__init__()
+        self.width = settings["width"]
+        self.embedding = nn.Embedding(vocab_size, self.width)
+        self.embedding_dropout = nn.Dropout(settings["dropout"])
+        with warnings.catch_warnings(action="ignore"):  # Of no nested tensors.
+            self.transformer = nn.Transformer(
+                self.width,
+                settings["num_heads"],
+                settings["num_encoder_layers"],
+                settings["num_decoder_layers"],
+                settings["ffn_width"],
+                settings["dropout"],
+                layer_norm_eps=1e-6,
+                batch_first=True,
+                norm_first=settings["norm"] == "pre",
+            )
+        # PyTorch knows one rate for everything, where the paper drops nothing at these places.
+        for layer in (*self.transformer.encoder.layers, *self.transformer.decoder.layers):
+            layer.dropout.p = settings["ffn_dropout"]
+            layer.self_attn.dropout = settings["attention_dropout"]
+            if hasattr(layer, "multihead_attn"):
+                layer.multihead_attn.dropout = settings["attention_dropout"]
+        self.register_buffer("positions", _sinusoids(LONGEST, self.width), persistent=False)
+
+    def forward(self, source_ids, target_in_ids):
+        """`[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
+        length = target_in_ids.shape[1]
+        hidden = source_ids == PAD_ID
+        features = self.transformer(
+            self._embed(source_ids),
+            self._embed(target_in_ids),
+            tgt_mask=torch.ones(length, length, dtype=torch.bool).triu(1),
+            tgt_is_causal=True,
+            src_key_padding_mask=hidden,
+            memory_key_padding_mask=hidden,
+        )
+        return functional.linear(features, self.embedding.weight)
+
+    def _embed(self, ids):
+        x = self.embedding(ids) * math.sqrt(self.width) + self.positions[: ids.shape[1]]
+        return self.embedding_dropout(x)
+
+    @torch.no_grad()
+    def take_weights(self, weights):
+        """Sets all weights to those of the Keras model: path without the model's name -> array."""
+        arrays = {"embedding.weight": weights["target_embedding/embeddings"]}
+        parts = {name.rpartition(".")[0] for name, _ in self.transformer.named_parameters()}
+        for part in parts:
+            names, ours = _ours(part), f"transformer.{part}"
+            if part.endswith("attn"):
+                for ending, side in (("weight", "kernel"), ("bias", "bias")):
+                    three = [weights[f"{names}/{x}/{side}"].T for x in ("query", "key", "value")]
+                    arrays[f"{ours}.in_proj_{ending}"] = np.concatenate(three)
+                continue
+            sides = ("gamma", "beta") if "norm" in part else ("kernel", "bias")
+            for ending, side in zip(("weight", "bias"), sides, strict=True):
+                arrays[f"{ours}.{ending}"] = weights[f"{names}/{side}"].T
+        self.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+
+
+def _ours(part):
+    """A module of `nn.Transformer`, such as `decoder.layers.0.norm2` -> its name in the project."""
+    side, *rest = part.split(".")
+    if rest == ["norm"]:
+        return f"{side}_norm"
+    _, number, name, *inner = rest
+    sublayers = {
+        "encoder": ("attention", "feed_forward"),
+        "decoder": ("self_attention", "cross_attention", "feed_forward"),
+    }
+    names = {
+        "self_attn": "self_attention",
+        "multihead_attn": "cross_attention",
+        "linear1": "feed_forward/inner",
+        "linear2": "feed_forward/outer",
+        **{f"norm{i}": f"around_{name}/norm" for i, name in enumerate(sublayers[side], 1)},
+    }
+    return "/".join([f"{side}_{number}", names[name], *(["output"] if inner else [])])
+
+
+def _sinusoids(length, width):
+    """`[length, width]`: sines on even, cosines on odd columns; section 3.5."""
+    rates = torch.exp(torch.arange(0, width, 2) * (-math.log(1e4) / width))
+    angles = torch.arange(length)[:, None] * rates
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
+
+
 class TorchUpdate:
     """What `training.updates.GradientUpdate` does to a batch.
 
     Args:
-        model: `LuongModel`.
+        model: `LuongModel` or `TransformerModel`.
         learning_rate: peak of the schedule.
         warmup_steps: updates until the peak.
         label_smoothing: in [0, 1).

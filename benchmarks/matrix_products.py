@@ -1,0 +1,90 @@
+"""The matrix products of an update of a Transformer: which there are, and how long they take."""
+
+import time
+
+import numpy as np
+
+SQUARE = 2048  # Rows and columns of the large product.
+KEPT = 3  # Batches whose operands are made.
+
+
+def matrix_products(source_ids, target_ids, vocab_size, settings):
+    """The matrix products of a forward pass over a batch.
+
+    Returns:
+        List of `(times, batch, rows, inner, columns)`: so many products `[batch, rows, inner]` x
+        `[batch, inner, columns]`. Each has two in the backward pass, of as many operations.
+    """
+    (rows, source), (_, target) = source_ids.shape, target_ids.shape
+    width, inner, heads = (settings[n] for n in ("width", "ffn_width", "num_heads"))
+    encoder, decoder = settings["num_encoder_layers"], settings["num_decoder_layers"]
+    found = []
+
+    def attention(layers, queries, keys):
+        found.append((2 * layers, 1, rows * queries, width, width))  # Queries, output.
+        found.append((2 * layers, 1, rows * keys, width, width))  # Keys, values.
+        found.append((layers, rows * heads, queries, width // heads, keys))
+        found.append((layers, rows * heads, queries, keys, width // heads))
+
+    for layers, length in ((encoder, source), (decoder, target)):
+        attention(layers, length, length)
+        found.append((layers, 1, rows * length, width, inner))
+        found.append((layers, 1, rows * length, inner, width))
+    attention(decoder, target, source)
+    # In groups, as `projected_cross_entropy` makes them: the whole would not fit into a cache.
+    groups = max(1, rows * target // 256)
+    found.append((groups, 1, rows * target // groups, width, vocab_size))
+    return found
+
+
+def operations(*of):
+    """Floating-point operations of an update's matrix products; arguments as `matrix_products`."""
+    return 3 * 2 * sum(int(np.prod(five)) for five in matrix_products(*of))
+
+
+def products(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+    """`work(first, count)`: the matrix products of updates by batches, and nothing else.
+
+    The operands of the first batches are made once, and serve for all. Returns operations a second
+    of `count` batches, or of large squares where that is 0.
+    """
+    from training import quiet
+
+    # isort: split
+
+    import tensorflow as tf
+
+    quiet.start()
+    rng = np.random.default_rng(seed)
+
+    def operands(batch, rows, inner, columns):
+        shapes = ((rows, inner), (inner, columns), (rows, columns))
+        batch = (batch,) if batch > 1 else ()
+        return [tf.constant(rng.random((*batch, *s), np.float32)) for s in shapes]
+
+    def multiply(times, a, b, c):
+        for _ in range(times):
+            tf.matmul(a, b)
+            tf.matmul(c, b, transpose_b=True)
+            tf.matmul(a, c, transpose_a=True)
+
+    square = operands(1, *(SQUARE,) * 3)
+    of_model = (vocab_size, settings)
+    made = [
+        [(times, *operands(*shape)) for times, *shape in matrix_products(*batch, *of_model)]
+        for batch in batches[:KEPT]
+    ]
+    sizes = [operations(*batch, *of_model) for batch in batches[:KEPT]]
+
+    def work(first, count):
+        began, done = time.perf_counter(), 0
+        if not count:
+            multiply(3, *square)
+            done = 3 * 3 * 2 * SQUARE**3
+        for number in range(first, first + count):
+            for times, *three in made[number % KEPT]:
+                multiply(times, *three)
+            done += sizes[number % KEPT]
+        return done / (time.perf_counter() - began)
+
+    return work

@@ -1,0 +1,311 @@
+"""Time and memory of training updates of `transformer_small`, and what takes them.
+
+    pip install torch
+    python benchmarks/step_time.py --output=speed.json
+    python benchmarks/step_time.py --source=train.de --target=train.en
+
+Four candidates take turns at the same batches:
+
+* ours: `GradientUpdate`, fed by the pipeline, its figures added up as the training loop does;
+* minimal: the same Keras model in ten lines, without clipping, checks or figures, fed by nobody;
+* pytorch: the same network around `nn.Transformer`, with clipping;
+* products: the matrix products of an update and nothing else, one after the other.
+
+So ours / minimal tells what our loop costs, ours / pytorch what users choose between, and ours /
+products how much of an update is arithmetic that nobody can avoid; all are ratios of rates. First
+all networks get the same weights, without dropout, and must find the same losses in two updates in
+a row.
+"""
+
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+
+import numpy as np
+from absl import app, flags
+from matrix_products import operations, products
+from side_by_side import Candidate, ratio, read_corpus, record, spread, take_turns
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being installed.
+
+# A candidate imports its own framework only, and only after its threads are set: imports of
+# either stand in the functions that need them.
+PRESET = "transformer_small"
+TOLERANCE = 1e-4  # Of losses and of the gradient's norm, relative.
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("source", "", "Source text, a sentence a line. Empty: the demo corpus.")
+flags.DEFINE_string("target", "", "Its translation.")
+flags.DEFINE_string("data_dir", "data", "Where the demo corpus is kept.")
+flags.DEFINE_integer("vocab_size", 8000, "BPE pieces.", lower_bound=1)
+flags.DEFINE_integer("max_tokens", 4096, "Padded tokens of a batch, a side.", lower_bound=1)
+flags.DEFINE_integer("threads", os.cpu_count() or 1, "Threads of every candidate.", lower_bound=1)
+flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
+flags.DEFINE_integer("steps", 4, "Updates a turn.", lower_bound=1)
+flags.DEFINE_integer("warmup_steps", 3, "Updates before the first turn.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
+flags.DEFINE_string("output", "", "JSON file for all figures.")
+
+
+def create_model(vocab_size, settings, seed):
+    """Our model, TensorFlow having started."""
+    from training import quiet  # before all that imports TensorFlow
+
+    # isort: split
+
+    import keras
+
+    import models
+
+    quiet.start()
+    keras.utils.set_random_seed(seed)
+    return models.create(PRESET, vocab_size, vocab_size, **settings)
+
+
+def our_update(model, options):
+    """`GradientUpdate` with Adam, as train.py makes it."""
+    from training.updates import GradientUpdate, adam
+
+    names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
+    schedule, rest = ({name: options[name] for name in group} for group in names)
+    return GradientUpdate(model, adam(**schedule), **rest)
+
+
+def minimal_update(model, options):
+    """`step(source_ids, target_ids)` -> loss: what one would write without a library."""
+    import keras
+    import tensorflow as tf
+
+    from training.schedules import SCHEDULES
+
+    rate = SCHEDULES["inverse_sqrt"](options["learning_rate"], options["warmup_steps"])
+    optimizer = keras.optimizers.Adam(rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
+    optimizer.build(model.trainable_variables)
+    smoothing = options["label_smoothing"]
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    def step(source_ids, target_ids):
+        target_in_ids = tf.pad(target_ids[:, :-1], [[0, 0], [1, 0]], constant_values=model.bos_id)
+        real = tf.cast(target_ids != model.pad_id, tf.float32)
+        with tf.GradientTape() as tape:
+            inputs = {"source_ids": source_ids, "target_in_ids": target_in_ids}
+            log_probs = tf.nn.log_softmax(model(inputs, training=True))
+            right = tf.gather(log_probs, target_ids, batch_dims=2)
+            all_words = tf.reduce_mean(log_probs, axis=-1)
+            losses = -(1 - smoothing) * right - smoothing * all_words
+            loss = tf.reduce_sum(losses * real) / tf.reduce_sum(real)
+        gradients = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+        return loss
+
+    return step
+
+
+def torch_update(vocab_size, settings, options, seed):
+    """As `minimal_update`, with its model."""
+    import torch
+    from torch_networks import TorchUpdate, TransformerModel
+
+    torch.manual_seed(seed)
+    model = TransformerModel(vocab_size, settings)
+    return TorchUpdate(model, **options).step, model
+
+
+def ours(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+    """`work` of our update; the batches come as they do in training."""
+    model = create_model(vocab_size, settings, seed)
+    from data_pipeline import pipeline
+
+    update = our_update(model, options)
+    feed, sums = iter(pipeline.batches(corpus, max_tokens, seed=seed)), {}
+
+    def work(_, count):
+        for _ in range(count):
+            values = update.step(next(feed))
+            float(values.pop("skipped")[0])
+            for name, (amount, number) in values.items():
+                before = sums.get(name, (0.0, 0.0))
+                sums[name] = (before[0] + amount, before[1] + number)
+        return float(values["loss"][0] / values["loss"][1])
+
+    return work
+
+
+def minimal(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+    """`work` of the minimal update."""
+    step = minimal_update(create_model(vocab_size, settings, seed), options)
+    import tensorflow as tf
+
+    return _steps(step, batches, tf.constant)
+
+
+def pytorch(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+    """`work` of PyTorch's update."""
+    import torch
+
+    torch.set_num_threads(threads[0])
+    torch.set_flush_denormal(True)  # As TensorFlow does.
+    step, _ = torch_update(vocab_size, settings, options, seed)
+
+    def tensor(array):
+        return torch.from_numpy(array).long()
+
+    return _steps(lambda *batch: step(*batch)[0], batches, tensor)
+
+
+def _steps(step, batches, tensor):
+    batches = [[tensor(side) for side in batch] for batch in batches]
+
+    def work(first, count):
+        for batch in batches[first : first + count]:
+            loss = step(*batch)
+        return float(loss)
+
+    return work
+
+
+def check_equal(batches, vocab_size, settings, options, seed):
+    """Largest relative difference of two losses and a norm; exits unless networks are the same."""
+    import tensorflow as tf
+    import torch
+
+    settings = {name: 0.0 if "dropout" in name else value for name, value in settings.items()}
+    results = {}
+    model = create_model(vocab_size, settings, seed)
+    start = [w.numpy() for w in model.trainable_variables]
+    paths = [w.path.partition("/")[2] for w in model.trainable_variables]
+    update, step = our_update(model, options), minimal_update(model, options)
+    results["ours"] = []
+    for source_ids, target_ids in batches:
+        sums = update.step({"source_ids": source_ids, "target_ids": target_ids})
+        results["ours"] += [sums["loss"][0] / sums["loss"][1], sums["gradient_norm"][0]]
+    for weight, array in zip(model.trainable_variables, start, strict=True):
+        weight.assign(array)
+    results["minimal"] = []
+    for batch, norm in zip(batches, results["ours"][1::2], strict=True):
+        results["minimal"] += [step(*map(tf.constant, batch)), norm]  # It knows none.
+    step, model = torch_update(vocab_size, settings, options, seed)
+    model.take_weights(dict(zip(paths, start, strict=True)))
+    results["pytorch"] = [
+        x for batch in batches for x in step(*(torch.from_numpy(ids).long() for ids in batch))
+    ]
+    results = {name: np.array([float(x) for x in each]) for name, each in results.items()}
+    worst = max(float(np.abs(each / results["ours"] - 1).max()) for each in results.values())
+    if worst > TOLERANCE:
+        sys.exit(f"not the same network: losses and gradient norms in turn are {results}")
+    return worst
+
+
+def make_batches(corpus, max_tokens, count, seed):
+    """The first batches of training: list of `(source_ids [B, S], target_ids [B, T])`, int32."""
+    from data_pipeline import pipeline
+
+    feed = pipeline.batches(corpus, max_tokens, seed=seed).take(count).as_numpy_iterator()
+    # Copies, because PyTorch warns of arrays that it may not write to.
+    found = [(batch["source_ids"].copy(), batch["target_ids"].copy()) for batch in feed]
+    if len(found) < count:
+        sys.exit(f"an epoch has {len(found)} batches, {count} are needed; ask for fewer --rounds")
+    return found
+
+
+def measure(corpus, vocab_size, settings, options):
+    """All candidates by turns; returns their figures."""
+    warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
+    batches = make_batches(corpus, FLAGS.max_tokens, warmup + steps * rounds, FLAGS.seed)
+    of_model = (vocab_size, settings, options, FLAGS.seed)
+    difference = check_equal(batches[:2], *of_model)
+    starts = [warmup + steps * turn for turn in range(rounds)]
+    turns = [batches[i : i + steps] for i in starts]
+    tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
+    threads = (FLAGS.threads, FLAGS.threads)
+    arguments = (threads, corpus, FLAGS.max_tokens, batches, *of_model)
+    candidates = {
+        make.__name__: Candidate(make.__name__, threads, make, *arguments)
+        for make in (ours, minimal, pytorch, products)
+    }
+    for each in candidates.values():
+        each.turn(0, warmup)
+    square = max(candidates["products"].turn(0, 0)[-1] for _ in range(3))
+    take_turns(list(candidates.values()), starts, steps)
+    alone = candidates.pop("products")
+    done = [sum(operations(*b, vocab_size, settings) for b in turn) for turn in turns]
+    rates = {name: each.rates(done) for name, each in candidates.items()}
+    rates["products"] = alone.results
+    shares = [a / b for a, b in zip(rates["ours"], rates["products"], strict=True)]
+    return {
+        "tokens": tokens,
+        "operations": done,
+        "relative_difference": difference,
+        "candidates": {name: record(each, tokens) for name, each in candidates.items()},
+        "operations_per_second": {
+            "square": square,
+            **{name: statistics.median(each) for name, each in rates.items()},
+        },
+        "rate_beside_minimal": ratio(candidates["ours"], candidates["minimal"]),
+        "rate_beside_pytorch": ratio(candidates["ours"], candidates["pytorch"]),
+        "rate_beside_products": spread(shares),
+    }
+
+
+def report(result):
+    """Prints the figures."""
+    for name, each in result["candidates"].items():
+        print(
+            f"  {name:9} {each['tokens_per_second']:8,.0f} target tokens/s, at most "
+            f"{each['peak_memory_bytes'] / 1e9:.2f} GB"
+        )
+    for name, rate in result["operations_per_second"].items():
+        print(f"  {name:9} {rate / 1e9:8.1f} GFLOP/s")
+    for name in ("minimal", "pytorch", "products"):
+        r = result[f"rate_beside_{name}"]
+        print(f"  ours / {name} {r['median']:.3f} ({r['least']:.3f} to {r['largest']:.3f})")
+
+
+def main(argv):
+    """Measures and writes the figures."""
+    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+
+    # isort: split
+
+    import keras
+    import torch
+
+    import models
+    from data_pipeline.files import UserError, atomic_path
+    from training import recipes
+    from training.console import machine
+
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    options = recipes.options(PRESET, "files", {})
+    text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, options["max_length"])
+    corpus, vocab_sizes = read_corpus(*text, kind="bpe", vocab_size=FLAGS.vocab_size)
+    names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")
+    options = {name: options[name] for name in names}
+    settings = models.preset_settings(PRESET)
+    result = {
+        "model": PRESET,
+        "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
+        "command": " ".join(["python", *sys.argv]),
+        "seed": FLAGS.seed,
+        "vocab_size": vocab_sizes[0],
+        "max_tokens": FLAGS.max_tokens,
+        "threads": FLAGS.threads,
+        "settings": settings,
+        "options": options,
+    }
+    print(", ".join(f"{name} {value}" for name, value in result["machine"].items() if value))
+    print(f"{corpus.num_pairs:,} pairs, {vocab_sizes[0]:,} pieces", flush=True)
+    result.update(measure(corpus, vocab_sizes[0], settings, options))
+    report(result)
+    if FLAGS.output:
+        with atomic_path(FLAGS.output) as temporary:
+            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    app.run(main)
