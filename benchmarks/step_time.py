@@ -217,7 +217,9 @@ def measure(corpus, vocab_size, settings, options):
     warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
     batches = make_batches(corpus, FLAGS.max_tokens, warmup + steps * rounds, FLAGS.seed)
     of_model = (vocab_size, settings, options, FLAGS.seed)
-    difference = check_equal(batches[:2], *of_model)
+    few = [tuple(ids[:16] for ids in batch) for batch in batches[:2]]
+    difference = check_equal(few, *of_model)
+    print(f"the same network, relative difference {difference:.1e}", flush=True)
     starts = [warmup + steps * turn for turn in range(rounds)]
     turns = [batches[i : i + steps] for i in starts]
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
