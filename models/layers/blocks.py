@@ -39,9 +39,43 @@ class Residual(keras.layers.Layer):
         return x if self.pre_norm else self.norm(x)
 
 
+class LayerNorm(keras.layers.LayerNormalization):
+    """Layer normalisation over the last axis, Ba et al. 2016, with the gradient in closed form.
+
+    That of TensorFlow for the single operations reads and writes `[B, T, D]` about three times as
+    often: a tenth of an update's time on a CPU.
+    """
+
+    def call(self, inputs):
+        """`[..., D]` -> `[..., D]`."""
+        float32 = [ops.cast(x, "float32") for x in (inputs, self.gamma, self.beta)]
+        return ops.cast(_normalised(*float32, self.epsilon), self.compute_dtype)
+
+
+def _normalised(x, gamma, beta, epsilon):
+    @ops.custom_gradient
+    def normalised(x, gamma, beta):
+        centred = x - ops.mean(x, axis=-1, keepdims=True)
+        variance = ops.mean(ops.square(centred), axis=-1, keepdims=True)
+        inverse = ops.rsqrt(variance + epsilon)
+        n = centred * inverse
+
+        def gradient(upstream):
+            axes = tuple(range(len(x.shape) - 1))
+            product = upstream * n
+            of_n = upstream * gamma
+            along_n = ops.matmul(product, gamma[:, None]) / x.shape[-1]  # The mean of n times of_n.
+            of_x = inverse * (of_n - ops.mean(of_n, axis=-1, keepdims=True) - n * along_n)
+            return of_x, ops.sum(product, axis=axes), ops.sum(upstream, axis=axes)
+
+        return n * gamma + beta, gradient
+
+    return normalised(x, gamma, beta)
+
+
 def layer_norm(name, dtype):
     """Layer normalisation over the last axis."""
-    return keras.layers.LayerNormalization(epsilon=1e-6, name=name, dtype=dtype)
+    return LayerNorm(epsilon=1e-6, name=name, dtype=dtype)
 
 
 class FeedForward(keras.layers.Layer):

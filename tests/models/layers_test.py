@@ -13,7 +13,7 @@ from models.layers.attention import (
     MultiHeadAttention,
     ScaledDotProductAttention,
 )
-from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward
+from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, layer_norm
 from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from models.layers.masks import causal_mask, padding_mask
 
@@ -298,6 +298,24 @@ def test_fresh_embeddings_have_unit_variance_after_scaling():
 
 
 # Blocks
+
+
+@pytest.mark.parametrize("shape", [(3, D), (B, T, D), (1, 1, D)])
+def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
+    ours, keras_norm = layer_norm("norm", "float32"), keras.layers.LayerNormalization(epsilon=1e-6)
+    x, weight = (single(random(*shape, seed=i)) for i in (0, 1))
+    results = []
+    for layer in (ours, keras_norm):
+        layer.build(shape)
+        layer.gamma.assign(1 + random(D, seed=2))
+        layer.beta.assign(random(D, seed=3))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tf.reduce_sum(weight * y)
+        results.append([y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
 
 
 def test_feed_forward_is_equation_2():
