@@ -117,6 +117,8 @@ class TransformerModel(nn.Module):
         super().__init__()
         self.width = settings["width"]
         self.embedding = nn.Embedding(vocab_size, self.width)
+        # That of PyTorch is too large for an output layer: a loss of hundreds to begin with.
+        nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         self.embedding_dropout = nn.Dropout(settings["dropout"])
         with warnings.catch_warnings(action="ignore"):  # Of no nested tensors.
             self.transformer = nn.Transformer(
