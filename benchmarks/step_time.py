@@ -34,7 +34,9 @@ sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being
 # A candidate imports its own framework only, and only after its threads are set: imports of
 # either stand in the functions that need them.
 PRESET = "transformer_small"
-TOLERANCE = 1e-4  # Of losses and of the gradient's norm, relative.
+# Of loss and gradient's norm in two updates, relative. Between them Adam steps by the sign of every
+# gradient at first, also of one that is rounding alone.
+TOLERANCES = (1e-4, 1e-3)
 
 FLAGS = flags.FLAGS
 
@@ -169,7 +171,7 @@ def _steps(step, batches, tensor):
 
 
 def check_equal(batches, vocab_size, settings, options, seed):
-    """Largest relative difference of two losses and a norm; exits unless networks are the same."""
+    """Largest relative differences in two updates; exits unless the networks are the same."""
     import tensorflow as tf
     import torch
 
@@ -194,8 +196,11 @@ def check_equal(batches, vocab_size, settings, options, seed):
         x for batch in batches for x in step(*(torch.from_numpy(ids).long() for ids in batch))
     ]
     results = {name: np.array([float(x) for x in each]) for name, each in results.items()}
-    worst = max(float(np.abs(each / results["ours"] - 1).max()) for each in results.values())
-    if worst > TOLERANCE:
+    worst = [
+        max(float(np.abs(x[two] / results["ours"][two] - 1).max()) for x in results.values())
+        for two in (slice(0, 2), slice(2, 4))
+    ]
+    if any(found > most for found, most in zip(worst, TOLERANCES, strict=True)):
         sys.exit(f"not the same network: losses and gradient norms in turn are {results}")
     return worst
 
@@ -218,8 +223,8 @@ def measure(corpus, vocab_size, settings, options):
     batches = make_batches(corpus, FLAGS.max_tokens, warmup + steps * rounds, FLAGS.seed)
     of_model = (vocab_size, settings, options, FLAGS.seed)
     few = [tuple(ids[:16] for ids in batch) for batch in batches[:2]]
-    difference = check_equal(few, *of_model)
-    print(f"the same network, relative difference {difference:.1e}", flush=True)
+    differences = check_equal(few, *of_model)
+    print(f"the same network, relative differences {differences}", flush=True)
     starts = [warmup + steps * turn for turn in range(rounds)]
     turns = [batches[i : i + steps] for i in starts]
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
@@ -241,7 +246,7 @@ def measure(corpus, vocab_size, settings, options):
     return {
         "tokens": tokens,
         "operations": done,
-        "relative_difference": difference,
+        "relative_differences": differences,
         "candidates": {name: record(each, tokens) for name, each in candidates.items()},
         "operations_per_second": {
             "square": square,
