@@ -3,11 +3,11 @@
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
     python visualize_attention.py --model_dir=runs/x --source_file=a.en --target_file=a.de \
         --alignments=a.align
+    python visualize_attention.py --model_dir=runs/ibm1 --lexicon=words.lex
     python visualize_attention.py --model_dir=runs/x --embeddings=words.png
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 """
 
-import contextlib
 import json
 import sys
 
@@ -21,9 +21,9 @@ from absl import app, flags
 from data_pipeline.files import UserError, check_writable, write_text
 from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions
 from decoding.embeddings import PROJECTIONS, embedding_points
-from decoding.lexicons import lexicon_entries, write_lexicon
+from decoding.lexicons import LEAST_PROBABLE, lexicon_entries, table_entries, write_lexicon
 from decoding.parallel_text import ParallelText
-from decoding.pictures import kinds, save_attention
+from decoding.pictures import check_kind, save_attention
 from decoding.points import save_points
 from decoding.translator import Translator
 from decoding.word_alignments import (
@@ -37,7 +37,7 @@ from decoding.word_alignments import (
 )
 from decoding.word_weights import word_maps
 from training.checkpoints import ModelDirectory
-from training.console import chosen_mode, machine, one_line_errors
+from training.console import chosen_mode, machine, one_line_errors, picture
 from training.curves import save_learning_curves
 
 FLAGS = flags.FLAGS
@@ -67,7 +67,8 @@ flags.DEFINE_string("alignments", "", "Where links go: i-j, words counted from 0
 flags.DEFINE_float(
     "threshold",
     None,
-    f"Links of more weight; not given: the best of each target word; with agree: {AGREED}.",
+    f"Links of more weight; not given: the best of each target word; with agree: {AGREED}. "
+    f"Of --lexicon alone, word pairs of more probability; not given: {LEAST_PROBABLE}.",
     lower_bound=0.0,
     upper_bound=1.0,
 )
@@ -82,7 +83,11 @@ flags.DEFINE_enum(
 flags.DEFINE_string("gold", "", "True links, i-j sure, ipj or i?j possible: prints AER.")
 flags.DEFINE_integer("gold_base", 0, "The number of the first word there.", 0, 1)
 flags.DEFINE_string("save_scores", "", "With --gold: writes scores and settings as JSON.")
-flags.DEFINE_string("lexicon", "", "Where links are counted, for translate.py --lexicon.")
+flags.DEFINE_string(
+    "lexicon",
+    "",
+    "Where links are counted, for translate.py --lexicon; without text: an IBM model's own table.",
+)
 # Embeddings and learning curves as pictures.
 flags.DEFINE_string("embeddings", "", "Picture of source and target words by their embeddings.")
 flags.DEFINE_enum("projection", "tsne", list(PROJECTIONS), "How they come into the plane.")
@@ -100,25 +105,6 @@ def the_model_dir():
 def the_head():
     """--head as `save_attention` and `Aligner` take it."""
     return int(FLAGS.head) if FLAGS.head.isdecimal() else FLAGS.head or None
-
-
-@contextlib.contextmanager
-def picture(path):
-    """Says that a picture was drawn, or in one line why not."""
-    try:
-        yield
-    except ValueError as error:
-        raise UserError(f"{path}: {error}") from None
-    print(f"wrote {path}")
-
-
-def check_kind(found, name):
-    """Raises `UserError` if a model of this name has not the attention that is asked for."""
-    if not found:
-        raise UserError(f"{name} has no attention, so there is nothing to draw")
-    if FLAGS.attention not in found:
-        have = " or ".join(f"--attention={kind}" for kind in found)
-        raise UserError(f"{name} has no {FLAGS.attention} attention; draw it with {have}")
 
 
 def draw_attention():
@@ -140,7 +126,7 @@ def draw_attention():
         ids.append(best.ids)
 
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
-    check_kind(kinds(maps), f"{path}: this {config['model']}")
+    check_kind(maps, FLAGS.attention, f"{path}: this {config['model']}")
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
@@ -275,6 +261,18 @@ def print_scores(alignments, gold, records):
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
+def write_table():
+    """Writes the word translations of a model's own table."""
+    path = the_model_dir()
+    check_writable(FLAGS.lexicon)
+    model, tokenizer, config = ModelDirectory(path).load()
+    threshold = LEAST_PROBABLE if FLAGS.threshold is None else FLAGS.threshold
+    name = f"the {config['model']} of {path}"
+    entries = table_entries(model, tokenizer, threshold=threshold, name=name)
+    count = write_lexicon(FLAGS.lexicon, entries)
+    print(f"wrote {FLAGS.lexicon}: {count:,} word pairs of more than {threshold:g}")
+
+
 def draw_embeddings():
     """Draws source and target words in one plane."""
     path = the_model_dir()
@@ -304,6 +302,7 @@ MODES = {
         "target_file alignments threshold layer head reverse_model_dir symmetrise gold gold_base "
         "save_scores lexicon",
     ),
+    write_table: ("lexicon", "threshold"),
     draw_embeddings: ("embeddings", "projection num_words"),
     draw_curves: ("curves", ""),
 }

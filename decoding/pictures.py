@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from data_pipeline.files import UserError
 from decoding import alignments
 from decoding.figures import LINE_COLOURS, check_path, printable, save, shorten, style
 from decoding.layout import BAR_SPACE, BAR_WIDTH, KEY_HEIGHT, MARGIN, PAD, Layout, lay_out
@@ -105,6 +106,16 @@ def save_attention(
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
     """Returns the kinds that `save_attention` can draw of some maps."""
     return [kind for kind in _KINDS if layer_names(maps, kind)]
+
+
+def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
+    """Raises `UserError` if a model of this name, which has these maps, has none of a kind."""
+    found = kinds(maps)
+    if not found:
+        raise UserError(f"{name} has no attention, so there is nothing to draw")
+    if kind not in found:
+        have = " or ".join(f"--attention={kind}" for kind in found)
+        raise UserError(f"{name} has no {kind} attention; draw it with {have}")
 
 
 def layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:

@@ -145,6 +145,17 @@ class TranslationModel(keras.Model):
         """
         return None
 
+    def translations(self, source_ids):
+        """What each source word alone is translated to, t(e | f), a row of a model's own table.
+
+        Args:
+            source_ids: `[B, S]` int32.
+
+        Returns:
+            `[B, S, V]` float32, rows sum to 1; None where a model has no such table.
+        """
+        return None
+
     def logits(self, features):
         """`[..., D]` features -> `[..., V]` float32."""
         kernel, bias = self.output_weights()

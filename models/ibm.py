@@ -176,6 +176,10 @@ class AlignmentModel(TranslationModel):
         prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
         return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
+    def translations(self, source_ids):
+        """As `TranslationModel`; every row has a share that is spread over all target words."""
+        return self.table.rows(source_ids)
+
     def align(self, source_ids, target_ids):
         """The posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)

@@ -141,6 +141,10 @@ class WordAttention(TranslationModel):
         hidden = ops.where(context["source_mask"][:, :, None], log_probs, HIDDEN_SCORE)
         return {**context, "log_probs": hidden}
 
+    def translations(self, source_ids):
+        """As `TranslationModel`: `softmax(U V_f)` of a mixture, None of attention."""
+        return ops.exp(self.encode(source_ids)["log_probs"]) if self.is_mixture else None
+
     def initial_state(self, context, max_target_length):
         """State: empty, because predictions do not depend on the words before them."""
         return {}

@@ -39,7 +39,7 @@ def chosen_mode(modes, present):
 
     Args:
         modes: thing -> (flags that ask for it, flags that only go with those), names with spaces
-            between.
+            between. A flag that asks for one thing and goes with another asks where it is alone.
         present: names of the flags that the command line has.
 
     Returns:
@@ -50,7 +50,8 @@ def chosen_mode(modes, present):
     """
     modes = {mode: [names.split() for names in both] for mode, both in modes.items()}
     asked = {mode: [n for n in first if n in present] for mode, (first, _) in modes.items()}
-    asked = {mode: names for mode, names in asked.items() if names}
+    others = {n for mode, names in asked.items() if names for n in modes[mode][1]}
+    asked = {mode: names for mode, names in asked.items() if set(names) - others}
     if not asked:
         names = ", ".join(f"--{' or --'.join(first)}" for first, _ in modes.values())
         raise UserError(f"nothing is asked for; give one of {names}")
@@ -58,10 +59,22 @@ def chosen_mode(modes, present):
         raise UserError(f"{' and '.join(f'--{n[0]}' for n in asked.values())} exclude each other")
     ((mode, names),) = asked.items()
     known = {name for both in modes.values() for flags in both for name in flags}
-    others = sorted(present & known - {name for flags in modes[mode] for name in flags})
-    if others:
-        raise UserError(f"--{others[0]} does not go with --{names[0]}")
+    strangers = sorted(present & known - {name for flags in modes[mode] for name in flags})
+    if strangers:
+        homes = [first for first, more in modes.values() if strangers[0] in first + more]
+        expected = " or ".join(f"--{name}" for first in homes for name in first)
+        raise UserError(f"--{strangers[0]} does not go with --{names[0]}, but with {expected}")
     return mode
+
+
+@contextlib.contextmanager
+def picture(path):
+    """Says that a picture was drawn, or in one line why not."""
+    try:
+        yield
+    except ValueError as error:
+        raise UserError(f"{path}: {error}") from None
+    print(f"wrote {path}")
 
 
 def machine():

@@ -153,9 +153,12 @@ def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
     assert json.loads((tmp_path / "s.json").read_text())["from_alignments"] == ["links"]
 
 
-def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys):
-    done = run(*FORWARD, "--lexicon=lexicon", "--threshold=0.4")
+@pytest.mark.parametrize("text", [[*TEXT, "--threshold=0.4"], []])
+def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
+    """Counted in a text, or the model's own table."""
+    done = run("--model_dir=ibm", *text, "--lexicon=lexicon")
     assert done.status == 0 and f"wrote lexicon: {len(WORDS)} word pairs" in done.out
+    assert text or "word pairs of more than 0.01" in done.out
     assert read_lexicon("lexicon") == WORDS
     text = tmp_path / "text"
     text.write_text("dog cat\n")
@@ -236,6 +239,23 @@ BAD_FLAGS = {
     ),
     "target alone": (["--from_alignments=a", "--target_file=de", OUT], "--target_file needs"),
     "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
+    "no table": (
+        ["--model_dir=deep", "--lexicon=x"],
+        "the transformer_tiny of deep has no table of word translations; count the links",
+    ),
+    "a table of no model": (["--lexicon=x"], "expected one --model_dir, found 0"),
+    "a threshold that nothing reaches": (
+        ["--model_dir=ibm", "--lexicon=x", "--threshold=1"],
+        "the ibm1_factored of ibm has no word pair of more than 1; lower --threshold",
+    ),
+    "links of a table": (
+        ["--model_dir=ibm", "--lexicon=x", "--gold=gold"],
+        "--gold does not go with --lexicon, but with --source_file or --from_alignments",
+    ),
+    "a sentence and a lexicon": (
+        ["--model_dir=ibm", "--source=dog", "--lexicon=x"],
+        "--source and --lexicon exclude",
+    ),
     "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
     "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
     "no layer": ([*FORWARD, OUT, "--layer=9"], "the ibm1_factored of ibm: there is no layer 9"),
