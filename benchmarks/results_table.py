@@ -7,8 +7,9 @@ The files of docs/results/ are written by `translate.py --save_scores=docs/resul
 "data", "command" and "published" are added by hand beside the measured figures. Those of
 docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
 docs/results/demo_alignment/ by benchmarks/alignment_table.py, that of docs/results/alignment/ by
-benchmarks/aligners.py, that of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py, that of
-docs/results/faults/ by tests/faults/harness.py.
+benchmarks/aligners.py, that of docs/results/noisy_channel/ by benchmarks/noisy_channel.py, that
+of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py, that of docs/results/faults/ by
+tests/faults/harness.py.
 """
 
 import json
@@ -146,6 +147,41 @@ def aligner_table():
 
 SIDES = ("forward", "reverse")
 
+CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
+WAYS = ("direct", "fusion", "channel")
+
+
+def noisy_channel_table():
+    """BLEU of one row for each model of benchmarks/noisy_channel.py; perplexity by order."""
+    record = json.loads((RESULTS / "noisy_channel" / "demo.json").read_text("utf-8"))
+
+    def cell(r):
+        if not r:
+            return ""
+        weight = r.get("language_model_weight")
+        return f"{r['bleu']:.2f}" + (f" (weight {weight:g})" if weight else "")
+
+    models = record["models"].items()
+    orders = record["perplexity"]
+    return [
+        *markdown(
+            [
+                CHANNEL_COLUMNS,
+                *((f"`{name}`", *(cell(ways.get(way)) for way in WAYS)) for name, ways in models),
+            ]
+        ),
+        "",
+        *markdown(
+            [
+                ("perplexity of `ngram_lm`", *(f"order {order}" for order in orders)),
+                *(
+                    (name, *(f"{found[split]:.2f}" for found in orders.values()))
+                    for name, split in (("validation", "valid"), ("test", "test"))
+                ),
+            ]
+        ),
+    ]
+
 
 def pipeline_table():
     """One row for each stage of benchmarks/wmt_rehearsal.py that is ours or compared with."""
@@ -219,6 +255,7 @@ TABLES = {
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
     "aligners": aligner_table,
+    "noisy_channel": noisy_channel_table,
     "pipeline": pipeline_table,
     "faults": faults_table,
 }

@@ -1,0 +1,155 @@
+"""What a language model adds to the statistical models on the demo corpus: BLEU and perplexity.
+
+    python benchmarks/noisy_channel.py
+
+Trains `ibm1`, `ibm2` and `hmm_alignment` in both directions and an `ngram_lm` of every order, and
+translates with each direct model P(e | f) alone, with the same and the language model, and by the
+noisy channel, P(f | e) P(e). The order and the weights of the language model are those that
+validate best; with them, the test set is translated once. All scores go to
+docs/results/noisy_channel/demo.json as they come, from where results_table.py takes them.
+Translations that are there are not made again.
+"""
+
+import itertools
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from absl import app, flags  # noqa: E402
+
+from data_pipeline.files import UserError, write_text  # noqa: E402
+from training.checkpoints import ModelDirectory  # noqa: E402
+from training.console import machine, one_line_errors  # noqa: E402
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("runs", "runs/noisy_channel", "Folder of the model directories.")
+flags.DEFINE_string("data_dir", "data", "As of train.py.")
+flags.DEFINE_string("output", "docs/results/noisy_channel/demo.json", "File of all figures.")
+
+PRESETS = ("ibm1", "ibm2", "hmm_alignment")
+ORDERS = (2, 3, 4, 5)
+DIRECT, FUSION, CHANNEL = "direct", "fusion", "channel"
+# way: weights of the language model to choose from. A channel with less than half of it babbles.
+WEIGHTS = {
+    DIRECT: (None,),
+    FUSION: (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5),
+    CHANNEL: (0.5, 0.7, 1.0, 1.5),
+}
+
+
+def run(command):
+    """Runs a script of the project; its output is seen."""
+    print("python", " ".join(command), flush=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def text(split, side):
+    """Path of one side of the demo corpus."""
+    return f"{FLAGS.data_dir}/demo/{split}.{side}"
+
+
+def train_command(preset, source, target):
+    """The command that trains a preset from one language to the other, as a list."""
+    corpus = ["--dataset=demo"]
+    if source == "de":
+        # What `--dataset=demo` says of the vocabulary, so that all models have the same two.
+        corpus = ["--vocab_size=2000"]
+        for name, side in (("source", source), ("target", target)):
+            corpus += [f"--{split}_{name}={text(split, side)}" for split in ("train", "valid")]
+    where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{source}-{target}/{preset}"]
+    return ["train.py", f"--model={preset}", *corpus, *where]
+
+
+def language_command(order, judged="valid"):
+    """The command that makes a language model, judged by one part of the corpus."""
+    return [
+        *("train.py", "--model=ngram_lm", f"--set=order={order}"),
+        *(f"--train_target={text('train', 'de')}", f"--valid_target={text(judged, 'de')}"),
+        f"--vocab_file={FLAGS.runs}/en-de/ibm1/tokenizer/target.vocab",
+        f"--model_dir={FLAGS.runs}/{judged}-order{order}",
+    ]
+
+
+def translate_command(preset, way, split, order=None, weight=None):
+    """The command that translates and scores a part of the corpus one way."""
+    model = f"--model_dir={FLAGS.runs}/en-de/{preset}"
+    if way == CHANNEL:
+        model = f"--channel_model={FLAGS.runs}/de-en/{preset}"
+    language, name = [], f"{preset}-{way}-{split}"
+    if way != DIRECT:
+        language = [f"--language_model={FLAGS.runs}/valid-order{order}"]
+        language.append(f"--language_model_weight={weight:g}")
+        name += f"-{weight:g}"
+    return [
+        *("translate.py", model, *language, f"--input={text(split, 'en')}"),
+        *(f"--reference={text(split, 'de')}", f"--output={FLAGS.runs}/{name}.de"),
+        f"--save_scores={FLAGS.runs}/{name}.json",
+    ]
+
+
+def scores(command):
+    """What a command of `translate_command` writes; it runs if it has not yet."""
+    path = ROOT / command[-1].partition("=")[2]
+    if not path.exists():
+        run(command)
+    return json.loads(path.read_text("utf-8"))
+
+
+def perplexities():
+    """order -> {"valid": perplexity, "test": perplexity}; the models that are judged are made."""
+    found = {order: {} for order in ORDERS}
+    for order in ORDERS:
+        for split in ("valid", "test"):
+            command = language_command(order, split)
+            run(command)
+            directory = ModelDirectory(ROOT / command[-1].partition("=")[2])
+            found[order][split] = round(directory.summary()["best"]["perplexity"], 2)
+    return found
+
+
+def result(preset, way, order):
+    """The test scores of one way, its weight chosen by the validation scores."""
+    valid = {
+        weight: scores(translate_command(preset, way, "valid", order, weight))["bleu"]
+        for weight in WEIGHTS[way]
+    }
+    weight = max(valid, key=valid.get)
+    command = translate_command(preset, way, "test", order, weight)
+    test = scores(command)
+    kept = ("bleu", "bleu_signature", "chrf", "beam_size", "length_penalty", "translation_seconds")
+    chosen = {} if way == DIRECT else {"language_model_weight": weight}
+    return {
+        **chosen,
+        "valid_bleu": {f"{w:g}": bleu for w, bleu in valid.items()} if chosen else valid[None],
+        **{name: test[name] for name in kept},
+        "seed": test["options"]["seed"],
+        "command": " ".join(["python", *command]),
+    }
+
+
+def main(argv):
+    """Trains, chooses, scores, writes."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    record = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
+    for preset in PRESETS:
+        run(train_command(preset, "en", "de"))
+        run(train_command(preset, "de", "en"))
+    found = perplexities()
+    order = min(found, key=lambda order: found[order]["valid"])
+    record |= {"perplexity": found, "order": order, "models": {p: {} for p in PRESETS}}
+    for preset, way in itertools.product(PRESETS, WEIGHTS):
+        record["models"][preset][way] = result(preset, way, order)
+        write_text(ROOT / FLAGS.output, json.dumps(record, indent=2) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    app.run(one_line_errors(main))
