@@ -9,7 +9,7 @@ from models.ibm import AlignmentModel
 from models.noisy_channel import NoisyChannel
 
 FUSION_WEIGHT = 0.2
-CHANNEL_WEIGHT = 0.5
+CHANNEL_WEIGHT = 1.0
 
 
 def load_fusion(directory, language_directory, weight):
