@@ -4,12 +4,8 @@
     python benchmarks/results_table.py --check    fails if the README is not what the files say
 
 The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
-"data", "command" and "published" are added by hand beside the measured figures. Those of
-docs/results/europarl10k/ are written by benchmarks/europarl10k.py, those of
-docs/results/demo_alignment/ by benchmarks/alignment_table.py, that of docs/results/alignment/ by
-benchmarks/aligners.py, that of docs/results/noisy_channel/ by benchmarks/noisy_channel.py, that
-of docs/results/pipeline/ by benchmarks/wmt_rehearsal.py, that of docs/results/faults/ by
-tests/faults/harness.py.
+"data", "command" and "published" are added by hand beside the measured figures. All others are
+written by the script that the function of their table names.
 """
 
 import json
@@ -147,6 +143,32 @@ def aligner_table():
 
 SIDES = ("forward", "reverse")
 
+UPDATES = {
+    "ours": "`train.py`",
+    "minimal": "the same Keras model, a minimal TensorFlow step",
+    "pytorch": "PyTorch, `nn.Transformer`",
+    "products": "its matrix products alone",
+}
+UPDATE_COLUMNS = ("update", "target tokens a second", "ours is", "GFLOP/s", "peak memory")
+
+
+def update_table():
+    """One row for each candidate of benchmarks/step_time.py."""
+    r = json.loads((RESULTS / "speed" / "transformer.json").read_text("utf-8"))
+    rows = []
+    for name, label in UPDATES.items():
+        of = r["candidates"].get(name)
+        beside = r.get(f"rate_beside_{name}")
+        faster = (
+            "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**beside) if beside else ""
+        )
+        rate = f"{r['operations_per_second'][name] / 1e9:.0f}"
+        memory = f"{of['peak_memory_bytes'] / 1e9:.2f} GB" if of else ""
+        tokens = f"{of['tokens_per_second']:,.0f}" if of else ""
+        rows.append((label, tokens, faster, rate, memory))
+    return markdown([UPDATE_COLUMNS, *rows])
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 WAYS = ("direct", "fusion", "channel")
 
@@ -258,6 +280,7 @@ TABLES = {
     "noisy_channel": noisy_channel_table,
     "pipeline": pipeline_table,
     "faults": faults_table,
+    "updates": update_table,
 }
 
 
