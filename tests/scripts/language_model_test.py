@@ -202,7 +202,7 @@ def test_the_noisy_channel_translates(folder, backward, language, capsys):
     pairs = zip(done.out.splitlines(), expected, strict=True)
     assert np.mean([set(a.split()) == set(b.split()) for a, b in pairs]) > 0.8
     scores = json.loads((folder / "scores.json").read_text())
-    assert scores["channel_model"] == str(backward) and scores["language_model_weight"] == 0.5
+    assert scores["channel_model"] == str(backward) and scores["language_model_weight"] == 1
     assert scores["length_penalty"] == 0
 
 
