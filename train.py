@@ -23,6 +23,7 @@ from training import em_training, fine_tuning, memory, ngram_training, recipes, 
 from training.agreement_training import reverse_directory
 from training.checkpoints import ModelDirectory
 from training.console import one_line_errors
+from training.distribution import KINDS, start_replicas
 from training.evaluation import CRITERIA
 from training.precision import PRECISIONS
 from training.schedules import SCHEDULES
@@ -42,6 +43,9 @@ flags.DEFINE_multi_string(
 flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
 flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
 flags.DEFINE_bool("dry_run", False, "Only prints the plan of the training.")
+flags.DEFINE_enum("distribution", "none", KINDS, "Devices that train together.")
+flags.DEFINE_integer("num_replicas", 0, "mirrored: devices; 0: all GPUs.", lower_bound=0)
+flags.DEFINE_string("tpu_address", "", "tpu: its name or address; empty: TPU_NAME, or local.")
 flags.DEFINE_bool("summary", False, "Only prints what every --model_dir holds.")
 flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
 flags.DEFINE_bool("offline", False, "Takes downloads from --data_dir alone.")
@@ -223,7 +227,8 @@ def main(argv):
     if FLAGS.model in models.LANGUAGE_MODELS:
         return make_language_model()
     dataset, splits, settings, options = read_flags()
-    quiet.start(options["intra_op_threads"])
+    of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
+    replicas = start_replicas(options, *of_devices)
     train_lines = streams.open_split(splits["train"])
     valid_lines = datasets.read_split(splits["valid"])
     config = {
@@ -234,7 +239,9 @@ def main(argv):
         "training_text": pipeline.text_hash(*train_lines),
         "options": options,
     }
-    directory = ModelDirectory(FLAGS.model_dir[0])
+    directory = replicas.directory(FLAGS.model_dir[0])
+    if not (FLAGS.dry_run or replicas.is_chief):
+        replicas.join(directory, config)
     reverse = reverse_directory(directory, config)
     tokenizer = wiring.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
@@ -245,16 +252,7 @@ def main(argv):
         "training pairs",
         pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
     )
-    batching = pipeline.batch_options(
-        corpus,
-        sizes,
-        options["max_tokens_per_batch"],
-        max_sentences=options["max_sentences_per_batch"],
-        corpus_weights=options["corpus_weights"],
-        temperature=options["temperature"],
-        pad_to_bucket=options["pad_to_bucket"],
-        largest_first=options["largest_batch_first"],
-    )
+    batching = wiring.make_batching(corpus, sizes, options, replicas)
     words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
     model_sizes = wiring.sizes_of_model(tokenizer, words)
     batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
@@ -274,8 +272,11 @@ def main(argv):
         return 0
     if not directory.exists():
         directory.start({**config, **model_sizes}, tokenizer)
+    if replicas.is_chief:
+        replicas.join(directory, config)
+    texts = corpus, words, valid, valid_lines
     trainer = wiring.make_trainer(
-        directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
+        directory, reverse, tokenizer, options, *texts, batching, replicas
     )
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
     for line in (
@@ -284,13 +285,14 @@ def main(argv):
         "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
         f"dropped: {dropped}",
         *pipeline.describe(*batched, **batching),
+        *replicas.describe(options),
         f"validation pairs: {valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
     ):
         print(line, flush=True)
     signal_number = trainer.run()
-    if signal_number:
-        return 128 + signal_number
+    if signal_number or not replicas.is_chief:
+        return signal_number and 128 + signal_number
     print(*summary.table([directory]), sep="\n")
     print(f"the model is in {directory.path}; translate.py --model_dir={directory.path} uses it")
     if reverse:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from data_pipeline.files import UserError
 from data_pipeline.static_shapes import assign_shapes
 
 
@@ -93,8 +94,8 @@ def plan_epoch(
         `EpochPlan`, every pair exactly once.
 
     Raises:
-        ValueError: a sentence is longer than `max_tokens` or than all shapes, or there are too
-            few pairs for the workers.
+        ValueError: a sentence is longer than `max_tokens` or than all shapes.
+        UserError: there are too few pairs for the workers.
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
     rng = None if seed is None else np.random.default_rng([seed, epoch])
@@ -167,7 +168,7 @@ def _split_to_multiple(sizes, num_workers):
     while sizes.size % num_workers:
         i = int(sizes.argmax())
         if sizes[i] < 2:
-            raise ValueError(
+            raise UserError(
                 f"{sizes.sum()} pairs in {sizes.size} batches cannot be shared out to "
                 f"{num_workers} workers; give fewer workers"
             )

@@ -7,6 +7,8 @@ leaves much more padding, because the two sides of a pair differ.
 
 import numpy as np
 
+from data_pipeline.files import UserError
+
 MAX_SHAPES = 24
 
 _LEVELS = 256  # Lengths of a side that are tried.
@@ -61,7 +63,8 @@ def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=Non
         the batches of a shape one after the other, none of them empty.
 
     Raises:
-        ValueError: a pair that is longer than all shapes, or too few pairs for the workers.
+        ValueError: a pair that is longer than all shapes.
+        UserError: too few pairs for the workers.
     """
     size = source_lengths.size
     if not size:
@@ -132,10 +135,10 @@ def _filled_up(groups, shapes, num_workers):
         donor = max(range(last), key=lambda i: groups[i].size, default=last)
         rest = groups[donor].size - missing
         if donor == last or rest < _num_batches(rest, shapes[donor][0], num_workers):
-            raise ValueError(
+            raise UserError(
                 f"{sum(g.size for g in groups)} pairs in batches of {shapes[last][0]} or more "
-                f"cannot be shared out to {num_workers} workers; give a larger max_tokens or fewer "
-                "workers"
+                f"cannot be shared out to {num_workers} workers; give a larger "
+                "--max_tokens_per_batch or fewer workers"
             )
         groups[last] = np.concatenate([groups[last], groups[donor][rest:]])
         groups[donor] = groups[donor][:rest]

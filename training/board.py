@@ -24,7 +24,8 @@ class Board:
     def __init__(self, path):
         self.path = path
         with self._errors():
-            self._writer = tf.summary.create_file_writer(str(path))
+            make = tf.summary.create_file_writer if path else tf.summary.create_noop_writer
+            self._writer = make(*([str(path)] if path else []))
 
     def scalars(self, values, step):
         """Adds a point to the curve of every name -> number."""

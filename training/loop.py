@@ -5,7 +5,7 @@ import math
 import time
 
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import batches
+from data_pipeline.pipeline import dataset_of, plan_batches
 from data_pipeline.progress import Progress
 from training.board import Board
 from training.checkpoints import model_arrays, restore, write_archive
@@ -57,6 +57,7 @@ class Trainer:
         self.keep_best_by = keep_best_by
         self.best = f"best_{keep_best_by}"  # Its name in the state.
         self.accumulate_steps = accumulate_steps
+        self.num_replicas = 1
         self.batching = batching
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
@@ -74,6 +75,7 @@ class Trainer:
             "evaluated_step": 0,
             "skipped_steps": 0,
             "skipped_in_a_row": 0,
+            "planned_replicas": 1,
         }
 
     def run(self):
@@ -132,17 +134,23 @@ class Trainer:
         self.reason = self.limits.reached(self.state, self.keep_best_by)
         return self.reason is not None
 
-    def _batches(self):
-        """What is left of the epoch."""
-        return batches(
+    def _plan(self):
+        """The batches of the epoch; one that other replicas began is ended with their batches."""
+        if not self.state["batch"]:
+            self.state["planned_replicas"] = self.num_replicas
+        return plan_batches(
             self.corpus,
             self.max_tokens,
             max_sentences=self.max_sentences,
             seed=self.seed,
             epoch=self.state["epoch"],
-            first_batch=self.state["batch"],
+            num_workers=self.state["planned_replicas"],
             **self.batching,
         )
+
+    def _batches(self):
+        """What is left of the epoch."""
+        return dataset_of(self.corpus, self._plan(), self.state["batch"])
 
     def _epoch(self):
         state, limits = self.state, self.limits
@@ -151,7 +159,7 @@ class Trainer:
             values = self.update.step(*group)
             self._count()  # The step before, so that an accelerator does not wait for us.
             state["step"] += 1
-            state["batch"] += len(group)
+            state["batch"] += len(group) * self.num_replicas
             state["seconds"] = time.monotonic() - self.clock
             self.taken = state["step"], group, values
             self.progress.update(1, **self.shown)

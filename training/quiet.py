@@ -31,16 +31,22 @@ with _silence():
 tf.get_logger().setLevel("WARNING")
 
 
-def start(intra_op_threads=0):
+def start(intra_op_threads=0, before=lambda: None):
     """Starts TensorFlow's run-time. To be called once, before the first operation.
 
     Args:
         intra_op_threads: how many threads work on one operation; 0 leaves the choice to TensorFlow,
             which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS says.
+        before: what is to be done before the first operation.
+
+    Returns:
+        What `before` returns.
     """
     if intra_op_threads:
         # Of a run-time that has started, as in a process of tests, threads stay as they are.
         with contextlib.suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(intra_op_threads)
     with _silence():
+        done = before()
         tf.constant(0)
+    return done

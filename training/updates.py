@@ -29,6 +29,7 @@ def adam(
     schedule="inverse_sqrt",
     beta_2=0.98,
     weight_decay=0.0,
+    kind=None,
     **of_schedule,
 ):
     """Adam; by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
@@ -40,11 +41,13 @@ def adam(
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
         weight_decay: AdamW, Loshchilov and Hutter 2019: every update takes off the learning rate
             times this share of all weights but biases and those of layer normalisation.
+        kind: class of the optimizer; `FusedAdam` if None.
         **of_schedule: more arguments of the schedule.
     """
     rate = SCHEDULES[schedule](learning_rate, warmup_steps, **of_schedule)
     decay = weight_decay or None
-    optimizer = FusedAdam(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
+    kind = kind or FusedAdam
+    optimizer = kind(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
     if decay:
         optimizer.exclude_from_weight_decay(var_names=[r"(bias|gamma|beta)(:0)?$"])
     if isinstance(rate, Plateau):

@@ -5,7 +5,7 @@ import functools
 import keras
 
 import models
-from data_pipeline import tokenizers
+from data_pipeline import pipeline, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
 from training import em_training, fine_tuning, recipes
@@ -15,6 +15,7 @@ from training.evaluation import Evaluator
 from training.limits import Limits
 from training.loop import Trainer
 from training.precision import PRECISIONS
+from training.replicas import REPLICATED, ReplicaAdam, ReplicaTrainer
 from training.updates import GradientUpdate, LikelihoodUpdate, adam
 
 # What only one way of training has a use for.
@@ -110,6 +111,23 @@ def sizes_of_model(tokenizer, words):
     }
 
 
+def make_batching(corpus, sizes, options, replicas):
+    """The options of batches that are the same in every epoch, as `plan_batches` has them."""
+    return {
+        **pipeline.batch_options(
+            corpus,
+            sizes,
+            options["max_tokens_per_batch"],
+            max_sentences=options["max_sentences_per_batch"],
+            corpus_weights=options["corpus_weights"],
+            temperature=options["temperature"],
+            pad_to_bucket=options["pad_to_bucket"],
+            largest_first=options["largest_batch_first"],
+        ),
+        "num_workers": replicas.num_replicas,
+    }
+
+
 NAMED = ("model", "dataset", "training_text", "reverse_of")
 
 
@@ -134,7 +152,7 @@ def check_same_run(directory, config):
         )
 
 
-def make_update(model, options, words, twin):
+def make_update(model, options, words, twin, replicas):
     """What changes the model: by gradient, or by expectation maximisation if that is asked for.
 
     With a `twin`, (`Directions`, reverse model), that one is changed, too.
@@ -150,12 +168,16 @@ def make_update(model, options, words, twin):
         learning_rate=options["learning_rate"],
         warmup_steps=options["warmup_steps"],
         schedule=options["schedule"],
+        kind=ReplicaAdam if replicas.strategy else None,
         beta_2=options["adam_beta_2"],
         weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
         **({"decay_steps": options["decay_steps"]} if decays else {}),
         **(plateau if options["schedule"] == "plateau" else {}),
     )
-    return (LikelihoodUpdate if words else GradientUpdate)(
+    kind = LikelihoodUpdate if words else GradientUpdate
+    if replicas.strategy:
+        kind = functools.partial(REPLICATED[kind], replicas=replicas)
+    return kind(
         model,
         optimizer,
         label_smoothing=options["label_smoothing"],
@@ -167,18 +189,19 @@ def make_update(model, options, words, twin):
 
 
 def make_trainer(
-    directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching
+    directory, reverse, tokenizer, options, corpus, words, valid, valid_lines, batching, replicas
 ):
     """Model, update, evaluator and loop; `words` are the word pairs of an alignment model."""
     keras.utils.set_random_seed(options["seed"])
-    model = directory.new_model(PRECISIONS[options["precision"]])
-    if words:
-        em_training.prepare(model, corpus, words)
-    if options["init_from"] and not directory.checkpoint_steps():
-        fine_tuning.start(model, options["init_from"])
     max_tokens = options["max_tokens_per_batch"]
-    twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
-    update = make_update(model, options, words, twin)
+    with replicas.scope():
+        model = directory.new_model(PRECISIONS[options["precision"]])
+        if words:
+            em_training.prepare(model, corpus, words)
+        if options["init_from"] and not directory.checkpoint_steps():
+            fine_tuning.start(model, options["init_from"])
+        twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
+        update = make_update(model, options, words, twin, replicas)
     evaluator = Evaluator(
         update,
         Translator(model, tokenizer, beam_size=1, batch_size=64),
@@ -195,6 +218,8 @@ def make_trainer(
         loop, examples = em_training.EMTrainer, words
     if reverse:
         loop, examples = functools.partial(AgreementTrainer, reverse=reverse), twin[0]
+    if replicas.strategy:
+        loop = functools.partial(ReplicaTrainer, replicas=replicas)
     return loop(
         directory,
         update,
@@ -205,5 +230,5 @@ def make_trainer(
         seed=options["seed"],
         keep_best_by=options["keep_best_by"],
         accumulate_steps=options["accumulate_steps"],
-        **batching,
+        **{name: value for name, value in batching.items() if name != "num_workers"},
     )

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.batching import EpochPlan, largest_batch, padding_share, plan_epoch
+from data_pipeline.files import UserError
 from data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 59  # One more has many divisors: batches that just do not fit.
@@ -222,7 +223,7 @@ def test_one_worker_has_the_batches_of_no_workers(many):
 
 
 def test_too_few_pairs_for_the_workers_are_refused():
-    with pytest.raises(ValueError, match=r"3 pairs .* 4 workers"):
+    with pytest.raises(UserError, match=r"3 pairs .* 4 workers"):
         plan_epoch([5, 5, 5], [5, 5, 5], 10, num_workers=4)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.batching import padding_share, plan_epoch
+from data_pipeline.files import UserError
 from data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 600
@@ -118,5 +119,5 @@ def test_workers_have_equally_many_batches_of_equal_shapes(num_workers):
 def test_too_few_pairs_for_the_workers_are_refused():
     lengths = LENGTHS[3][:, :5]
     shapes = choose_shapes(*lengths, BUDGET)
-    with pytest.raises(ValueError, match="8 workers"):
+    with pytest.raises(UserError, match="8 workers"):
         plan_epoch(*lengths, BUDGET, seed=1, shapes=shapes, num_workers=8)
