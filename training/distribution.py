@@ -11,11 +11,14 @@ import os
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager import context
 
 from data_pipeline.files import UserError
 from training import quiet
 from training.archives import read_archive, restore
 from training.checkpoints import ModelDirectory
+
+SILENCE = 100  # Seconds until a worker that is not heard of counts as lost.
 
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
@@ -49,7 +52,7 @@ class Replicas:
     def distribute(self, values):
         """One value for each replica of this process, as an argument of `strategy.run`."""
         return self.strategy.experimental_distribute_values_from_function(
-            lambda context: values[context.replica_id_in_sync_group % self.num_local]
+            lambda where: values[where.replica_id_in_sync_group % self.num_local]
         )
 
     def from_chief(self, *numbers):
@@ -61,9 +64,9 @@ class Replicas:
 
     def _over_workers(self, numbers):
         def of_replica(numbers):
-            context = tf.distribute.get_replica_context()
-            is_first = tf.equal(context.replica_id_in_sync_group, 0)
-            return context.all_reduce("sum", tf.where(is_first, numbers, 0.0))
+            here = tf.distribute.get_replica_context()
+            is_first = tf.equal(here.replica_id_in_sync_group, 0)
+            return here.all_reduce("sum", tf.where(is_first, numbers, 0.0))
 
         found = self.strategy.run(of_replica, args=(numbers,))
         return self.strategy.experimental_local_results(found)[0]
@@ -217,6 +220,11 @@ def _multi_worker():
     num_workers, worker = read_cluster(os.environ.get("TF_CONFIG", ""))
     if num_workers > 1:
         print(f"worker {worker} of {num_workers}: waits for the others", flush=True)
+    run_time = context.context()
+    # By itself TensorFlow gives up on a worker after 10 seconds, which a busy machine may well need.
+    run_time.configure_coordination_service = functools.partial(
+        run_time.configure_coordination_service, heartbeat_timeout_in_ms=1000 * SILENCE
+    )
     try:
         strategy = tf.distribute.MultiWorkerMirroredStrategy()
     except (tf.errors.OpError, RuntimeError) as error:
