@@ -221,7 +221,7 @@ def _multi_worker():
     if num_workers > 1:
         print(f"worker {worker} of {num_workers}: waits for the others", flush=True)
     run_time = context.context()
-    # By itself TensorFlow gives up on a worker after 10 seconds, which a busy machine may well need.
+    # By itself TensorFlow gives up on a worker after 10 seconds, which a busy machine may need.
     run_time.configure_coordination_service = functools.partial(
         run_time.configure_coordination_service, heartbeat_timeout_in_ms=1000 * SILENCE
     )

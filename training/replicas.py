@@ -21,6 +21,23 @@ from training.loop import Trainer
 from training.updates import BATCH_SIGNATURE, FusedAdam, GradientUpdate, LikelihoodUpdate
 
 
+def places(num_batches, first, num_replicas):
+    """Which batches of an epoch the replicas take.
+
+    Args:
+        num_batches: of the epoch.
+        first: number of the first that is left.
+        num_replicas: R.
+
+    Returns:
+        (`[steps, R]` numbers of batches, `[steps, R]` float32 weights). Where too few are left for
+        the last step, the last of all fills the places, with the weight 0 instead of 1.
+    """
+    numbers = np.arange(first, num_batches, num_replicas)[:, None] + np.arange(num_replicas)
+    weights = (numbers < num_batches).astype(np.float32)
+    return np.minimum(numbers, num_batches - 1), weights
+
+
 class Share(NamedTuple):
     """What the replicas of a process take of the batches that all replicas take at once.
 
@@ -216,17 +233,13 @@ class ReplicaTrainer(Trainer):
         return self.reason is not None
 
     def _batches(self):
-        plan, first = self._plan(), self.state["batch"]
-        total, step = plan.batch_sizes.size, self.num_replicas
-        local = np.arange(self.replicas.num_local) + self.replicas.worker * self.replicas.num_local
-        starts = np.arange(first, total, step)
-        numbers = starts[:, None] + local
-        weights = (numbers < total).astype(np.float32)
-        mine = plan.select(np.minimum(numbers, total - 1).ravel())
-        left = iter(dataset_of(self.corpus, mine))
-        for start, weight in zip(starts, weights, strict=True):
-            all_batches = plan.select(np.arange(start, min(start + step, total)))
-            yield Share([next(left) for _ in local], weight, all_batches)
+        plan, num_replicas = self._plan(), self.num_replicas
+        numbers, weights = places(plan.batch_sizes.size, self.state["batch"], num_replicas)
+        local = slice(*(self.replicas.num_local * (self.replicas.worker + i) for i in (0, 1)))
+        left = iter(dataset_of(self.corpus, plan.select(numbers[:, local].ravel())))
+        for each, weight in zip(numbers, weights, strict=True):
+            batches = [next(left) for _ in each[local]]
+            yield Share(batches, weight[local], plan.select(each[weight > 0]))
 
     def _count(self):
         if self.taken:
