@@ -144,7 +144,7 @@ class GradientUpdate(Update):
     def rates(self):
         rates = {"learning_rate": float(self.optimizer.learning_rate)}
         if self.loss_scale:
-            rates["loss_scale"] = float(self.loss_scale.scale)
+            rates["loss_scale"] = float(self.loss_scale.scale.numpy())
         return rates
 
     def for_validation(self):
