@@ -227,8 +227,7 @@ def main(argv):
     if FLAGS.model in models.LANGUAGE_MODELS:
         return make_language_model()
     dataset, splits, settings, options = read_flags()
-    of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
-    replicas = start_replicas(options, *of_devices)
+    replicas = start_replicas(options, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
     train_lines = streams.open_split(splits["train"])
     valid_lines = datasets.read_split(splits["valid"])
     config = {

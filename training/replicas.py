@@ -145,6 +145,8 @@ class _Replicated:
                     lambda value: strategy.experimental_local_results(value)[0], values
                 )
 
+            # A TPU has a program for every shape.
+            signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
             return tf.function(run, input_signature=signature, autograph=False)
 
         count = self.replicas.num_local
