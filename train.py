@@ -10,7 +10,7 @@ The same command again goes on where it stopped.
 import itertools
 import json
 
-from training import quiet  # before all that imports TensorFlow
+from training import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
@@ -200,7 +200,8 @@ def make_language_model():
         raise UserError(
             f"--dry_run plans steps of training, and {FLAGS.model} counts; leave it out"
         )
-    quiet.start()
+    of_counts = {"update": "em", "intra_op_threads": 0}
+    start_replicas(of_counts, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
     dataset, splits = corpus_files()
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
     settings = settings_given(FLAGS.model)

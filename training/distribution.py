@@ -41,9 +41,11 @@ class Replicas:
         self.is_chief = worker == 0
         self._sum = tf.function(self._over_workers, autograph=False)
 
+    @contextlib.contextmanager
     def scope(self):
         """A context in which variables are made that have a copy in every replica."""
-        return self.strategy.scope() if self.strategy else contextlib.nullcontext()
+        with self.errors(), self.strategy.scope() if self.strategy else contextlib.nullcontext():
+            yield
 
     def directory(self, path):
         """The `ModelDirectory` at a path; only the chief can write it."""
@@ -186,8 +188,8 @@ def start_replicas(options, kind, num_replicas=0, tpu_address=""):
         raise UserError(f"--tpu_address goes with --distribution=tpu, found {kind}")
     if kind != "none" and options["update"] == "em":
         raise UserError(
-            f"--distribution={kind} shares out batches, and --update=em counts the whole corpus; "
-            "leave it out, or give --update=gradient"
+            f"--distribution={kind} shares out batches, and counting (--update=em, ngram_lm) takes "
+            "the whole corpus; leave it out"
         )
     if kind == "tpu" and not options["pad_to_bucket"]:
         raise UserError("--distribution=tpu needs --pad_to_bucket: a TPU has static shapes")

@@ -176,7 +176,7 @@ def test_the_chief_is_the_first_worker():
 
 
 UNFIT = {
-    "counts": (("mirrored",), {"update": "em"}, "give --update=gradient"),
+    "counts": (("mirrored",), {"update": "em"}, "leave it out"),
     "any shape": (("tpu",), {}, "needs --pad_to_bucket"),
     "no TPU": (("tpu",), {"pad_to_bucket": True}, "no TPU found"),
     "one of many": (("none", 2), {}, "goes with --distribution=mirrored"),
