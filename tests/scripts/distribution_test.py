@@ -18,7 +18,7 @@ from training.archives import read_archive
 from training.checkpoints import ModelDirectory
 
 QUICK = [
-    *(*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=64", "--bleu_lines=5"),
+    *(*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=64", "--bleu_lines=0"),
     *("--log_every_steps=2", "--save_every_steps=5", "--eval_every_steps=10"),
     *("--average_checkpoints=2", "--max_steps=20"),
 ]
@@ -36,9 +36,10 @@ def flags(folder):
 
 @pytest.fixture(scope="module")
 def mirrored(folder, flags):
-    """A run of two replicas in one process."""
+    """A run of two replicas in one process, in two sittings."""
     more = [f"--model_dir={folder / 'mirrored'}", "--distribution=mirrored", "--num_replicas=2"]
-    assert run_script("train", [*flags, *more]).status == 0
+    for steps in (7, 20):
+        assert run_script("train", [*flags, *more, f"--max_steps={steps}"]).status == 0
     return ModelDirectory(folder / "mirrored")
 
 
@@ -104,19 +105,10 @@ def test_workers_train_as_replicas_do_and_go_on_after_one_was_killed(
     assert "resumed at step" in (tmp_path / "again1").read_text()
     same_weights(directory, mirrored)
     found, expected = losses(directory), losses(mirrored)
+    expected.pop(("valid", 7))  # The end of its first sitting.
     assert found.keys() == expected.keys()
     for name in expected:
         assert found[name] == pytest.approx(expected[name], rel=1e-5)
-
-
-def test_a_stopped_run_of_replicas_goes_on_exactly(folder, flags, mirrored):
-    directory = ModelDirectory(folder / "parts")
-    more = [f"--model_dir={directory.path}", "--distribution=mirrored", "--num_replicas=2"]
-    for steps in (7, 20):
-        assert run_script("train", [*flags, *more, f"--max_steps={steps}"]).status == 0
-    found, expected = (read_archive(d.checkpoint_path(20))[0] for d in (directory, mirrored))
-    for name in expected:
-        np.testing.assert_array_equal(found[name], expected[name], err_msg=name)
 
 
 def test_an_epoch_ends_with_its_batches_on_other_devices(folder, flags, mirrored, capsys):
