@@ -21,9 +21,9 @@ from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
 from data_pipeline.files import UserError
 from training import em_training, fine_tuning, memory, ngram_training, recipes, summary, wiring
 from training.agreement_training import reverse_directory
-from training.checkpoints import ModelDirectory
+from training.checkpoints import ModelDirectory, model_of
 from training.console import one_line_errors
-from training.distribution import KINDS, start_replicas
+from training.distribution import KINDS, Replicas, start_replicas
 from training.evaluation import CRITERIA
 from training.precision import PRECISIONS
 from training.schedules import SCHEDULES
@@ -213,22 +213,11 @@ def make_language_model():
     return 0
 
 
-def main(argv):
-    """Reads flags and text, opens the run, trains."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    if FLAGS.list_datasets:
-        print(*datasets.listing(), sep="\n")
-        return 0
-    if FLAGS.summary:
-        print(*summary.table(map(ModelDirectory, FLAGS.model_dir)), sep="\n")
-        return 0
-    if len(FLAGS.model_dir) > 1:
-        raise UserError("a run has one --model_dir; several go with --summary only")
-    if FLAGS.model in models.LANGUAGE_MODELS:
-        return make_language_model()
+def train_or_plan():
+    """Reads flags and text; prints the plan of the run, or opens it and trains."""
     dataset, splits, settings, options = read_flags()
-    replicas = start_replicas(options, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
+    of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
+    replicas = start_replicas(options, *of_devices)
     train_lines = streams.open_split(splits["train"])
     valid_lines = datasets.read_split(splits["valid"])
     config = {
@@ -254,45 +243,62 @@ def main(argv):
     )
     batching = wiring.make_batching(corpus, sizes, options, replicas)
     words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
-    model_sizes = wiring.sizes_of_model(tokenizer, words)
+    whole_config = {**config, **wiring.sizes_of_model(tokenizer, words)}
     batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+    print(f"dropped: {dropped}", flush=True)
     if FLAGS.dry_run:
-        vocab_sizes, more = model_sizes["vocab_sizes"], model_sizes["sizes"]
-        dtype = PRECISIONS[options["precision"]]
-        model = models.create(FLAGS.model, *vocab_sizes, dtype=dtype, **more, **settings)
-        plan = [dry_run.report(*batched, num_parameters=model.count_params(), **batching)]
-        if options["update"] == "gradient":
-            if words:
-                em_training.prepare(model, corpus, words)
-            update = wiring.make_update(model, options, words, twin=None)
-            plan.append(memory.report(update, corpus, *batched[2:], **batching))
-        for line in itertools.chain([f"dropped: {dropped}"], *plan):
-            print(line, flush=True)
+        print_plan(whole_config, batched, words, batching)
         return 0
     if not directory.exists():
-        directory.start({**config, **model_sizes}, tokenizer)
+        directory.start(whole_config, tokenizer)
     if replicas.is_chief:
         replicas.join(directory, config)
     texts = corpus, words, valid, valid_lines
     trainer = wiring.make_trainer(
         directory, reverse, tokenizer, options, *texts, batching, replicas
     )
+    plan = *pipeline.describe(*batched, **batching), *replicas.describe(options)
+    print_run(config, trainer.update.model, plan, valid)
+    signal_number = trainer.run()
+    if signal_number or not replicas.is_chief:
+        return signal_number and 128 + signal_number
+    print_end(directory, reverse)
+    return 0
+
+
+def print_plan(config, batched, words, batching):
+    """Prints what the first epoch would be, and what memory its updates take."""
+    options = config["options"]
+    model = model_of(config, PRECISIONS[options["precision"]])
+    plan = [dry_run.report(*batched, num_parameters=model.count_params(), **batching)]
+    if options["update"] == "gradient":
+        corpus, _, *rest = batched
+        if words:
+            em_training.prepare(model, corpus, words)
+        update = wiring.make_update(model, options, words, None, Replicas())  # Of one device.
+        plan.append(memory.report(update, corpus, *rest, **batching))
+    for line in itertools.chain(*plan):
+        print(line, flush=True)
+
+
+def print_run(config, model, plan, valid):
+    """Prints what is about to be trained."""
+    settings, options = config["settings"], config["options"]
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
     for line in (
-        f"model: {FLAGS.model}, {trainer.update.model.count_params():,} parameters"
+        f"model: {FLAGS.model}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in settings.items()),
         "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
-        f"dropped: {dropped}",
-        *pipeline.describe(*batched, **batching),
-        *replicas.describe(options),
+        *plan,
         f"validation pairs: {valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
     ):
         print(line, flush=True)
-    signal_number = trainer.run()
-    if signal_number or not replicas.is_chief:
-        return signal_number and 128 + signal_number
+
+
+def print_end(directory, reverse):
+    """Prints what has been trained, and what to do with it."""
     print(*summary.table([directory]), sep="\n")
     print(f"the model is in {directory.path}; translate.py --model_dir={directory.path} uses it")
     if reverse:
@@ -301,7 +307,23 @@ def main(argv):
             f"{directory.path} --reverse_model_dir={reverse.path} --symmetrise=agree aligns with "
             "both"
         )
-    return 0
+
+
+def main(argv):
+    """Does what the flags ask for."""
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    if FLAGS.list_datasets:
+        print(*datasets.listing(), sep="\n")
+        return 0
+    if FLAGS.summary:
+        print(*summary.table(map(ModelDirectory, FLAGS.model_dir)), sep="\n")
+        return 0
+    if len(FLAGS.model_dir) > 1:
+        raise UserError("a run has one --model_dir; several go with --summary only")
+    if FLAGS.model in models.LANGUAGE_MODELS:
+        return make_language_model()
+    return train_or_plan()
 
 
 if __name__ == "__main__":

@@ -30,6 +30,19 @@ from training.records import append_record, keep_records, read_records, sync
 FORMAT = 1
 
 
+def model_of(config, dtype=None):
+    """The model of a configuration with fresh weights, under a dtype policy of Keras."""
+    return models.create(
+        config["model"],
+        *config["vocab_sizes"],
+        pad_id=PAD_ID,
+        bos_id=BOS_ID,
+        dtype=dtype,
+        **config["settings"],
+        **config.get("sizes", {}),
+    )
+
+
 class ModelDirectory:
     """Reads and writes a model directory.
 
@@ -132,16 +145,7 @@ class ModelDirectory:
 
     def new_model(self, dtype=None):
         """The model of the configuration with fresh weights, under a dtype policy of Keras."""
-        config = self.config()
-        return models.create(
-            config["model"],
-            *config["vocab_sizes"],
-            pad_id=PAD_ID,
-            bos_id=BOS_ID,
-            dtype=dtype,
-            **config["settings"],
-            **config.get("sizes", {}),
-        )
+        return model_of(self.config(), dtype)
 
     def load(self, *, language_model=False):
         """The trained model and its tokenizer: what translates, pictures and exports.
