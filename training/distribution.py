@@ -208,14 +208,20 @@ def _mirrored(num_replicas):
         raise UserError(f"--num_replicas={num_replicas}: found {len(gpus)} GPUs; give at most that")
     if gpus:
         names = [f"GPU:{i}" for i in range(num_replicas or len(gpus))]
-        return Replicas(tf.distribute.MirroredStrategy(names))
+        return Replicas(_mirrored_strategy(*names))
     count = num_replicas or 1
     cpu = tf.config.list_physical_devices("CPU")[0]
     parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
     # In a process of tests, TensorFlow may have started with as many.
     with contextlib.suppress(RuntimeError):
         tf.config.set_logical_device_configuration(cpu, parts)
-    return Replicas(tf.distribute.MirroredStrategy([f"CPU:{i}" for i in range(count)]))
+    return Replicas(_mirrored_strategy(*(f"CPU:{i}" for i in range(count))))
+
+
+@functools.cache
+def _mirrored_strategy(*devices):
+    """Always the same one: sums over devices are numbered, by two strategies with equal numbers."""
+    return tf.distribute.MirroredStrategy(devices)
 
 
 def _multi_worker():

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 
 from tests.scripts.running import ROOT, run_script
-from tests.tiny import SMALL_FLAGS, corpus_flags
+from tests.tiny import corpus_flags, small_flags
 from training.archives import read_archive
 from training.checkpoints import ModelDirectory
 
 QUICK = [
-    *(*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=64", "--bleu_lines=0"),
+    *(*small_flags("attention_ibm2"), "--vocab_size=300", "--max_tokens_per_batch=64"),
+    *("--tokenizer=bpe", "--bleu_lines=0"),
     *("--log_every_steps=2", "--save_every_steps=5", "--eval_every_steps=10"),
     *("--average_checkpoints=2", "--max_steps=20"),
 ]
