@@ -43,7 +43,8 @@ demo: .venv/run
 test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not slow and not replicas" -n 2 --dist loadfile
+	$(BIN)/python -m pytest -m replicas -n 2 --dist loadfile
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow

@@ -10,12 +10,28 @@ import tensorflow as tf
 
 
 def _two_devices():
-    """Shares out the processor, for tests of replicas; all others run on the first part."""
     parts = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
 
 
-quiet.start(before=_two_devices)
+def pytest_configure(config):
+    """Starts TensorFlow; for tests of replicas, with a processor that is shared out to two devices.
+
+    That can be said only once in a process, and makes all other tests slower.
+    """
+    if config.option.markexpr == "replicas":
+        quiet.start(before=_two_devices)
+    else:
+        quiet.start()
+
+
+def pytest_collection_modifyitems(config, items):
+    """Skips tests of replicas where there is one device."""
+    if config.option.markexpr != "replicas":
+        skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
+        for item in items:
+            if "replicas" in item.keywords:
+                item.add_marker(skip)
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from tests.tiny import corpus_flags, small_flags
 from training.archives import read_archive
 from training.checkpoints import ModelDirectory
 
+pytestmark = pytest.mark.replicas
+
 QUICK = [
     *(*small_flags("attention_ibm2"), "--vocab_size=300", "--max_tokens_per_batch=64"),
     *("--tokenizer=bpe", "--bleu_lines=0"),

@@ -17,6 +17,8 @@ from training.distribution import Replicas, read_cluster, start_replicas
 from training.replicas import ReplicaAdam, ReplicatedGradientUpdate, Share, places
 from training.updates import GradientUpdate, adam
 
+pytestmark = pytest.mark.replicas
+
 OF_ADAM = {"learning_rate": 1e-2, "warmup_steps": 5, "weight_decay": 0.1, "schedule": "plateau"}
 
 
