@@ -63,6 +63,7 @@ def test_every_iteration_says_and_keeps_its_likelihood(whole):
     assert valid[-1]["bleu"] > 90  # Words are translated one by one in this language.
 
 
+@pytest.mark.slow  # The suite has tests/faults/harness_test.py, which kills more often.
 def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpus):
     run, more, _ = whole
     again = folder / "killed"

@@ -245,6 +245,7 @@ def _stop_at_step(command, metrics, step, signal_number):
     return process.wait()
 
 
+@pytest.mark.slow  # The suite has tests/faults/harness_test.py, which kills more often.
 def test_killed_and_resumed_equals_never_killed_bit_for_bit(folder, corpus):
     def command(name):
         return [
