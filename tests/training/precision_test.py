@@ -21,7 +21,7 @@ WAYS = {
 
 
 # Learning rates at which a dozen updates tell, and the least difference does not grow with each.
-OWN_RATES = {"transformer_simple": 0.002, "attention_ibm2": 0.02}
+OWN_RATES = {"transformer_simple": 0.002, "transformer_coursework": 0.002, "attention_ibm2": 0.02}
 
 # Whose mathematics are in float32 under every policy.
 TABLES = ("ibm1", "ibm2", "hmm_alignment")
