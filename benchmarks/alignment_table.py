@@ -10,7 +10,6 @@ set go to docs/results/demo_alignment/, from where results_table.py takes them.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 from absl import app, flags  # noqa: E402
 
 import models  # noqa: E402
+from benchmarks.scripts import run  # noqa: E402
 from data_pipeline.files import UserError, write_text  # noqa: E402
 from training import recipes  # noqa: E402
 from training.checkpoints import ModelDirectory  # noqa: E402
@@ -64,14 +64,6 @@ def score_commands(preset):
         name: [*command, f"--model_dir={folder}", f"--save_scores={folder}/{name}.json"]
         for name, command in commands.items()
     }
-
-
-def run(command):
-    """Runs a script of the project; its output is seen."""
-    print("python", " ".join(command), flush=True)
-    done = subprocess.run([sys.executable, *command], cwd=ROOT)
-    if done.returncode:
-        sys.exit(done.returncode)
 
 
 def score(preset):

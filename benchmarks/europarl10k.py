@@ -10,7 +10,6 @@ docs/bleu_by_length.png once the models that it compares are there.
 """
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 from absl import app, flags  # noqa: E402
 
 import models  # noqa: E402
+from benchmarks.scripts import run  # noqa: E402
 from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
 from decoding.figures import save_curves  # noqa: E402
 from training.console import one_line_errors  # noqa: E402
@@ -101,14 +101,6 @@ def translate_command(name, search):
         *(f"--tokenize={SCORING['tokenize']}", "--lowercase"),
         *(f"--output={run}/{search}.en", f"--save_scores={run}/{search}.json"),
     ]
-
-
-def run(command):
-    """Runs a script of the project; its output is seen."""
-    print("python", " ".join(command), flush=True)
-    done = subprocess.run([sys.executable, *command], cwd=ROOT)
-    if done.returncode:
-        sys.exit(done.returncode)
 
 
 def score(name):

@@ -12,7 +12,6 @@ Translations that are there are not made again.
 
 import itertools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -21,6 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from absl import app, flags  # noqa: E402
 
+from benchmarks.scripts import run  # noqa: E402
 from data_pipeline.files import UserError, write_text  # noqa: E402
 from training.checkpoints import ModelDirectory  # noqa: E402
 from training.console import machine, one_line_errors  # noqa: E402
@@ -40,14 +40,6 @@ WEIGHTS = {
     FUSION: (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5),
     CHANNEL: (0.5, 0.7, 1.0, 1.5),
 }
-
-
-def run(command):
-    """Runs a script of the project; its output is seen."""
-    print("python", " ".join(command), flush=True)
-    done = subprocess.run([sys.executable, *command], cwd=ROOT)
-    if done.returncode:
-        sys.exit(done.returncode)
 
 
 def text(split, side):
