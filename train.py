@@ -18,6 +18,7 @@ from absl import app, flags
 
 import models
 from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
+from data_pipeline.batching import largest_shape
 from data_pipeline.files import UserError
 from training import em_training, fine_tuning, memory, ngram_training, recipes, summary, wiring
 from training.agreement_training import reverse_directory
@@ -271,14 +272,17 @@ def print_plan(config, batched, words, batching):
     """Prints what the first epoch would be, and what memory its updates take."""
     options = config["options"]
     model = model_of(config, PRECISIONS[options["precision"]])
-    plan = [dry_run.report(*batched, num_parameters=model.count_params(), **batching)]
+    corpus, _, max_tokens, seed = batched
+    plan = pipeline.plan_batches(corpus, max_tokens, seed=seed, **batching)
+    known = {"num_parameters": model.count_params(), "plan": plan}
+    told = [dry_run.report(*batched, **known, **batching)]
     if options["update"] == "gradient":
-        corpus, _, *rest = batched
         if words:
             em_training.prepare(model, corpus, words)
         update = wiring.make_update(model, options, words, None, Replicas())  # Of one device.
-        plan.append(memory.report(update, corpus, *rest, **batching))
-    for line in itertools.chain(*plan):
+        lengths = corpus.source.lengths, corpus.target.lengths
+        told.append(memory.report(update, largest_shape(plan, *lengths)))
+    for line in itertools.chain(*told):
         print(line, flush=True)
 
 

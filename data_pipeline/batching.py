@@ -126,6 +126,12 @@ def largest_batch(plan, source_lengths, target_lengths):
     return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])
 
 
+def largest_shape(plan, source_lengths, target_lengths):
+    """`[3]` int64: rows, source tokens and target tokens of `largest_batch`."""
+    number = largest_batch(plan, source_lengths, target_lengths)
+    return plan.padded_shapes(source_lengths, target_lengths)[number]
+
+
 def padding_share(plan, source_lengths, target_lengths):
     """The share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
     if not plan.rows.size:

@@ -4,13 +4,15 @@ import time
 
 import numpy as np
 
-from data_pipeline.batching import largest_batch
+from data_pipeline.batching import largest_shape
 from data_pipeline.pipeline import dataset_of, describe, plan_batches
 
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
-def report(corpus, tokenizer, max_tokens, seed, *, num_parameters, seconds=3.0, **options):
+def report(
+    corpus, tokenizer, max_tokens, seed, *, num_parameters, seconds=3.0, plan=None, **options
+):
     """The plan of the first epoch in lines for people.
 
     Args:
@@ -20,16 +22,18 @@ def report(corpus, tokenizer, max_tokens, seed, *, num_parameters, seconds=3.0, 
         seed: as `plan_batches`.
         num_parameters: of the model.
         seconds: how long to time the pipeline.
+        plan: as `data_pipeline.pipeline.describe`.
         **options: more of `plan_batches`.
 
     Yields:
         str.
     """
-    plan = plan_batches(corpus, max_tokens, seed=seed, **options)
+    if plan is None:
+        plan = plan_batches(corpus, max_tokens, seed=seed, **options)
     yield from describe(corpus, tokenizer, max_tokens, seed, plan=plan, **options)
-    shapes = plan.padded_shapes(corpus.source.lengths, corpus.target.lengths)
-    yield from _shapes(plan, shapes)
-    largest = shapes[largest_batch(plan, corpus.source.lengths, corpus.target.lengths)]
+    lengths = corpus.source.lengths, corpus.target.lengths
+    yield from _shapes(plan, plan.padded_shapes(*lengths))
+    largest = largest_shape(plan, *lengths)
     yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
     yield from _memory(corpus, plan, largest, num_parameters, len(tokenizer.target))
     yield from _rate(corpus, plan, seconds)

@@ -9,14 +9,11 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import largest_batch
-from data_pipeline.pipeline import plan_batches
-
 _SHARES = (0.25, 0.5, 1.0)
 _MOST = 64  # Times the largest batch that are tried on an accelerator.
 
 
-def report(update, corpus, max_tokens, seed, *, available=None, **options):
+def report(update, largest, *, available=None):
     """Makes updates of the size of the largest batch, smaller ones first; the model is spoilt.
 
     On an accelerator batches double until there is no memory left for one. On a CPU, whose system
@@ -25,18 +22,12 @@ def report(update, corpus, max_tokens, seed, *, available=None, **options):
 
     Args:
         update: `training.updates.GradientUpdate`.
-        corpus: `EncodedCorpus`.
-        max_tokens: as `data_pipeline.pipeline.plan_batches`.
-        seed: as `plan_batches`.
+        largest: (rows, source tokens, target tokens) of the batch that needs the most.
         available: bytes that the process may have on a CPU; None: what the system has left.
-        **options: more of `plan_batches`.
 
     Yields:
         str, lines for people.
     """
-    plan = plan_batches(corpus, max_tokens, seed=seed, **options)
-    lengths = [side.lengths for side in corpus]
-    largest = plan.padded_shapes(*lengths)[largest_batch(plan, *lengths)]
     rows, *tokens = (int(size) for size in largest)
     device = next(iter(tf.config.list_logical_devices("GPU")), None)
     if device is None and available is None:

@@ -2,11 +2,9 @@
 
 import re
 
-import numpy as np
 import pytest
 
 import models
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from training import memory
 from training.updates import GradientUpdate, adam
 
@@ -20,26 +18,19 @@ def update():
     return GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
 
 
-@pytest.fixture(scope="module")
-def corpus():
-    lengths = np.full(2 * ROWS, LENGTH, np.int32)
-    side = EncodedSide(np.tile(np.arange(4, 4 + LENGTH, dtype=np.int32), 2 * ROWS), lengths)
-    return EncodedCorpus(side, side)
+def lines(update, **options):
+    return list(memory.report(update, (ROWS, LENGTH, LENGTH), **options))
 
 
-def lines(update, corpus, **options):
-    return list(memory.report(update, corpus, ROWS * LENGTH, seed=1, **options))
-
-
-def test_updates_of_rising_size_are_measured(update, corpus):
-    *measured, conclusion = lines(update, corpus)
+def test_updates_of_rising_size_are_measured(update):
+    *measured, conclusion = lines(update)
     rows = [int(re.match(rf"an update of (\d+) x {LENGTH} tokens", m)[1]) for m in measured]
     assert rows == [ROWS // 4, ROWS // 2, ROWS]
     assert f"memory is enough for batches of {ROWS * LENGTH:,} tokens" in conclusion
 
 
-def test_a_batch_that_will_not_fit_is_not_tried(update, corpus):
-    *measured, conclusion = lines(update, corpus, available=1)
+def test_a_batch_that_will_not_fit_is_not_tried(update):
+    *measured, conclusion = lines(update, available=1)
     assert len(measured) == 2  # Nothing is known of growth before.
     assert conclusion.endswith("THE LARGEST BATCH DOES NOT FIT")
 
