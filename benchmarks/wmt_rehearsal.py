@@ -183,12 +183,11 @@ def stage_tf_data():
     """`bucket_by_sequence_length` with tensor2tensor's ladder, on the head of the corpus."""
     corpus = encoded(cleaned())
     count = min(TF_DATA_PAIRS, corpus.num_pairs)
-    source, target = (
-        tf.RaggedTensor.from_row_lengths(
-            side.ids[: side.lengths[:count].sum(dtype=np.int64)], side.lengths[:count]
-        )
-        for side in corpus
-    )
+    # Slices of flat ids: indexing a ragged tensor would cost as much as the corpus is long.
+    sides = []
+    for side in corpus:
+        ends = np.cumsum(side.lengths[:count], dtype=np.int64)
+        sides.append((tf.constant(side.ids[: ends[-1]]), tf.constant([0, *ends])))
     boundaries = [8]
     while boundaries[-1] < 256:
         boundaries.append(max(boundaries[-1] + 1, int(boundaries[-1] * 1.1)))
@@ -196,7 +195,10 @@ def stage_tf_data():
     dataset = (
         tf.data.Dataset.range(count)
         .shuffle(count, seed=1)
-        .map(lambda i: (source[i], target[i]), num_parallel_calls=tf.data.AUTOTUNE)
+        .map(
+            lambda i: tuple(ids[ends[i] : ends[i + 1]] for ids, ends in sides),
+            num_parallel_calls=tf.data.AUTOTUNE,
+        )
         .bucket_by_sequence_length(
             lambda s, t: tf.maximum(tf.size(s), tf.size(t)),
             [boundary + 1 for boundary in boundaries[:-1]],
