@@ -2,7 +2,8 @@
 
     python benchmarks/aligners.py --source=a.en --target=a.fr --gold=a.gold --gold_base=1
 
-The text is tokenised, and its first lines are those of the gold alignment. Every aligner starts
+The text is tokenised, and its first lines are those of the gold alignment; with --held_out ours
+align those lines without having trained on them. Every aligner starts
 from files, in processes of its own, and everything counts: imports, reading, training, writing.
 Ours train by train.py and align by visualize_attention.py, one direction after the other. Beside
 them: eflomal (`pip install eflomal`, which needs a compiler), and fast_align if such a command is
@@ -39,6 +40,7 @@ flags.DEFINE_string("source", None, "Tokenised text, a sentence a line.", requir
 flags.DEFINE_string("target", None, "Its translation.", required=True)
 flags.DEFINE_string("gold", "", "True links of its first lines: i-j sure, ipj or i?j possible.")
 flags.DEFINE_integer("gold_base", 0, "The number of the first word there.", 0, 1)
+flags.DEFINE_bool("held_out", False, "Keeps the lines of --gold out of the training of ours.")
 flags.DEFINE_integer("pairs", 0, "Repeats the text, with other endings, to so many pairs; 0: no.")
 flags.DEFINE_string("work", "runs/aligners", "Folder of texts, models and links.")
 flags.DEFINE_list("only", [], "Names of aligners; empty: all.")
@@ -76,15 +78,21 @@ def run(command, log):
 
 def ours(options, sides, work, reverse):
     """Trains and aligns one direction; returns what `run` does, and the file of links."""
-    source, target = sides[::-1] if reverse else sides
     folder = work / ("reverse" if reverse else "forward")
     links = work / f"{folder.name}.align"
-    texts = {"train_source": source, "train_target": target}
-    texts.update({"valid_source": f"{source}.head", "valid_target": f"{target}.head"})
-    train = [*options, *(f"--{name}={path}" for name, path in texts.items())]
+    train = [*options, *texts_of(sides[::-1] if reverse else sides)]
     train += ["--max_length_ratio=1000", f"--model_dir={folder}", f"--data_dir={work}/data"]
     align = [f"--{'reverse_' if reverse else ''}model_dir={folder}", f"--alignments={links}"]
     return *run_ours(train, align, sides, work), links
+
+
+def texts_of(sides):
+    """The flags of train.py that name its texts."""
+    return [
+        f"--{split}_{side}={path}{ending}"
+        for split, ending in (("train", ".train"), ("valid", ".head"))
+        for side, path in zip(("source", "target"), sides, strict=True)
+    ]
 
 
 def run_ours(train, align, sides, work):
@@ -99,11 +107,8 @@ def run_ours(train, align, sides, work):
 
 def agreeing(sides, work):
     """Trains both directions so that they agree; returns as `ours`."""
-    texts = dict(zip(("train_source", "train_target"), sides, strict=True))
-    texts.update(zip(("valid_source", "valid_target"), (f"{s}.head" for s in sides), strict=True))
     folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
-    train = ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR, *folders]
-    train += [f"--{name}={path}" for name, path in texts.items()]
+    train = ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR, *folders, *texts_of(sides)]
     train += ["--max_length_ratio=1000", f"--data_dir={work}/data"]
     links = work / "agree.align"
     align = [*folders, "--symmetrise=agree", f"--alignments={links}"]
@@ -125,8 +130,8 @@ def fast_align(sides, work, reverse):
     return *run(["sh", "-c", command, str(joined), str(links)], work / "log"), links
 
 
-def prepare(work):
-    """Writes the texts to align; returns their paths."""
+def prepare(work, num_held_out):
+    """Writes the texts to align, and those to train on; returns the paths of the former."""
     sides = [read_lines(path) for path in (FLAGS.source, FLAGS.target)]
     if len(sides[0]) != len(sides[1]):
         raise UserError(f"{FLAGS.source} and {FLAGS.target} have different numbers of lines")
@@ -141,6 +146,7 @@ def prepare(work):
             ]
         paths.append(work / name)
         write_lines(paths[-1], lines)
+        write_lines(f"{paths[-1]}.train", lines[num_held_out:])
         write_lines(f"{paths[-1]}.head", lines[:200])  # train.py wants some to validate.
     return paths
 
@@ -180,13 +186,15 @@ def main(argv):
     """Runs every aligner, prints and writes the figures."""
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    if FLAGS.held_out and not FLAGS.gold:
+        raise UserError("--held_out needs --gold, whose lines it keeps out of the training")
+    gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
     work = Path(FLAGS.work)
     work.mkdir(parents=True, exist_ok=True)
-    sides = prepare(work)
+    sides = prepare(work, len(gold) if FLAGS.held_out else 0)
     found = aligners()
     if set(FLAGS.only) - set(found):
         raise UserError(f"--only: known here are {', '.join(found)}")
-    gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
     result = {"machine": machine(), "command": " ".join(["python", *sys.argv]), "aligners": {}}
     result["pairs"] = len(read_lines(sides[0]))
     for name in FLAGS.only or found:
