@@ -126,9 +126,9 @@ def alignment_table():
 ALIGNER_COLUMNS = ("aligner", "forward", "reverse", "both, best", "seconds", "peak memory")
 
 
-def aligner_table():
+def aligner_table(name):
     """One row for each aligner of benchmarks/aligners.py; AER, and seconds from text to links."""
-    record = json.loads((RESULTS / "alignment" / "hansards.json").read_text("utf-8"))
+    record = json.loads((RESULTS / "alignment" / f"{name}.json").read_text("utf-8"))
     rows = []
     for name, r in record["aligners"].items():
         one_way = [f"{r['aer'][side]:.3f}" if side in r["aer"] else "" for side in SIDES]
@@ -146,7 +146,7 @@ SIDES = ("forward", "reverse")
 UPDATES = {
     "ours": "`train.py`",
     "minimal": "the same Keras model, a minimal TensorFlow step",
-    "pytorch": "PyTorch, `nn.Transformer`",
+    "pytorch": "PyTorch, eager, `nn.Transformer`",
     "products": "its matrix products alone",
 }
 UPDATE_COLUMNS = ("update", "target tokens a second", "ours is", "GFLOP/s", "peak memory")
@@ -259,7 +259,7 @@ def pipeline_table():
 def faults_table():
     """One row for each preset whose runs tests/faults/harness.py killed."""
     record = json.loads((RESULTS / "faults" / "kills.json").read_text("utf-8"))
-    head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "most")
+    head = ("model", "runs", "kills", "while saving", "survived", "steps lost at most, mean", "most")
     rows = (
         (
             f"`{name}`",
@@ -276,7 +276,8 @@ TABLES = {
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
-    "aligners": aligner_table,
+    "aligners": lambda: aligner_table("hansards"),
+    "aligners_held_out": lambda: aligner_table("demo_held_out"),
     "noisy_channel": noisy_channel_table,
     "pipeline": pipeline_table,
     "faults": faults_table,
