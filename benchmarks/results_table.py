@@ -259,7 +259,7 @@ def pipeline_table():
 def faults_table():
     """One row for each preset whose runs tests/faults/harness.py killed."""
     record = json.loads((RESULTS / "faults" / "kills.json").read_text("utf-8"))
-    head = ("model", "runs", "kills", "while saving", "survived", "steps lost at most, mean", "most")
+    head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "at most")
     rows = (
         (
             f"`{name}`",
