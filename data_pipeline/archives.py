@@ -12,13 +12,15 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from data_pipeline.files import UserError, decode_lines
+from data_pipeline.files import UserError, decode_lines, printable
 
 _BLOCK = 1 << 22
-# A KeyError is a link inside a tar archive that points out of it.
-_BROKEN = (OSError, EOFError, KeyError, zlib.error, tarfile.TarError)
-_MARKUP = re.compile(r"<doc\b([^>]*)>|<seg\b([^>]*)>(.*?)</seg\s*>", re.IGNORECASE | re.DOTALL)
-_SEG = re.compile(r"<seg\b", re.IGNORECASE)
+# A KeyError is a link inside a tar archive that points out of it, a RecursionError one of several
+# that point at each other.
+_BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarError)
+# No tag has another inside, so that looking for its end takes no longer than there is text.
+_TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
+_BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
@@ -101,19 +103,26 @@ def parse_sgml(text, name):
     Raises:
         UserError: no segment, one without an end or an id, or one that is there twice.
     """
-    segments, document = {}, ""
-    for doc, seg, content in _MARKUP.findall(text):
-        if doc:
-            document = _attribute(doc, "docid")
-            continue
-        key = document, _attribute(seg, "id")
-        where = f"{name}, document {document!r}, segment {key[1]!r}"
-        if not key[1] or _SEG.search(content):
-            raise UserError(f"{where}: expected <seg id=...> ... </seg>; the file may be damaged")
-        if key in segments:
-            raise UserError(f"{where}: there twice; expected one text for each")
-        segments[key] = " ".join(content.split("\n")).strip()
-    if len(segments) != len(_SEG.findall(text)) or not segments:
+    segments, document, begun, tags = {}, "", None, 0
+    for tag in _TAG.finditer(text):
+        is_end, kind, attributes = tag[1] == "/", tag[2].lower(), tag[3]
+        tags += not is_end
+        if begun:
+            number, start = begun
+            where = f"{name}, document {document!r}, segment {number!r}"
+            if not number or not is_end or kind != "seg":
+                raise UserError(
+                    f"{where}: expected <seg id=...> ... </seg>; the file may be damaged"
+                )
+            if (document, number) in segments:
+                raise UserError(f"{where}: there twice; expected one text for each")
+            segments[document, number] = " ".join(text[start : tag.start()].split("\n")).strip()
+            begun = None
+        elif kind == "doc" and not is_end:
+            document = _attribute(attributes, "docid")
+        elif kind == "seg" and not is_end:
+            begun = _attribute(attributes, "id"), tag.end()
+    if begun or not segments or tags != len(_BEGINNING.findall(text)):
         raise UserError(f"{name}: expected <seg id=...> ... </seg> segments; it may be damaged")
     return segments
 
@@ -161,8 +170,11 @@ def _whole_lines(path, member):
     except _BROKEN as error:
         if not Path(path).is_file():
             raise UserError(f"{path}: cannot be read; check the name") from None
+        reason = str(error).partition("\n")[0].rstrip(":") or type(error).__name__
+        if isinstance(error, RecursionError):
+            reason = "links that point at each other"
         raise UserError(
-            f"{path}: damaged or incomplete ({error}); move it away and get it again"
+            f"{path}: damaged or incomplete ({reason}); move it away and get it again"
         ) from None
     if rest:
         yield rest
@@ -182,7 +194,7 @@ def _opened(path, member):
                 yield stack.enter_context(file)
                 return
             names.append(info.name)
-        found = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+        found = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")
         raise UserError(f"{path}: has no {member}; it holds {found or 'nothing'}")
 
 

@@ -1,7 +1,6 @@
 """Files from the web: resumed where they broke off, checked, and complete or not there at all."""
 
 import contextlib
-import fcntl
 import hashlib
 import http.client
 import os
@@ -13,11 +12,13 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, printable
+from data_pipeline.locks import lock
 from data_pipeline.progress import Progress
 
 _MB = 1_000_000
 _CHUNK = 1 << 18
+_LONGEST_REASON = 200  # Characters of what a server says that are shown.
 _MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that another try may change.
 
 
@@ -132,7 +133,7 @@ class Downloads(NamedTuple):
                 if not failure:
                     os.replace(_part(path), path)
                     return
-                failures.append(f"{address}: {failure}")
+                failures.append(f"{address}: {_shown(failure)}")
                 _say(failures[-1])
         raise UserError(
             f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; look "
@@ -167,7 +168,7 @@ class Downloads(NamedTuple):
             if attempt >= self.attempts:
                 return reason
             wait = self.delay * 2 ** (attempt - 1)
-            _say(f"{address}: {reason}; again in {wait:g} s")
+            _say(f"{address}: {_shown(reason)}; again in {wait:g} s")
             time.sleep(wait)
 
 
@@ -199,19 +200,21 @@ def _receive(address, file, part, timeout):
             _say(f"{address}: cannot go on in the middle, so from the start")
             part.truncate(0)
             have = 0
-        length = response.headers.get("Content-Length")
-        total = have + int(length) if length else file.size
-        done = _copy(response, part, have, total, Path(file.path).name)
-    if total and done < total:
+        length = response.headers.get("Content-Length") or ""
+        total = have + int(length) if length.isdecimal() else file.size
+        done = _copy(response, part, have, total, file)
+    if total and done < min(total, file.size or total):
         raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
 
 
-def _copy(response, part, done, total, name):
-    """Writes what arrives; returns how long the file is then."""
+def _copy(response, part, done, total, file):
+    """Writes what arrives, of too much a byte more than expected; returns the file's length."""
+    most = float("inf") if file.size is None else file.size + 1
+    name = Path(file.path).name
     with Progress(
         f"downloading {name}", total and total // _MB, "MB", initial=done // _MB
     ) as progress:
-        while chunk := response.read1(_CHUNK):
+        while done < most and (chunk := response.read1(min(_CHUNK, most - done))):
             left = memoryview(chunk)
             try:
                 while left:
@@ -231,7 +234,9 @@ def _fault(path, file):
     size = os.stat(path).st_size
     if not size:
         return "empty"
-    if file.size is not None and size != file.size:
+    if file.size is not None and size > file.size:
+        return f"more than the {file.size:,} bytes expected"
+    if file.size is not None and size < file.size:
         return f"{size:,} bytes, expected {file.size:,}"
     if file.checksum is None:
         return None
@@ -275,17 +280,19 @@ def _locked(path):
             f"{path}: cannot be written ({error.strerror}); give another --data_dir"
         ) from None
     with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise UserError(f"{path}: another process is downloading it; wait for it") from None
-        except OSError:
-            pass  # A file system without locks.
+        if not lock(file, path):
+            raise UserError(f"{path}: another process is downloading it; wait for it")
         try:
             yield file
         finally:
             if _size(path) == 0:
                 path.unlink(missing_ok=True)
+
+
+def _shown(reason):
+    """What a server says, short and without what a terminal would obey."""
+    short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
+    return printable(short)
 
 
 def _say(text):

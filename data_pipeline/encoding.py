@@ -3,7 +3,6 @@
 import collections
 import concurrent.futures
 import contextlib
-import fcntl
 import hashlib
 import itertools
 import json
@@ -17,6 +16,7 @@ import numpy as np
 
 from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from data_pipeline.files import UserError, atomic_path, write_text
+from data_pipeline.locks import lock
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import SIDES
 
@@ -145,7 +145,13 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
 
 def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter):
     """Makes a cache; the index is written last, as its seal."""
-    index = folder / _INDEX
+    index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
+    for path in (index, *arrays.values()):
+        if path.is_dir():
+            raise UserError(
+                f"{path}: a folder in the place of a file of the cache; remove {folder}, which is "
+                "made anew"
+            )
     if index.exists():
         print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
         index.unlink()
@@ -156,8 +162,8 @@ def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_f
     dropped, kept_parts = collections.Counter(), []
     with contextlib.ExitStack() as stack:
         files = {}
-        for array in _ARRAYS:
-            temporary = stack.enter_context(atomic_path(folder / f"{array}.bin"))
+        for array, path in arrays.items():
+            temporary = stack.enter_context(atomic_path(path))
             files[array] = stack.enter_context(open(temporary, "wb"))
         progress = stack.enter_context(Progress(f"encoding {name}", 2 * len(source_lines), "lines"))
         for corpus in encoded_chunks(source_lines, target_lines, tokenizer):
@@ -227,18 +233,16 @@ def _locked(folder):
     """Lets one process at a time write into a folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        file = open(folder / "lock", "ab")  # noqa: SIM115 - closed below.
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror}); check the name") from None
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        raise UserError(
+            f"{folder}: cannot be written ({error.strerror}); remove it, or give another --data_dir"
+        ) from None
+    with file:
+        if not lock(file, folder):
             print(f"waiting for another process, which fills {folder}", file=sys.stderr, flush=True)
-            fcntl.flock(handle, fcntl.LOCK_EX)
+            lock(file, folder, wait=True)
         yield
-    finally:
-        os.close(handle)
 
 
 def _num_cores():

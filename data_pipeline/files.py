@@ -14,6 +14,11 @@ class UserError(Exception):
     """Something the user can mend: the message says what was found, where, and what to do."""
 
 
+def printable(text):
+    """Text of strangers, such as a server's, with escapes for what a terminal would obey."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
 def decode_lines(data, name, first_line=1):
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 

@@ -69,6 +69,7 @@ class FileLines:
     def __init__(self, *paths):
         self.paths = paths
         self.sizes = []
+        self._digests = []  # Of all lines up to the end of each file.
         digest = hashlib.sha256()
         separator = b""
         with Progress(f"reading {paths[0]}", sum(map(_bytes_of, paths)), "bytes") as progress:
@@ -81,6 +82,7 @@ class FileLines:
                     count += block.count(b"\n") + 1
                     progress.update(len(block) + 1)
                 self.sizes.append(count)
+                self._digests.append(digest.digest())
         self.digest = digest.digest()
 
     def __len__(self):
@@ -91,16 +93,24 @@ class FileLines:
 
     def _lists(self):
         """Lists of lines, a block of a file each."""
-        for path, expected in zip(self.paths, self.sizes, strict=True):
+        digest, separator = hashlib.sha256(), b""
+        for path, size, expected in zip(self.paths, self.sizes, self._digests, strict=True):
             count = 0
             for block in _blocks(path):
+                digest.update(separator)
+                digest.update(block)
+                separator = b"\n"
                 lines = _decode(block, path, count).split("\n")
                 count += len(lines)
                 yield lines
-            if count != expected:
+            if digest.digest() != expected:
+                change = (
+                    "was changed after it was first read"
+                    if count == size
+                    else f"had {size} lines and now has {count}"
+                )
                 raise UserError(
-                    f"{path}: had {expected} lines and now has {count}; start again, and leave the "
-                    "file alone meanwhile"
+                    f"{path}: {change}; start again, and leave the file alone meanwhile"
                 )
 
 

@@ -1,5 +1,9 @@
 """Fixtures that several rooms' tests share."""
 
+import errno
+import fcntl
+import os
+
 from training import quiet  # before all that imports TensorFlow
 
 # isort: split
@@ -32,6 +36,16 @@ def pytest_collection_modifyitems(config, items):
         for item in items:
             if "replicas" in item.keywords:
                 item.add_marker(skip)
+
+
+@pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
+def without_locks(request, monkeypatch):
+    """Every lock fails as on network file systems that have none."""
+
+    def fail(file, operation):
+        raise OSError(request.param, os.strerror(request.param))
+
+    monkeypatch.setattr(fcntl, "flock", fail)
 
 
 @pytest.fixture(autouse=True)

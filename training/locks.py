@@ -1,13 +1,13 @@
 """One run at a time in a directory."""
 
-import fcntl
 import os
 
 from data_pipeline.files import UserError
+from data_pipeline.locks import lock
 
 
 class RunLock:
-    """A lock on a file, which the kernel takes back when the process dies, however it dies.
+    """A lock on a file that says whether a run is under way.
 
     Args:
         path: the file; made when it is first locked, and never removed.
@@ -33,17 +33,12 @@ class RunLock:
             raise UserError(
                 f"{folder}: cannot be written ({error.strerror}); check the name"
             ) from None
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not lock(handle, self.path):
             os.close(handle)
             raise UserError(
                 f"{folder}: another run is under way in this directory; wait for its end, or give "
                 "another --model_dir"
-                if isinstance(error, BlockingIOError)
-                else f"{self.path}: cannot be locked ({error.strerror}); give a --model_dir on a "
-                "file system that has locks"
-            ) from None
+            )
         self._handle = handle
 
     def release(self):

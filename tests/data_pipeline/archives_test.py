@@ -4,6 +4,7 @@ import gzip
 import io
 import random
 import tarfile
+import time
 
 import pytest
 
@@ -70,6 +71,31 @@ def test_a_link_that_points_out_of_an_archive_is_refused(tmp_path):
         info.type, info.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
         archive.addfile(info)
     with pytest.raises(UserError, match=r"x\.tgz: damaged"):
+        list(stream_lines(path, "x.de"))
+
+
+@pytest.mark.parametrize("links", [{"x.de": "x.de"}, {"x.de": "y", "y": "x.de"}])
+def test_links_in_a_circle_are_one_line(tmp_path, links):
+    with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:
+        for name, target in links.items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged.*links that point at each other"):
+        list(stream_lines(tmp_path / "x.tgz", "x.de"))
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", b"PK\x03\x04" + bytes(99)])
+def test_what_is_no_archive_is_one_short_line(tmp_path, data):
+    (tmp_path / "x.tgz").write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged") as caught:
+        list(stream_lines(tmp_path / "x.tgz", "x.de"))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < len(str(tmp_path)) + 120
+
+
+def test_names_in_an_archive_do_not_command_the_terminal(tmp_path):
+    path = tar(tmp_path / "x.tgz", {"a\x1b[31mb": ""})
+    with pytest.raises(UserError, match=r"it holds a\\x1b\[31mb"):
         list(stream_lines(path, "x.de"))
 
 
@@ -165,6 +191,14 @@ def test_segments_are_told_apart_by_document_and_number():
 def test_damaged_sgml_is_refused(text, fault):
     with pytest.raises(UserError, match=rf"^x\.sgm.*{fault}"):
         parse_sgml(text, "x.sgm")
+
+
+@pytest.mark.parametrize("tag", ["<doc ", "<seg ", "<seg id=1>", "<seg id=1> </seg "])
+def test_tags_without_an_end_are_refused_in_no_time(tag):
+    began = time.process_time()
+    with pytest.raises(UserError, match="expected <seg id="):
+        parse_sgml(tag * 20_000, "x.sgm")
+    assert time.process_time() - began < 2  # Where each was looked for to the end, it was 40.
 
 
 def test_sides_are_matched_by_document_and_segment_whatever_their_order(tmp_path):

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import random
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -175,6 +176,34 @@ def test_a_page_in_the_place_of_the_file_is_recognised(server, folder):
     with pytest.raises(UserError, match="41 bytes, expected 300,000"):
         fetch(folder, remote(f"{server.url}/a/x.bin"))
     assert left_in(folder) == []
+
+
+def test_no_more_is_taken_than_a_byte_beyond_the_known_size(server, folder, monkeypatch):
+    """Where a server, such as a wrong mirror, has no end."""
+    server.files["/a/x.bin"] = DATA + bytes(10_000_000)
+    file = remote(f"{server.url}/a/x.bin")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) + 1, before[1]))
+    try:
+        with pytest.raises(UserError, match="more than the 300,000 bytes expected"):
+            fetch(folder, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert left_in(folder) == [] and len(server.requests) == 1
+
+
+def test_what_a_server_says_does_not_command_the_terminal(server, folder, capsys):
+    server.faults["/a/x.bin"] = [(404, "\x1b[31mEVIL\x9b1m" + 500 * "!")]
+    with pytest.raises(UserError, match=r"404 \(\\x1b\[31mEVIL\\x9b1m!+\.\.\.; look") as caught:
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    said = capsys.readouterr().err + str(caught.value)
+    assert said.replace("\n", "").isprintable()
+
+
+def test_without_file_locks_it_is_said_and_goes_on(server, folder, without_locks, capsys):
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert path.read_bytes() == DATA
+    assert "x.bin.part: this file system has no locks (" in capsys.readouterr().err
 
 
 def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):

@@ -45,9 +45,9 @@ def files(tmp_path):
 
 
 def cache_of(cache_dir):
-    """(the folder of the only cache, its files)."""
+    """(the folder of the only cache, its files but the lock)."""
     (folder,) = cache_dir.iterdir()
-    return folder, sorted(folder.iterdir())
+    return folder, sorted(folder.glob("*.*"))
 
 
 # Encoding
@@ -93,7 +93,7 @@ def test_number_of_threads_changes_nothing(tokenizer, monkeypatch):
 def test_sides_of_unequal_length_are_refused(tokenizer, tmp_path, change):
     with pytest.raises(ValueError, match="more lines"):
         encode_corpus(SOURCE, [*TARGET, "a"][: len(TARGET) + change], tokenizer, tmp_path)
-    assert not list(tmp_path.glob("*/*"))
+    assert cache_of(tmp_path)[1] == []
 
 
 def test_encoding_holds_few_lines_at_a_time(tokenizer, monkeypatch):
@@ -146,6 +146,34 @@ def test_missing_part_of_a_cache_is_made_anew(tokenizer, corpus, tmp_path, capsy
     for file in cache_of(tmp_path)[1]:
         file.unlink()
         assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
+
+
+def test_a_folder_in_the_place_of_a_file_of_a_cache_is_named(tokenizer, tmp_path):
+    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    folder, cache = cache_of(tmp_path)
+    for file in cache:
+        whole = file.read_bytes()
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(UserError, match=f"^{file}: a folder .*remove {folder}"):
+            encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+        file.rmdir()
+        file.write_bytes(whole)
+
+
+def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
+    text = open_splits(files)
+    write_lines(files[1], [*TARGET[:-1], "another line"])
+    with pytest.raises(UserError, match=r"text\.target: was changed after it was first read"):
+        encode_corpus(*text, tokenizer, tmp_path / "cache")
+    assert cache_of(tmp_path / "cache")[1] == []
+
+
+def test_without_file_locks_it_is_said_and_goes_on(
+    tokenizer, corpus, tmp_path, without_locks, capsys
+):
+    assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
+    assert capsys.readouterr().err.count("this file system has no locks (") == 1
 
 
 def test_several_at_once_make_one_cache(tokenizer, corpus, tmp_path):
@@ -295,7 +323,7 @@ def test_pairs_that_are_kept_are_counted_by_corpus(tokenizer, tmp_path):
 def test_nothing_left_leaves_no_cache(tokenizer, tmp_path):
     with pytest.raises(UserError, match=r"of 220: .* longer than 1 tokens"):
         encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(1, 9))
-    assert not list(tmp_path.glob("*/*"))
+    assert cache_of(tmp_path)[1] == []
 
 
 def test_nothing_left_is_an_error_with_the_reasons():

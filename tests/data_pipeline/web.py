@@ -20,7 +20,8 @@ class Server:
         url: without a slash at the end.
         files: path -> bytes; another path is answered by 404.
         faults: path -> list of what to do instead, the first request first: an int is a status, a
-            negative one sends so many bytes less than it promises, None is no fault.
+            negative one sends so many bytes less than it promises, None is no fault; a pair is a
+            status and what it is called.
         ranges: whether Range headers are obeyed.
         requests: list of `Request`.
     """
@@ -37,6 +38,10 @@ class Server:
         faults = self.faults.get(handler.path)
         fault = faults.pop(0) if faults else None
         data = self.files.get(handler.path)
+        if isinstance(fault, tuple):
+            handler.send_response(*fault)
+            handler.end_headers()
+            return
         if data is None or (fault or 0) > 0:
             handler.send_error(fault or 404)
             return

@@ -210,6 +210,11 @@ def test_a_second_run_in_a_directory_is_refused_until_the_first_ends(tmp_path):
     second.lock.acquire()
 
 
+def test_without_file_locks_it_is_said_and_a_run_goes_on(tmp_path, without_locks, capsys):
+    ModelDirectory(tmp_path).lock.acquire()
+    assert f"{tmp_path / 'lock'}: this file system has no locks (" in capsys.readouterr().err
+
+
 def test_the_lock_of_a_killed_process_is_free(tmp_path):
     lock = RunLock(tmp_path / "lock")
     reader, writer = os.pipe()
