@@ -334,6 +334,16 @@ def test_attention_maps_hold_every_layer_and_head(model):
     assert {weights.shape[1] for weights in maps.values()} == {2}
 
 
+@pytest.mark.parametrize(("layers", "expected"), [(1, 0), (3, 1)])
+def test_a_transformer_aligns_by_all_heads_of_its_last_layer_but_one(layers, expected):
+    """Garg et al. 2019, section 4.1."""
+    settings = {**CASES["transformer_tiny"], "num_decoder_layers": layers}
+    model = randomised(models.create("transformer_tiny", 11, TARGET_VOCAB, **settings))
+    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+    weights = maps[f"decoder/{expected}/cross"]
+    close(model.align(ids(SOURCE), ids(TARGET)), tf.reduce_mean(weights, axis=1))
+
+
 def test_score_is_the_log_softmax_of_call_at_the_targets(model):
     log_probs = tf.nn.log_softmax(logits_of(model)).numpy()
     expected = np.take_along_axis(log_probs, TARGET[..., None], axis=-1)[..., 0]
@@ -375,6 +385,22 @@ def test_dropout_is_active_in_training_only(model):
         return
     first, second = (logits_of(model, training=True) for _ in range(2))
     assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.parametrize("case", ["transformer_tiny", "transformer_simple", "lstm_luong"])
+def test_dropout_hides_half_of_every_embedding_of_both_sides(case):
+    """What is hidden gets no gradient, and every token occurs once."""
+    setting = "embedding_dropout" if case == "lstm_luong" else "dropout"
+    settings = {**CASES[case], setting: 0.5}
+    model = randomised(models.create(case, 11, TARGET_VOCAB, **settings))
+    inputs = {"source_ids": ids([[4, 5, 6, 7, 3]]), "target_in_ids": ids([[2, 8, 9, 10, 11]])}
+    tables = model.source_embedding.embeddings, model.target_embedding.embeddings
+    with tf.GradientTape() as tape:
+        features = model.features(inputs, training=True)
+        total = tf.reduce_sum(features * np.random.default_rng(0).normal(size=features.shape))
+    for gradient, used in zip(tape.gradient(total, tables), inputs.values(), strict=True):
+        rows = tf.gather(tf.convert_to_tensor(gradient), used[0]).numpy()
+        assert 0.25 < (rows == 0).mean() < 0.75
 
 
 def test_the_same_seed_gives_the_same_fresh_weights(case):

@@ -2,6 +2,7 @@
 
 import doctest
 import importlib
+import re
 
 import keras
 import numpy as np
@@ -361,6 +362,58 @@ def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory
         close(output[:, 0], expected[:, step])
         by_sentence = tf.reshape(cross[:, :, step], (B, beams, H, S))
         close(weights, tf.transpose(by_sentence, (0, 2, 1, 3)))
+
+
+# Dropout
+
+# setting: the sub-layers inside of which it acts; "dropout" acts on what each of them adds.
+DROPOUTS = {
+    "dropout": ("self_attention", "cross_attention", "feed_forward"),
+    "attention_dropout": ("self_attention", "cross_attention"),
+    "ffn_dropout": ("feed_forward",),
+}
+
+
+@pytest.mark.parametrize("setting", DROPOUTS)
+@pytest.mark.parametrize(
+    ("kind", "sublayer"),
+    [
+        *((EncoderLayer, name) for name in ("self_attention", "feed_forward")),
+        *((DecoderLayer, name) for name in ("self_attention", "cross_attention", "feed_forward")),
+    ],
+)
+def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
+    """Each sub-layer alone, so that the others, which add nothing, cannot stand in for it."""
+    rates = {name: 0.5 if name == setting else 0.0 for name in DROPOUTS}
+    layer = randomised(kind(**{**BLOCK, **rates}, norm="pre"))
+    for weight in layer.weights:
+        if sublayer not in weight.path and re.search("/(output|outer)/", weight.path):
+            weight.assign(tf.zeros_like(weight))
+    x = random(8, T, D)
+    memory = () if kind is EncoderLayer else (single(random(8, S, D)),)
+    mask = tf.ones((8, 1, 1, T) if kind is EncoderLayer else (8, S), tf.bool)
+    added, trained = (
+        layer(single(x), *memory, mask, training=training)[0].numpy() - np.float32(x)
+        for training in (False, True)
+    )
+    if sublayer not in DROPOUTS[setting]:
+        close(trained, added)
+    elif setting == "dropout":  # Section 5.4 of Vaswani et al. 2017: before it is added.
+        dropped = trained == 0
+        assert 0.35 < dropped.mean() < 0.65
+        close(trained[~dropped], 2 * added[~dropped])
+    else:
+        assert np.abs(trained - added).mean() > 0.1
+
+
+def test_feed_forward_dropout_hides_half_of_the_inner_layer():
+    layer = randomised(FeedForward(D, 64, 0.5))
+    x = single(random(1, 1, D))
+    layer.inner.bias.assign(np.full(64, 100.0))  # No unit is 0 by itself.
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(x, training=True))
+    used = tape.gradient(total, layer.outer.kernel).numpy()
+    assert 0.3 < (used == 0).all(axis=1).mean() < 0.7
 
 
 # Every layer

@@ -199,6 +199,29 @@ def test_output_dropout_drops_in_training_also_inside_the_loop(preset):
         close(outputs.numpy()[kept], 2 * again.numpy()[kept])
 
 
+@pytest.mark.parametrize("layers", [1, 2])
+def test_dropout_stands_behind_every_layer_of_the_encoder(layers):
+    model = create(dropout=0.5, num_encoder_layers=layers, encoder_units=16, decoder_units=32)
+    whole, values = (model.encode(ids(SOURCE), training)["values"] for training in (False, True))
+    kept = values.numpy() != 0
+    assert 0.35 < kept.mean() < 0.65
+    twice = np.isclose(values.numpy()[kept], 2 * whole.numpy()[kept], atol=1e-5)
+    assert twice.all() if layers == 1 else twice.mean() < 0.5
+
+
+@pytest.mark.parametrize("input_feeding", [False, True])
+def test_dropout_stands_between_the_layers_of_the_decoder_also_inside_the_loop(input_feeding):
+    """The weights of what is dropped get no gradient; of one position, half of all."""
+    settings = {"dropout": 0.5, "decoder_units": 64, "input_feeding": input_feeding}
+    model = create("lstm_luong", num_decoder_layers=2, **settings)
+    with tf.GradientTape() as tape:
+        batch = {"source_ids": ids(SOURCE[:1]), "target_in_ids": ids([[BOS]])}
+        total = tf.reduce_sum(model.features(batch, training=True))
+    kernels = [layer.cell.kernel for layer in model.decoder.stack]
+    unused = [(g.numpy() == 0).all(axis=1).mean() for g in tape.gradient(total, kernels)]
+    assert unused[0] == 0 and 0.3 < unused[1] < 0.7
+
+
 # The lexical model
 
 

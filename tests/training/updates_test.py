@@ -208,6 +208,20 @@ def test_adamw_shrinks_matrices_by_rate_and_decay_and_no_biases():
     np.testing.assert_array_equal(results[1][1], results[0][1])
 
 
+def test_adamw_leaves_biases_and_layer_normalisation_alone():
+    """Without a gradient there is nothing but the decay."""
+    weights = create_update().model.trainable_variables
+    for weight in weights:
+        weight.assign(tf.ones_like(weight))
+    optimizer = adam(learning_rate=0.1, warmup_steps=1, schedule="constant", weight_decay=0.2)
+    optimizer.build(weights)
+    optimizer.apply([tf.zeros(weight.shape) for weight in weights], weights)
+    assert {weight.name for weight in weights} == {"kernel", "embeddings", "bias", "gamma", "beta"}
+    for weight in weights:
+        expected = 1.0 if weight.name in ("bias", "gamma", "beta") else 1 - 0.1 * 0.2
+        np.testing.assert_allclose(weight, np.full(weight.shape, expected), atol=1e-6)
+
+
 def test_a_moving_average_follows_the_weights_and_stands_in_for_them():
     weight = keras.Variable([1.0, 2.0])
     average = MovingAverage([weight], decay=0.5)
