@@ -19,7 +19,7 @@ import tensorflow as tf
 from absl import app, flags
 
 from data_pipeline.files import UserError, check_writable, write_text
-from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions
+from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions, word_maps
 from decoding.embeddings import PROJECTIONS, embedding_points
 from decoding.lexicons import LEAST_PROBABLE, lexicon_entries, table_entries, write_lexicon
 from decoding.parallel_text import ParallelText
@@ -35,7 +35,6 @@ from decoding.word_alignments import (
     symmetrise,
     write_alignments,
 )
-from decoding.word_weights import word_maps
 from training.checkpoints import ModelDirectory
 from training.console import chosen_mode, machine, one_line_errors, picture
 from training.curves import save_learning_curves
@@ -131,7 +130,7 @@ def draw_attention():
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
     if FLAGS.gold_links:
-        maps, tokens = word_maps(maps, tokenizer, (FLAGS.source, FLAGS.target), ids)
+        maps, tokens = word_maps(maps, tokenizer, (FLAGS.source, FLAGS.target))
         pair = [len(words) - 1 for words in tokens]
         gold = parse_gold(FLAGS.gold_links, "--gold_links", pair=pair)
     with picture(FLAGS.output):

@@ -3,6 +3,7 @@
 In each, pad, unk, bos and eos are the ids 0, 1, 2 and 3.
 """
 
+import bisect
 import collections
 import io
 import itertools
@@ -19,6 +20,7 @@ SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
 # ASCII white space: what tf.strings.split takes, so that text is split alike inside a SavedModel.
 _WORD = re.compile(r"[^ \t\n\r\f\v]+")
+_WORD_BYTES = re.compile(_WORD.pattern.encode())
 
 
 def split_words(line):
@@ -142,6 +144,44 @@ class BpeVocabulary:
         """The piece of every id."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
+    def word_numbers(self, lines):
+        """Finds the word of its line, between ASCII white space, in which each token begins.
+
+        SentencePiece says which bytes of the line each piece is made of. They cannot be counted:
+        normalisation changes their number, and `<unk>` stands for any number of them.
+
+        Args:
+            lines: iterable of str.
+
+        Returns:
+            For every line a list with a number for each of its ids, counted from 0 and never
+            falling. The number of `</s>` is that of the words.
+        """
+        from sentencepiece.sentencepiece_pb2 import SentencePieceText
+
+        lines = [line.encode() for line in lines]  # Then all versions count in bytes.
+        texts = self.processor.encode(lines, out_type="serialized_proto", num_threads=1)
+        return [
+            self._word_numbers(line, SentencePieceText.FromString(text).pieces)
+            for line, text in zip(lines, texts, strict=True)
+        ]
+
+    def _word_numbers(self, line, pieces):
+        """As `word_numbers`, of one line, in bytes."""
+        words = list(_WORD_BYTES.finditer(line))
+        ends = [word.end() for word in words]
+        last = max(len(words) - 1, 0)
+        numbers = []
+        for piece in pieces:
+            number = min(bisect.bisect_right(ends, piece.begin), last)
+            # Words that the model drops, such as a lone "▁", count as white space before the next.
+            while number < last and ends[number] < piece.end:
+                if self.processor.encode(words[number][0]):
+                    break
+                number += 1
+            numbers.append(number)
+        return [*numbers, len(words)]
+
     def save(self, path):
         """Writes the vocabulary to a file, atomically."""
         with atomic_path(path) as temporary:
@@ -238,6 +278,10 @@ class WordVocabulary:
     def pieces(self, ids):
         """The word of every id."""
         return [self.words[int(i)] for i in ids]
+
+    def word_numbers(self, lines):
+        """As `BpeVocabulary.word_numbers`; each token is a word."""
+        return [list(range(len(self.split(line)) + 1)) for line in lines]
 
     def save(self, path):
         """Writes the vocabulary to a file, atomically."""

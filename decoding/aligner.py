@@ -16,8 +16,8 @@ from data_pipeline.files import UserError
 from data_pipeline.pipeline import encode_lines
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import EOS_ID, PAD_ID, UNK_ID, WordVocabulary, split_words
+from decoding.alignments import word_weights
 from decoding.pictures import layer_names
-from decoding.word_weights import word_numbers, word_weights
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 # Of a batch, whose sentences cost length x (length + 256), for attention is quadratic: 960 of 16
@@ -134,8 +134,12 @@ class _EncodedText:
             return weights
         sources, targets = self.num_words[:, rows].max(axis=1) + 1
         merged = np.zeros([rows.size, targets, sources], np.float32)
-        for words, tokens, row in zip(merged, weights, rows, strict=True):
-            found = word_weights(tokens, *(self._word_numbers(side, row) for side in (0, 1)))
+        numbers = [
+            vocabulary.word_numbers(lines[row] for row in rows)
+            for vocabulary, lines in zip(self.vocabularies, self.lines, strict=True)
+        ]
+        for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
+            found = word_weights(tokens, *pair)
             words[: found.shape[0], : found.shape[1]] = found
         return merged
 
@@ -145,11 +149,6 @@ class _EncodedText:
         places = np.arange(lengths.max())
         cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
         return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
-
-    def _word_numbers(self, side, row):
-        start = self.starts[side, row]
-        ids = self.ids[side][start : start + self.lengths[side, row]].tolist()
-        return word_numbers(self.vocabularies[side], self.lines[side][row], ids)
 
 
 def _links(texts, threshold, description):
@@ -228,6 +227,25 @@ def _encode_known(aligner, text):
     if unknown:
         print(f"{unknown:,} lines of which {aligner.name} knows no word", file=sys.stderr)
     return encoded
+
+
+def word_maps(maps, tokenizer, lines):
+    """Cross-attention between the words of one sentence pair instead of its tokens.
+
+    Args:
+        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` of the encoded lines.
+        tokenizer: `Tokenizer`.
+        lines: (source line, target line).
+
+    Returns:
+        (name -> `[H, T', S']` of every cross-attention, (source words, target words)), words with
+        `</s>`.
+    """
+    sides = zip(tokenizer[1:], lines, strict=True)
+    numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]
+    names = layer_names(maps, "cross").values()
+    merged = {name: word_weights(maps[name], *numbers) for name in names}
+    return merged, [[*split_words(line), "</s>"] for line in lines]
 
 
 def _attention(model, name, layer, head):

@@ -1,7 +1,8 @@
 """Attention between words instead of between subword pieces.
 
-Models attend from piece to piece; people read words. `merge_words` turns the weights of
-`▁Donau dampf schiff </s>` into those of `Donaudampfschiff </s>`.
+Models attend from piece to piece; people read words. `word_weights` merges by the words of a line.
+`merge_words` knows the pieces alone: it turns the weights of `▁Donau dampf schiff </s>` into those
+of `Donaudampfschiff </s>`.
 """
 
 import re
@@ -48,14 +49,40 @@ def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[in
     return groups
 
 
+def word_weights(
+    weights: np.ndarray, source_numbers: Sequence[int], target_numbers: Sequence[int]
+) -> np.ndarray:
+    """Merges weights between tokens to weights between words.
+
+    The weights of a source word are the sum over its tokens, because attention is a mass that
+    its tokens share. Those of a target word are the mean over its tokens, because each token
+    has spent a whole unit of attention. So rows that sum to 1 still do.
+
+    Args:
+        weights: [..., T, S], any floating dtype, or more of both where padding follows.
+        source_numbers: the word of each of S tokens, counted from 0 and never falling; the last
+            token, such as `</s>`, is a word of its own.
+        target_numbers: likewise, of T tokens.
+
+    Returns:
+        The weights [..., T', S'], at least float32. A word in which no token begins has the weight
+        0, and looks at the last word.
+    """
+    sources, columns = np.unique(source_numbers, return_index=True)
+    targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
+    dtype = np.result_type(weights.dtype, np.float32)
+    weights = weights[..., : len(target_numbers), : len(source_numbers)].astype(dtype)
+    weights = np.add.reduceat(np.add.reduceat(weights, columns, axis=-1), rows, axis=-2)
+    merged = np.zeros([*weights.shape[:-2], target_numbers[-1] + 1, source_numbers[-1] + 1], dtype)
+    merged[..., -1] = 1
+    merged[..., targets[:, None], sources] = weights / counts[:, None].astype(dtype)
+    return merged
+
+
 def merge_words(
     weights: np.ndarray, source_pieces: Sequence[str], target_pieces: Sequence[str]
 ) -> tuple[np.ndarray, list[str], list[str]]:
-    """Merges attention between pieces into attention between words.
-
-    The weights of a source word are the sum over its pieces, because attention is a mass that
-    its pieces share. Those of a target word are the mean over its pieces, because each piece
-    has spent a whole unit of attention. So rows that sum to 1 still do.
+    """Merges attention between pieces into attention between words, as `word_weights`.
 
     Args:
         weights: [..., T, S], any floating dtype; row t is what target piece t attends to.
@@ -73,14 +100,10 @@ def merge_words(
     sizes = (len(target_pieces), len(source_pieces))
     if weights.shape[-2:] != sizes:
         raise ValueError(f"weights of shape {weights.shape} do not end in [T, S] = {list(sizes)}")
-    weights = weights.astype(np.result_type(weights.dtype, np.float32))
-
-    source_groups, target_groups = word_groups(source_pieces), word_groups(target_pieces)
-    merged = _sum_groups(weights, source_groups, axis=-1)  # [..., T, S']
-    merged = _sum_groups(merged, target_groups, axis=-2)  # [..., T', S']
-    group_sizes = np.array([len(group) for group in target_groups], merged.dtype)
-    merged /= group_sizes[:, None]
-    return merged, _words(source_pieces, source_groups), _words(target_pieces, target_groups)
+    groups = [word_groups(pieces) for pieces in (source_pieces, target_pieces)]
+    numbers = [np.repeat(np.arange(len(side)), [*map(len, side)]) for side in groups]
+    source_words, target_words = map(_words, (source_pieces, target_pieces), groups)
+    return word_weights(weights, *numbers), source_words, target_words
 
 
 def _style_of(pieces: Sequence[str]) -> str:
@@ -101,11 +124,6 @@ def _starts_word(piece: str, before: str | None, style: str) -> bool:
     if style == "sentencepiece":
         return piece.startswith("▁")
     return style == "plain" or not _continues(before)
-
-
-def _sum_groups(weights: np.ndarray, groups: list[list[int]], axis: int) -> np.ndarray:
-    starts = np.array([group[0] for group in groups], np.intp)
-    return np.add.reduceat(weights, starts, axis=axis)  # groups are contiguous and cover the axis
 
 
 def _words(pieces: Sequence[str], groups: list[list[int]]) -> list[str]:

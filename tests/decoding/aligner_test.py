@@ -1,17 +1,20 @@
 """Links between the words of lines, from models of all kinds."""
 
+import io
+import itertools
 import random
 
 import numpy as np
 import pytest
+import sentencepiece
 
 import models
 from data_pipeline.files import UserError
-from data_pipeline.tokenizers import split_words, train_tokenizer
-from decoding.aligner import Aligner, align_agreeing, align_directions
-from decoding.alignments import merge_words
+from data_pipeline.tokenizers import EOS_ID, Tokenizer, split_words, train_tokenizer
+from data_pipeline.vocabularies import BpeVocabulary
+from decoding.aligner import Aligner, align_agreeing, align_directions, word_maps
+from decoding.alignments import merge_words, word_weights
 from decoding.parallel_text import ParallelText
-from decoding.word_weights import word_maps, word_numbers, word_weights
 from tests.tiny import SMALL, WORDS, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
@@ -96,10 +99,9 @@ def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
     for aligner, model, sides in ((forward, one, lines), (reverse, other, lines[::-1])):
         maps = []
         for pair in zip(*sides, strict=True):
-            ids = [v.encode([line])[0] for v, line in zip(aligner.tokenizer[1:], pair, strict=True)]
-            numbers = [
-                word_numbers(*side) for side in zip(aligner.tokenizer[1:], pair, ids, strict=True)
-            ]
+            vocabularies = list(zip(aligner.tokenizer[1:], pair, strict=True))
+            ids = [vocabulary.encode([line])[0] for vocabulary, line in vocabularies]
+            numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in vocabularies]
             found = model.align(*(np.array([row], np.int32) for row in ids)).numpy()[0]
             maps.append(word_weights(found, *numbers)[:-1, :-1])
         weights.append(maps)
@@ -187,7 +189,7 @@ def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
     for _ in range(500):
         line = "".join(rng.choices(CHARACTERS, k=rng.randint(0, 20)))
         (ids,) = vocabulary.encode([line])
-        words, numbers = split_words(line), word_numbers(vocabulary, line, ids)
+        words, (numbers,) = split_words(line), vocabulary.word_numbers([line])
         assert len(numbers) == len(ids) and numbers == sorted(numbers)
         assert numbers[-1] == len(words) and all(n < len(words) for n in numbers[:-1] if words)
         for number in set(numbers[:-1]):
@@ -198,17 +200,72 @@ def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
             assert rest.startswith(spelt), (line, number)
 
 
+# What nmt_nfkc writes in another number of bytes, drops, or makes a space, and unknown characters.
+FOREIGN_WORDS = (
+    *("½", "ﬁre", "№", "ﷺ", "ｆｕｌｌ", "où\u00a0?", "\u3000", "e\u0301", "\x07", "a\u200bb"),
+    *("\u200b", "\ufffd", "a\u2028b", "▁", "▁a", "漢字", "😀", "x漢y", "the", "cup", "of", "milk"),
+)
+FOREIGN_MODELS = {
+    "bpe": {"model_type": "bpe"},
+    "unigram": {"model_type": "unigram"},
+    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400},
+}
+
+
+@pytest.fixture(scope="module", params=FOREIGN_MODELS)
+def foreign(request, tmp_path_factory):
+    """A ready model of somebody else's, with the defaults of `spm_train`."""
+    writer = io.BytesIO()
+    options = {"vocab_size": 60, "hard_vocab_limit": False, **FOREIGN_MODELS[request.param]}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["½ cup of milk", "the ﬁre dog sees the cat"] * 50),
+        model_writer=writer,
+        minloglevel=2,
+        **options,
+    )
+    path = tmp_path_factory.mktemp("foreign") / "given.model"
+    path.write_bytes(writer.getvalue())
+    return BpeVocabulary.from_model(path)
+
+
+def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
+    """A line has the tokens of its words one after the other."""
+    rng = random.Random(1)
+    lines = ["½ cup of milk", "the ﬁre dog sees the cat", "où\u00a0? là", " ", ""]
+    for _ in range(300):
+        words = rng.choices(FOREIGN_WORDS, k=rng.randint(0, 6))
+        lines.append("".join(rng.choice([" ", "  ", "\t"]) + word for word in words))
+    for line, numbers in zip(lines, foreign.word_numbers(lines), strict=True):
+        words = split_words(line)
+        alone = [ids[:-1] for ids in foreign.encode(words)]
+        assert [[*itertools.chain(*alone), EOS_ID]] == foreign.encode([line])
+        expected = [number for number, ids in enumerate(alone) for _ in ids]
+        assert numbers == [*expected, len(words)], line
+
+
+@pytest.mark.parametrize("foreign", ["bpe"], indirect=True)
+def test_words_beside_those_that_normalisation_changes_keep_their_links(foreign):
+    lines = ["½ ﬁre cup", "漢字 of\u00a0? milk"]
+    tokenizer = Tokenizer("bpe", foreign, foreign)
+    model = models.create("ibm1_factored", len(foreign), len(foreign), width=len(foreign))
+    model.source_embedding.embeddings.assign(20 * np.eye(len(foreign)))
+    model.output_layer.kernel.assign(np.eye(len(foreign)))
+    links = Aligner(model, tokenizer).links(lines, [" ".join(x.split(" ")[::-1]) for x in lines])
+    assert links == [[(0, 2), (1, 1), (2, 0)]] * 2
+
+
 def test_ordinary_words_merge_as_in_pictures(tokenizers):
     vocabulary = tokenizers["bpe"].source
     rng = np.random.default_rng(1)
     sides = []
     for line in ("one doghouse sees 漢字", "big cats run"):
         (ids,) = vocabulary.encode([line])
-        sides.append((line, ids, word_numbers(vocabulary, line, ids), vocabulary.pieces(ids)))
-    weights = rng.random((len(sides[1][1]), len(sides[0][1]))).astype(np.float32)
+        sides.append((vocabulary.word_numbers([line])[0], vocabulary.pieces(ids)))
+    numbers, pieces = zip(*sides, strict=True)
+    weights = rng.random((len(pieces[1]), len(pieces[0]))).astype(np.float32)
     weights /= weights.sum(axis=1, keepdims=True)
-    merged = word_weights(np.pad(weights, ((0, 2), (0, 3))), sides[0][2], sides[1][2])
-    np.testing.assert_allclose(merged, merge_words(weights, sides[0][3], sides[1][3])[0], atol=1e-6)
+    merged = word_weights(np.pad(weights, ((0, 2), (0, 3))), *numbers)
+    np.testing.assert_allclose(merged, merge_words(weights, *pieces)[0], atol=1e-6)
     np.testing.assert_allclose(merged.sum(axis=1), 1, atol=1e-6)
 
 
@@ -225,7 +282,7 @@ def test_maps_of_words_have_a_row_and_a_column_for_every_word(tokenizers):
     lines = "one dog", "Quux sieht\tHund ."
     ids = [v.encode([line])[0] for v, line in zip(tokenizer[1:], lines, strict=True)]
     maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
-    merged, words = word_maps({n: w[0].numpy() for n, w in maps.items()}, tokenizer, lines, ids)
+    merged, words = word_maps({n: w[0].numpy() for n, w in maps.items()}, tokenizer, lines)
     assert list(merged) == ["decoder/0/cross"]
     assert words == [["one", "dog", "</s>"], ["Quux", "sieht", "Hund", ".", "</s>"]]
     assert merged["decoder/0/cross"].shape == (SMALL["num_heads"], 5, 3)
