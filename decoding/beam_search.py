@@ -67,7 +67,7 @@ def beam_search(
     """
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(max_target_length, tf.int32), [batch_size])
-    length = tf.reduce_max(limits)
+    length = tf.maximum(tf.reduce_max(limits), 1)  # Of no sentences the largest limit is -2^31.
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context, length)

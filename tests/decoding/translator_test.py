@@ -1,5 +1,7 @@
 """Strings to strings, and the same inside a SavedModel."""
 
+import re
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -7,6 +9,7 @@ import tensorflow as tf
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenizers import EOS_ID, train_tokenizer
+from decoding import saved_model_client
 from decoding.serving import ServingModule
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
@@ -67,60 +70,133 @@ def test_a_line_of_unknown_words_is_named(parts):
 
 
 @pytest.fixture(scope="module")
-def served(parts, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("served")
+def saved(parts, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "model"
     ServingModule(*parts, beam_size=3).save(folder)
-    return tf.saved_model.load(folder)
+    return folder
 
 
-def test_saved_model_translates_as_the_translator(parts, served):
-    found = served.signatures["serving_default"](text=tf.constant(LINES))
-    expected = Translator(*parts, beam_size=3).translate(LINES)
-    assert [t.decode() for t in found["translation"].numpy()] == [b[0].text for b in expected]
+@pytest.fixture(scope="module")
+def served(saved):
+    """The SavedModel in a session."""
+    with saved_model_client.loaded(saved) as answer:
+        yield answer
+
+
+@pytest.fixture(scope="module")
+def expected(parts):
+    return Translator(*parts, beam_size=3).translate(LINES)
+
+
+def test_saved_model_translates_as_the_translator(served, expected):
+    found = served("serving_default", {"text": LINES})
+    assert [t.decode() for t in found["translation"]] == [b[0].text for b in expected]
     np.testing.assert_allclose(found["score"], [b[0].score for b in expected], atol=1e-4)
 
 
-def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts, served):
+def test_saved_model_translates_as_an_object_too(saved, served):
+    translate = tf.saved_model.load(saved).signatures["serving_default"]
+    expected = served("serving_default", {"text": LINES})
+    for name, values in translate(text=tf.constant(LINES)).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts, served, expected):
     _, tokenizer = parts
     ids = tokenizer.source.encode([LINES[0], LINES[2]])
     lengths = [len(row) for row in ids]
-    padded = np.full((2, max(lengths) + 2), 5, np.int32)  # Not 0: clients pad with anything.
+    # Clients pad with anything.
+    padded = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
     for row, values in zip(padded, ids, strict=True):
         row[: len(values)] = values
-    found = served.signatures["translate_ids"](
-        source_ids=tf.constant(padded), source_lengths=tf.constant(lengths)
-    )
-    expected = Translator(*parts, beam_size=3).translate([LINES[0], LINES[2]])
-    for row, best in enumerate(expected):
-        length = int(found["target_lengths"][row])
-        assert found["target_ids"][row, :length].numpy().tolist() == best[0].ids
+    found = served("translate_ids", {"source_ids": padded, "source_lengths": lengths})
+    for row, best in enumerate([expected[0], expected[2]]):
+        length = found["target_lengths"][row]
+        assert found["target_ids"][row, :length].tolist() == best[0].ids
 
 
 def test_saved_model_tells_attention_with_its_tokens(parts, served):
     _, tokenizer = parts
     source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
-    found = served.signatures["attention"](source=tf.constant(source), target=tf.constant(target))
+    found = served("attention", {"source": source, "target": target})
     for row in range(2):
         s, t = (
             v.encode([x[row]])[0]
             for v, x in ((tokenizer.source, source), (tokenizer.target, target))
         )
         assert s[-1] == EOS_ID
-        tokens = [token.decode() for token in found["source_tokens"][row].numpy()]
+        tokens = [token.decode() for token in found["source_tokens"][row]]
         assert [token for token in tokens if token] == tokenizer.source.pieces(s)
-        weights = found["attention"][row].numpy()
+        weights = found["attention"][row]
         np.testing.assert_allclose(weights[: len(t), : len(s)].sum(axis=1), 1, atol=1e-5)
         assert not weights[:, len(s) :].any() and not weights[len(t) :].any()
 
 
-def test_saved_model_uses_ops_that_stock_servers_have(parts, tmp_path):
-    folder = tmp_path / "model"
-    ServingModule(*parts).save(folder)
+def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
+    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
+    for signature, inputs, dtypes in (
+        ("serving_default", {"text": nothing}, {"translation": "O", "score": "f"}),
+        (
+            "translate_ids",
+            {"source_ids": no_ids, "source_lengths": no_ids[:, 0]},
+            {"target_ids": "i", "target_lengths": "i", "score": "f"},
+        ),
+        (
+            "attention",
+            {"source": nothing, "target": nothing},
+            {"source_tokens": "O", "target_tokens": "O", "attention": "f"},
+        ),
+    ):
+        found = served(signature, inputs)
+        assert {name: values.dtype.kind for name, values in found.items()} == dtypes
+        assert {len(values) for values in found.values()} == {0}
+
+
+LONG = "dog " * 2000
+THREE = [[4, 5, 3], [4, 5, 3]]
+REFUSED = {
+    "a negative id": ([[5, 3, 0], [4, -1, 3]], [2, 3], "source_ids[1, 1] is -1"),
+    "an id beyond the vocabulary": (
+        [[5, 3, 0], [4, 99999, 3]],
+        [2, 3],
+        "source_ids[1, 1] is 99999",
+    ),
+    "a length beyond the row": (THREE, [3, 4], "source_lengths[1] is 4"),
+    "a negative length": (THREE, [-1, 3], "source_lengths[0] is -1"),
+    "one length for two rows": (THREE, [3], "source_lengths has 1 rows and source_ids has 2"),
+    "two lengths for one row": (
+        THREE[:1],
+        [3, 3],
+        "source_lengths has 2 rows and source_ids has 1",
+    ),
+    "too many ids": ([[4] * 1025] * 2, [1024, 1025], "source_ids[1] has 1025 tokens"),
+    "a long line": ("text", ["dog", LONG], "text[1] has "),
+    "a long source": (["dog", LONG], ["dog", "dog"], "source[1] has "),
+    "a long target": (["dog", "dog"], ["dog", LONG], "target[1] has "),
+    "two sources for one target": (["a", "b"], ["a"], "target has 1 rows and source has 2"),
+    "one source for two targets": (["a"], ["a", "b"], "target has 2 rows and source has 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served, name):
+    first, second, expected = REFUSED[name]
+    if first == "text":
+        request = "serving_default", {"text": second}
+    elif isinstance(first[0], str):
+        request = "attention", {"source": first, "target": second}
+    else:
+        request = "translate_ids", {"source_ids": first, "source_lengths": second}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
+        served(*request)
+
+
+def test_saved_model_uses_ops_that_stock_servers_have(saved):
     from tensorflow.core.protobuf import saved_model_pb2
 
-    saved = saved_model_pb2.SavedModel()
-    saved.ParseFromString((folder / "saved_model.pb").read_bytes())
-    library = saved.meta_graphs[0].graph_def
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((saved / "saved_model.pb").read_bytes())
+    library = model.meta_graphs[0].graph_def
     ops = {node.op for node in library.node}
     ops |= {node.op for function in library.library.function for node in function.node_def}
     assert not {op for op in ops if op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}

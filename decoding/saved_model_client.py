@@ -1,0 +1,57 @@
+"""Answers requests with a SavedModel in a session, as TensorFlow Serving and other languages do.
+
+    python saved_model_client.py FOLDER REQUESTS ANSWERS
+
+Needs numpy, tensorflow and the custom ops of tensorflow_text, and nothing of this project. A line
+of the file REQUESTS is a request, `[signature, {input: values}]` in JSON; its line in ANSWERS is
+`{output: values}`.
+"""
+
+import contextlib
+import json
+import sys
+
+import tensorflow as tf
+
+
+@contextlib.contextmanager
+def loaded(folder):
+    """Loads a SavedModel; yields `answer(signature, inputs)`.
+
+    Both inputs and outputs are dicts: name -> nested lists or arrays, and name -> array.
+    """
+    import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
+
+    session = tf.compat.v1.Session(graph=tf.Graph())
+    try:
+        signatures = tf.compat.v1.saved_model.load(session, ["serve"], str(folder)).signature_def
+
+        def answer(signature, inputs):
+            asked = signatures[signature]
+            return session.run(
+                {name: output.name for name, output in asked.outputs.items()},
+                {asked.inputs[name].name: values for name, values in inputs.items()},
+            )
+
+        yield answer
+    finally:
+        session.close()
+
+
+def main(folder, requests, answers):
+    """Answers every request of a file."""
+    with (
+        loaded(folder) as answer,
+        open(requests, encoding="utf-8") as asked,
+        open(answers, "w", encoding="utf-8") as answered,
+    ):
+        for line in asked:
+            found = {name: values.tolist() for name, values in answer(*json.loads(line)).items()}
+            answered.write(json.dumps(found, default=bytes.decode) + "\n")
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except Exception as error:  # Whatever it is, export.py shows it in one line.
+        sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}")
