@@ -1,5 +1,6 @@
 """One beam search for every model; greedy search is a beam of 1."""
 
+import math
 from typing import Any, NamedTuple
 
 import tensorflow as tf
@@ -18,6 +19,9 @@ class Hypotheses(NamedTuple):
         finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished ones
             stand behind the finished ones. Where there are fewer than K hypotheses at all, the
             places left have a log-probability of -1e8 or less.
+
+    Where the model's scores for a sentence are not numbers, `log_probs` and `scores` are NaN and
+    the ids mean nothing.
     """
 
     ids: Any
@@ -48,7 +52,8 @@ def beam_search(
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
     extensions. Those that end in EOS and are among the first K join the finished set; the K best
     others live on. A sentence is done when K hypotheses are finished or its length limit is
-    reached. With `beam_size` 1 the result is the arg max of every step.
+    reached; it then leaves the batch, and later steps are made for the others alone. With
+    `beam_size` 1 the result is the arg max of every step.
 
     Args:
         model: `TranslationModel`.
@@ -67,76 +72,166 @@ def beam_search(
     """
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(max_target_length, tf.int32), [batch_size])
-    length = tf.maximum(tf.reduce_max(limits), 1)  # Of no sentences the largest limit is -2^31.
+    length = tf.maximum(tf.reduce_max(limits), 1)  # The largest of no limits is -2^31.
+    never = sorted({pad_id, bos_id, *forbidden_ids})
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context, length)
     )
-    never = sorted({pad_id, bos_id, *forbidden_ids})
-    empty = tf.fill([batch_size, beam_size, length], tf.constant(pad_id, tf.int32))
-    impossible = tf.fill([batch_size, beam_size], _IMPOSSIBLE)
+    nothing = _no_hypotheses(batch_size, beam_size, length, pad_id)
+    active = _Active(
+        row=tf.range(batch_size),
+        limit=limits,
+        last_ids=tf.fill([batch_size, beam_size], tf.constant(bos_id, tf.int32)),
+        hypotheses=nothing,
+        context=context,
+    )
 
     def keep_going(step, active, *_):
-        return tf.reduce_any(active) & (step < length)
+        return tf.size(active.row) > 0
 
-    def extend(step, active, last_ids, live_ids, live_log_probs, done, done_ids, state):
-        output = model.decode_step(last_ids, step, state, context)
-        parents, tokens, log_probs = _best_extensions(
-            output.logits - model.log_normaliser(output.logits), live_log_probs, never, beam_size
+    def extend(step, active, state, results):
+        output = model.decode_step(tf.reshape(active.last_ids, [-1]), step, state, active.context)
+        token_log_probs = output.logits - model.log_normaliser(output.logits)  # [A * K, V]
+        extensions = _best_extensions(
+            token_log_probs, active.hypotheses.live_log_probs, never, beam_size
         )
-        ids = tf.gather(live_ids, parents, batch_dims=1)  # [B, 2K, T]
-        here = tf.range(length) == step
-        ids = tf.where(here, tokens[:, :, None], ids)
-
-        # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
-        ends = tokens == eos_id
-        may_end = ends & active[:, None] & (tf.range(tf.shape(tokens)[1]) < beam_size)
-        may_end &= log_probs > _IMPOSSIBLE / 2
-        new_scores = log_probs / length_normaliser(step + 1, length_penalty)
-        new = tf.stack(
-            [
-                tf.where(may_end, new_scores, _IMPOSSIBLE),
-                tf.where(may_end, log_probs, _IMPOSSIBLE),
-            ],
-            axis=-1,
+        hypotheses, last_ids, parents = _extended(
+            active.hypotheses, extensions, step, eos_id, length_penalty
         )
-        done = tf.concat([done, new], axis=1)  # [B, K + 2K, 2]
-        _, best = tf.math.top_k(done[:, :, 0], beam_size)
-        done_ids = tf.gather(tf.concat([done_ids, ids], axis=1), best, batch_dims=1)
-        done = tf.gather(done, best, batch_dims=1)
-
-        # Live hypotheses. A sentence that is done keeps those it had.
-        log_probs, best = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, log_probs), beam_size)
-        parents = tf.gather(parents, best, batch_dims=1)
-        last_ids = tf.reshape(tf.gather(tokens, best, batch_dims=1), [-1])
-        live_ids = tf.where(active[:, None, None], tf.gather(ids, best, batch_dims=1), live_ids)
-        live_log_probs = tf.where(active[:, None], log_probs, live_log_probs)
-        rows = tf.reshape(parents + tf.range(batch_size)[:, None] * beam_size, [-1])
+        # One score that is NaN or infinite makes the sum NaN, and a sum is found quickly.
+        sums = tf.reshape(tf.reduce_sum(token_log_probs, axis=1), [-1, beam_size])
+        is_nan = tf.reduce_any(tf.math.is_nan(sums), axis=1)
+        enough = tf.reduce_all(hypotheses.done[:, :, 0] > _IMPOSSIBLE / 2, axis=1)
+        leaves = enough | is_nan | (step + 1 >= active.limit)
+        active = active._replace(last_ids=last_ids, hypotheses=hypotheses)
+        parents += tf.range(tf.size(leaves))[:, None] * beam_size  # [A, K], rows of the state
+        active, parents, results = tf.cond(
+            tf.reduce_any(leaves),
+            lambda: _parted(active, parents, leaves, is_nan, results),
+            lambda: (active, parents, results),
+        )
+        # A hypothesis goes on from the state of its parent.
+        rows = tf.reshape(parents, [-1])
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), output.state)
+        return step + 1, active, state, results
 
-        enough = tf.reduce_all(done[:, :, 0] > _IMPOSSIBLE / 2, axis=1)
-        active &= ~enough & (step + 1 < limits)
-        return step + 1, active, last_ids, live_ids, live_log_probs, done, done_ids, state
-
-    first_only = tf.where(tf.range(beam_size) == 0, 0.0, _IMPOSSIBLE)
-    variables = (
-        tf.constant(0),
-        tf.ones([batch_size], tf.bool),
-        tf.fill([batch_size * beam_size], tf.constant(bos_id, tf.int32)),
-        empty,
-        tf.broadcast_to(first_only, [batch_size, beam_size]),
-        tf.stack([impossible, impossible], axis=-1),
-        empty,
-        state,
-    )
-    # Steps may know less of their shapes than the start.
-    invariants = tf.nest.map_structure(
+    variables = (tf.constant(0), active, state, nothing)
+    # Steps may know less of their shapes than the start, but all of a context except its rows.
+    step, _, *others = tf.nest.map_structure(
         lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables
     )
-    _, _, _, live_ids, live_log_probs, done, done_ids, _ = tf.while_loop(
-        keep_going, extend, variables, shape_invariants=invariants
+    sentences = tf.nest.map_structure(lambda leaf: tf.TensorShape([None, *leaf.shape[1:]]), active)
+    *_, results = tf.while_loop(
+        keep_going, extend, variables, shape_invariants=(step, sentences, *others)
     )
-    return _ranked(live_ids, live_log_probs, done, done_ids, limits, length_penalty, beam_size)
+    return _ranked(results, limits, length_penalty, beam_size)
+
+
+class _Hypotheses(NamedTuple):
+    """What has been found for each sentence: K live hypotheses, and K finished ones or fewer.
+
+    Attributes:
+        live_ids: `[B, K, T]` int32.
+        live_log_probs: `[B, K]` float32.
+        done_ids: `[B, K, T]` int32.
+        done: `[B, K, 2]` float32, score and log-probability; `_IMPOSSIBLE` in a free place.
+    """
+
+    live_ids: Any
+    live_log_probs: Any
+    done_ids: Any
+    done: Any
+
+
+class _Active(NamedTuple):
+    """The A sentences that are not done, and all that belongs to a sentence.
+
+    Attributes:
+        row: `[A]` int32, where they stand in the batch.
+        limit: `[A]` int32, most tokens of a hypothesis.
+        last_ids: `[A, K]` int32, last token of each live hypothesis.
+        hypotheses: `_Hypotheses`.
+        context: the model's.
+    """
+
+    row: Any
+    limit: Any
+    last_ids: Any
+    hypotheses: Any
+    context: Any
+
+
+def _no_hypotheses(batch_size, beam_size, length, pad_id):
+    """The `_Hypotheses` of the start: a live one without tokens, and free places."""
+    empty = tf.fill([batch_size, beam_size, length], tf.constant(pad_id, tf.int32))
+    first_only = tf.where(tf.range(beam_size) == 0, 0.0, _IMPOSSIBLE)
+    return _Hypotheses(
+        live_ids=empty,
+        live_log_probs=tf.broadcast_to(first_only, [batch_size, beam_size]),
+        done_ids=empty,
+        done=tf.fill([batch_size, beam_size, 2], _IMPOSSIBLE),
+    )
+
+
+def _extended(hypotheses, extensions, step, eos_id, length_penalty):
+    """`(_Hypotheses, last_ids [A, K], parents [A, K])` after a step; parents from 0 to K - 1."""
+    live_ids, live_log_probs, done_ids, done = hypotheses
+    parents, tokens, log_probs = extensions  # [A, 2K]
+    beam_size = live_log_probs.shape[1]
+    ids = tf.gather(live_ids, parents, batch_dims=1)  # [A, 2K, T]
+    ids = tf.where(tf.range(tf.shape(ids)[2]) == step, tokens[:, :, None], ids)
+
+    # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
+    ends = tokens == eos_id
+    may_end = ends & (tf.range(tf.shape(tokens)[1]) < beam_size)
+    may_end &= log_probs > _IMPOSSIBLE / 2
+    scores = log_probs / length_normaliser(step + 1, length_penalty)
+    new = tf.where(may_end[:, :, None], tf.stack([scores, log_probs], axis=-1), _IMPOSSIBLE)
+    done = tf.concat([done, new], axis=1)  # [A, K + 2K, 2]
+    _, best = tf.math.top_k(done[:, :, 0], beam_size)
+    done_ids = tf.gather(tf.concat([done_ids, ids], axis=1), best, batch_dims=1)
+    done = tf.gather(done, best, batch_dims=1)
+
+    # Live hypotheses.
+    live_log_probs, best = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, log_probs), beam_size)
+    live_ids, tokens, parents = (tf.gather(x, best, batch_dims=1) for x in (ids, tokens, parents))
+    return _Hypotheses(live_ids, live_log_probs, done_ids, done), tokens, parents
+
+
+def _parted(active, parents, leaves, is_nan, results):
+    """Takes sentences that are done out of the search and into the results.
+
+    Args:
+        active: `_Active`.
+        parents: `[A, K]`.
+        leaves: `[A]` bool, which are done.
+        is_nan: `[A]` bool, which have scores that are not numbers.
+        results: `_Hypotheses` of the whole batch.
+
+    Returns:
+        `(active, parents, results)`, the first two without those sentences.
+    """
+    gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
+    rows = tf.gather(active.row, gone)[:, None]
+    results = tf.nest.map_structure(
+        lambda batch, leaf: tf.tensor_scatter_nd_update(batch, rows, tf.gather(leaf, gone)),
+        results,
+        _without_numbers(active.hypotheses, is_nan),
+    )
+    active, parents = tf.nest.map_structure(
+        lambda leaf: tf.gather(leaf, staying), (active, parents)
+    )
+    return active, parents, results
+
+
+def _without_numbers(hypotheses, is_nan):
+    """`_Hypotheses` with NaN for the scores of the sentences `is_nan`, `[A]` bool."""
+    nan = tf.where(is_nan, math.nan, 0.0)
+    return hypotheses._replace(
+        live_log_probs=hypotheses.live_log_probs + nan[:, None],
+        done=hypotheses.done + nan[:, None, None],
+    )
 
 
 def _best_extensions(log_probs, live_log_probs, never, beam_size):
@@ -150,8 +245,9 @@ def _best_extensions(log_probs, live_log_probs, never, beam_size):
     return index // vocab_size, index % vocab_size, best
 
 
-def _ranked(live_ids, live_log_probs, done, done_ids, limits, length_penalty, beam_size):
+def _ranked(hypotheses, limits, length_penalty, beam_size):
     """Finished hypotheses by score; free places are filled with unfinished ones, by score."""
+    live_ids, live_log_probs, done_ids, done = hypotheses
     live_scores = live_log_probs / length_normaliser(limits, length_penalty)[:, None]
     finished = done[:, :, 0] > _IMPOSSIBLE / 2
     is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)

@@ -198,3 +198,62 @@ def test_unfinished_hypotheses_are_returned_and_marked():
     found = search(Scripted(preferences), beam_size=2, limit=tf.constant([4, 2, 3]))
     assert not found.finished.any()
     assert [len(tokens(i)) for i in found.ids[:, 0]] == [4, 2, 3]
+
+
+class Counting(models.TranslationModel):
+    """Repeats the source and ends; counts the hypotheses that it was asked to extend."""
+
+    def __init__(self, **kwargs):
+        super().__init__(8, 8, **kwargs)
+        self.hypotheses = tf.Variable(0)
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        return {"source_ids": source_ids, "mask": source_ids != PAD}
+
+    def initial_state(self, context, max_target_length):
+        return {}
+
+    def decode_step(self, token_ids, step, state, context):
+        self.hypotheses.assign_add(tf.size(token_ids))
+        here = tf.range(tf.shape(context["mask"])[1]) == step
+        wanted = tf.reduce_max(tf.where(here, context["source_ids"], PAD), axis=1)
+        rows = tf.size(token_ids) // tf.size(wanted)
+        logits = tf.one_hot(tf.repeat(wanted, rows), 8, on_value=50.0)
+        return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
+
+
+def test_a_sentence_that_is_done_costs_nothing_more():
+    model = Counting()
+    lengths = [2, 40, 3, 2, 5, 2]
+    source = np.full((6, 40), PAD, np.int32)
+    for row, length in enumerate(lengths):
+        source[row, :length] = [*np.arange(length - 1) % 4 + 4, EOS]
+    found = search(model, tf.constant(source), beam_size=1, limit=50)
+    assert model.hypotheses.numpy() == sum(lengths)
+    for row, length in enumerate(lengths):
+        assert tokens(found.ids[row, 0]) == tuple(source[row, :length])
+        assert (found.ids[row, 0, length:] == PAD).all()
+
+
+def test_no_sentences_have_no_hypotheses(model):
+    found = search(model, tf.zeros([0, 4], tf.int32), limit=tf.zeros([0], tf.int32))
+    assert found.log_probs.shape == (0, 3) and found.ids.shape[:2] == (0, 3)
+
+
+@pytest.mark.parametrize("score", [np.nan, np.inf])
+def test_scores_that_are_not_numbers_are_told_for_their_sentence_alone(score):
+    class Broken(Counting):
+        def decode_step(self, token_ids, step, state, context):
+            output = super().decode_step(token_ids, step, state, context)
+            rows = tf.size(token_ids) // tf.shape(context["mask"])[0]
+            broken = tf.repeat(context["source_ids"][:, 0] == 7, rows) & (step == 1)
+            one = tf.cast(tf.one_hot(4, 8), tf.bool) & broken[:, None]
+            return output._replace(logits=tf.where(one, score, output.logits))
+
+    source = tf.constant([[5, 6, EOS], [7, 6, EOS], [4, EOS, PAD]])
+    found = search(Broken(), source, limit=6)
+    assert np.isnan(found.log_probs[1]).all() and np.isnan(found.scores[1]).all()
+    for row in (0, 2):
+        assert np.isfinite(found.log_probs[row, 0])
+        assert tokens(found.ids[row, 0]) == tokens(source[row].numpy())
