@@ -1,7 +1,6 @@
-"""Writes the result tables of README.md from docs/results/.
+"""Writes the tables of README.md, docs/results.md and docs/models.md.
 
-    python benchmarks/results_table.py            rewrites the tables
-    python benchmarks/results_table.py --check    fails if the README is not what the files say
+    python benchmarks/results_table.py
 
 The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
 "data", "command" and "published" are added by hand beside the measured figures. All others are
@@ -13,7 +12,11 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+sys.path.insert(0, str(ROOT))
+
+import models  # noqa: E402
+
+DOCUMENTS = [ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")]
 RESULTS = ROOT / "docs" / "results"
 COLUMNS = ("model", "data", "parameters", "BLEU", "chrF", "training", "machine", "details")
 
@@ -30,7 +33,7 @@ def row(path):
         f"{r['chrf']:.2f}",
         f"{training['minutes']:.0f} min, {training['steps']:,} steps, seed {r['options']['seed']}",
         f"{r['machine']['processor']}",
-        f"[{path.stem}](docs/results/{path.name})",
+        f"[{path.stem}](results/{path.name})",
     )
 
 
@@ -272,7 +275,86 @@ def faults_table():
     return markdown([head, *rows])
 
 
+# preset: (what it is, result file, what of it is the score; or the score in words)
+MODELS = {
+    "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1, prior"),
+    "ibm2": (
+        "IBM Model 2: and positions, free or on the diagonal",
+        "alignment/hansards",
+        "ibm1 + ibm2",
+    ),
+    "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
+    "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
+    "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
+    "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
+    "attention_ibm2": ("Model 2 as attention over positions", "demo_alignment", "bleu"),
+    "rnn_attention": ("the plainest RNN with attention", "demo_alignment", "bleu"),
+    "lstm_seq2seq": (
+        "LSTM without attention: one vector holds the sentence",
+        "europarl10k",
+        "beam",
+    ),
+    "gru_bahdanau": ("GRU with additive attention, 2015", "demo_alignment", "bleu"),
+    "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
+    "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
+    "lstm_lexical": ("and source words that vote for target words", "europarl10k", "beam"),
+    "lstm_conv": ("convolution, LSTM, reduced-rank attention", "demo_alignment", "bleu"),
+    "transformer_simple": ("self-attention and nothing else", "demo_alignment", "bleu"),
+    "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
+    "transformer_tiny": (
+        "4 + 4 layers, width 128, pre-norm",
+        "multi30k_en_de_transformer_tiny",
+        "bleu",
+    ),
+    "transformer_small": ("3 + 3 layers, width 256, pre-norm", "demo_alignment", "bleu"),
+    "transformer_base": ("6 + 6 layers, width 512: the paper's", None, "(27.3 on WMT14 en-de)"),
+    "transformer_big": ("6 + 6 layers, width 1024: the paper's", None, "(28.4 on WMT14 en-de)"),
+}
+
+
+def score_of(preset, name, figure):
+    """The score of a preset with what it was measured on."""
+    if name is None:
+        return f"{figure}, Vaswani et al. 2017"
+    if name in ("demo_alignment", "europarl10k"):
+        name = f"{name}/{preset}"
+    record = json.loads((RESULTS / f"{name}.json").read_text("utf-8"))
+    if name.startswith("demo_alignment"):
+        after = f"demo corpus, {record['training']['minutes']:.0f} min, "
+        after += f"{record['training']['steps']:,} updates"
+        if figure == "aer":
+            return f"AER {record['alignment']['aer']:.3f}, {after}"
+        return f"{record['bleu']:.1f}, {after}"
+    if name.startswith("europarl10k"):
+        return f"{record['scores'][figure]['bleu']:.1f}, Europarl, 10,000 pairs de-en"
+    if name.startswith("alignment"):
+        return f"AER {record['aligners'][figure]['aer']['forward']:.3f}, Hansards en-fr"
+    if figure == "perplexity":
+        return f"perplexity {record['perplexity']['4']['test']:.1f}, demo corpus, order 4"
+    return f"{record['bleu']:.1f}, {record['data']}"
+
+
+def model_table():
+    """One row for each preset."""
+    rows = (
+        (f"`{preset}`", what, score_of(preset, name, figure))
+        for preset, (what, name, figure) in MODELS.items()
+    )
+    return markdown([("model", "what it is", "score"), *rows])
+
+
+def settings_table():
+    """One row for each preset: its class, and every setting that `--set` changes."""
+    rows = []
+    for preset, (model_class, _, origin) in {**models.PRESETS, **models.LANGUAGE_MODELS}.items():
+        settings = ", ".join(f"{n}={v}" for n, v in models.preset_settings(preset).items())
+        rows.append((f"`{preset}`", f"`{model_class.__name__}`", origin, settings))
+    return markdown([("model", "class", "from; what it scores", "settings"), *rows])
+
+
 TABLES = {
+    "models": model_table,
+    "settings": settings_table,
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,
@@ -285,18 +367,25 @@ TABLES = {
 }
 
 
-def main():
-    """Rewrites or checks the README."""
-    text = new = README.read_text(encoding="utf-8")
-    for name, table in TABLES.items():
-        start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
-        before, rest = new.split(start)
-        new = before + start + "\n".join(table()) + "\n" + end + rest.split(end)[1]
-    if "--check" in sys.argv[1:]:
+def outdated():
+    """{path: text that it should have} of the documents whose tables are not those of the files."""
+    found = {}
+    for document in DOCUMENTS:
+        text = new = document.read_text(encoding="utf-8")
+        for name, table in TABLES.items():
+            start, end = f"<!-- {name}: start -->\n", f"<!-- {name}: end -->\n"
+            if start in new:
+                before, rest = new.split(start)
+                new = before + start + "\n".join(table()) + "\n" + end + rest.split(end)[1]
         if new != text:
-            sys.exit("README.md: a result table is not that of docs/results; run this script")
-        return
-    README.write_text(new, encoding="utf-8")
+            found[document] = new
+    return found
+
+
+def main():
+    """Rewrites the documents."""
+    for document, text in outdated().items():
+        document.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,17 +1,17 @@
 """README and BUILD say what the code does."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import models
+from benchmarks import results_table
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ("train", "translate", "visualize_attention", "export")
-TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "BUILD.md")}
+DOCUMENTS = ("README.md", "BUILD.md", "docs/models.md", "docs/results.md")
+TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 
 
 def flags_of(script):
@@ -25,7 +25,7 @@ def flags_of(script):
     return set(names)
 
 
-@pytest.mark.parametrize("name", TEXTS)
+@pytest.mark.parametrize("name", ("README.md", "BUILD.md", "docs/results.md"))
 def test_every_flag_of_a_command_exists(name):
     commands = re.findall(r"(\w+)\.py((?:[^\n`]|\\\n)*)", TEXTS[name].replace("\\\n", " "))
     used = [(script, set(re.findall(r"--(\w+)", rest))) for script, rest in commands]
@@ -42,16 +42,27 @@ def test_every_flag_in_the_text_exists_somewhere(name):
     assert set(used) <= known
 
 
-def test_every_preset_is_in_the_readme():
-    for preset in models.preset_names():
+def test_every_preset_is_in_the_readme_and_among_the_models():
+    for preset in [*models.preset_names(), *models.LANGUAGE_MODELS]:
         assert f"| `{preset}` |" in TEXTS["README.md"]
+        assert f"| `{preset}` |" in TEXTS["docs/models.md"]
 
 
 def test_every_file_of_the_map_exists():
-    for row in re.findall(r"^\| (`.*?`) \|", TEXTS["README.md"], re.M):
-        for path in re.findall(r"`([\w/]+(?:\.py|/))`", row):
+    for row in re.findall(r"^\| (.*?) \|", TEXTS["README.md"], re.M):
+        for path in re.findall(r"(?:`|\()([\w/]+(?:\.py|\.md|/))[`)]", row):
             assert (ROOT / path).exists(), path
 
 
-def test_the_result_table_is_that_of_the_result_files():
-    subprocess.run([sys.executable, "benchmarks/results_table.py", "--check"], cwd=ROOT, check=True)
+def test_the_readme_fits_on_a_few_screens():
+    assert TEXTS["README.md"].count("\n") <= 150
+
+
+def test_the_python_of_the_readme_runs(capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.S)
+    exec(code, {})
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_the_tables_are_those_of_the_result_files():
+    assert not results_table.outdated(), "run `python benchmarks/results_table.py`"
