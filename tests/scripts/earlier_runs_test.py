@@ -1,0 +1,104 @@
+"""Runs begun by the first version are resumed, and end with the weights that it would have found.
+
+`tests/earlier_runs/before` holds model directories as that version left them in the middle of a
+run, `after` the last checkpoints of the same runs, made by that version, too. Times, TensorBoard
+files and older checkpoints are left out.
+"""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.scripts.running import run_script
+from training.archives import read_archive
+
+HERE = Path(__file__).resolve().parents[1] / "earlier_runs"
+TEXTS = [
+    f"--{split}_{side}=text/{split}.{side}"
+    for split in ("train", "valid")
+    for side in ("source", "target")
+]
+TINY = [f"--set={name}=1" for name in ("num_encoder_layers", "num_decoder_layers")]
+GRADIENT = [
+    *("--tokenizer=word", "--min_word_count=1", "--max_tokens_per_batch=64", "--bleu_lines=5"),
+    *("--save_every_steps=4", "--log_every_steps=1", "--eval_every_steps=4"),
+    *("--average_checkpoints=1", "--data_dir=cache"),
+]
+EM = ["--save_every_steps=1", "--log_every_steps=1", "--eval_every_steps=2", "--data_dir=cache"]
+
+# run: (flags that it was begun with, its last step)
+RUNS = {
+    "transformer_tiny": (
+        [
+            *("--model=transformer_tiny", *TINY, "--set=width=8", "--set=num_heads=2"),
+            *("--set=ffn_width=16", *GRADIENT),
+            *("--ema_decay=0.9", "--schedule=plateau", "--accumulate_steps=2"),
+        ],
+        10,
+    ),
+    "lstm_luong": (
+        [
+            *("--model=lstm_luong", *TINY, "--set=embedding_width=4", "--set=encoder_units=4"),
+            *("--set=decoder_units=8", *GRADIENT),
+        ],
+        10,
+    ),
+    "ibm1_by_gradient": (["--model=ibm1", "--update=gradient", *GRADIENT], 10),
+    "ibm2": (["--model=ibm2", "--set=max_positions=8", *EM], 5),
+    "hmm_alignment": (
+        ["--model=hmm_alignment", *EM, "--reverse_model_dir=hmm_alignment_reverse"],
+        6,
+    ),
+}
+
+
+@pytest.fixture
+def runs(tmp_path, monkeypatch):
+    """A folder with the model directories as they were left, which the test runs in."""
+    shutil.copytree(HERE / "before", tmp_path, dirs_exist_ok=True)
+    shutil.copytree(HERE / "text", tmp_path / "text")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_a_run_of_the_first_version_ends_as_it_would_have(runs, name, capsys):
+    flags, last = RUNS[name]
+    flags = [*flags, *TEXTS, f"--model_dir={name}", f"--max_steps={last}"]
+    done = run_script("train", flags, capsys)
+    assert done.status == 0, done.err
+    assert "resumed at step" in done.out
+    expected, _ = read_archive(HERE / "after" / f"{name}.npz")
+    found, state = read_archive(runs / name / "checkpoints" / f"{last:08d}.npz")
+    assert state["step"] == last
+    assert set(found) == set(expected)
+    for array in expected:  # Other processors round otherwise.
+        np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=1e-6)
+
+
+def test_the_reverse_model_of_an_earlier_run_is_kept_as_it_would_have_been(runs, capsys):
+    flags, last = RUNS["hmm_alignment"]
+    run_script(
+        "train", [*flags, *TEXTS, "--model_dir=hmm_alignment", f"--max_steps={last}"], capsys
+    )
+    expected, _ = read_archive(HERE / "after" / "hmm_alignment_reverse.npz")
+    found, _ = read_archive(runs / "hmm_alignment_reverse" / "best.npz")
+    for array in expected:
+        np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=1e-6)
+
+
+def test_an_earlier_language_model_is_taken_as_it_is(runs, capsys):
+    before = (runs / "ngram_lm" / "best.npz").read_bytes()
+    done = run_script("train", ["--model=ngram_lm", *TEXTS, "--model_dir=ngram_lm"], capsys)
+    assert (done.status, "already" in done.out) == (0, True), done.err
+    assert (runs / "ngram_lm" / "best.npz").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["transformer_tiny", "lstm_luong", "ibm2", "hmm_alignment"])
+def test_an_earlier_model_translates(runs, name, capsys):
+    flags = [f"--model_dir={name}", "--input=text/valid.source", "--output=out"]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 0, done.err
+    assert len((runs / "out").read_text(encoding="utf-8").splitlines()) == 10
