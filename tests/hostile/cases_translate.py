@@ -1,0 +1,289 @@
+"""Hostile text, outputs, references, streams and signals of translate.py."""
+
+import os
+import signal
+from pathlib import Path
+
+from tests.hostile import inputs
+from tests.hostile.case import Case, Ends, Refused, Works
+from tests.hostile.inputs import BROKEN, ODDITIES, both, fifo, files, same_ends, sandwich
+
+_BPE = "--model_dir=../models/bpe"
+_PLAIN = sandwich("one cat")
+
+
+def cases():
+    """Yields `Case`s."""
+    yield from _text()
+    yield from _broken_text()
+    yield from _inputs_and_outputs()
+    yield from _references()
+    yield from _models()
+    yield from _streams()
+    yield from _signals()
+
+
+def _case(group, name, expected, *arguments, **more):
+    more.setdefault("stdin", _PLAIN)
+    arguments = (_BPE, "--beam_size=1", *arguments)
+    return Case(f"translate.py: {group}", name, "translate", arguments, expected, **more)
+
+
+def _text():
+    for name, text in ODDITIES.items():
+        yield _case("text", name, Works(same_ends), stdin=sandwich(text))
+    everything = sandwich("\n".join(ODDITIES.values()))
+    num_lines = len(ODDITIES) + 2
+    for model in ("ibm1_bpe", "lm"):
+        arguments = [f"--model_dir=../models/{model}"]
+        if model == "lm":
+            arguments = ["--model_dir=../models/bpe", "--language_model=../models/lm"]
+        works = Works(lambda outcome: same_ends(outcome, num_lines))
+        yield _case("text", f"all of it, {model}", works, *arguments, stdin=everything)
+    for size in (1, 7):
+        works = Works(lambda outcome: same_ends(outcome, num_lines))
+        flags = (f"--batch_size={size}", "--input=in.txt", "--output=out")
+        prepare = files({"in.txt": everything})
+        yield _case("text", f"all of it, batches of {size}", works, *flags, prepare=prepare)
+    long = {
+        "40 kB of emoji in a line": "😀" * 10_000,
+        "10,000 letters without a space": "x" * 10_000,
+        "3,000 words in a line": "one dog cat " * 1000,
+        "2 MB in a line": "one dog " * 250_000,
+    }
+    for name, text in long.items():
+        says = Works(same_ends, says=r"(?s)line 2|2 of 3|1 line")
+        yield _case("text", name, says, stdin=sandwich(text))
+    same = {
+        "no line feed at the end": (PLAIN_3.rstrip(b"\n"), 3),
+        "a byte order mark": (b"\xef\xbb\xbf" + PLAIN_3, 3),
+        "line ends of Windows": (PLAIN_3.replace(b"\n", b"\r\n"), 3),
+        "1,000 empty lines": (sandwich("\n" * 997), 1000),
+    }
+    for name, (data, count) in same.items():
+        works = Works(lambda outcome, count=count: same_ends(outcome, count))
+        yield _case("text", name, works, stdin=data)
+    for name, data in {"nothing": b"", "only a byte order mark": b"\xef\xbb\xbf"}.items():
+        nothing = Works(lambda outcome: outcome.out and "output for no input")
+        yield _case("text", name, nothing, stdin=data)
+
+
+PLAIN_3 = sandwich("one cat")
+
+
+def _broken_text():
+    line = r"line 2: not UTF-8"
+    for name, data in BROKEN.items():
+        yield _case("broken text", f"{name}, standard input", Refused(line), stdin=sandwich(data))
+    latin = sandwich(BROKEN["Latin-1"])
+    for flag in ("input", "reference"):
+        arguments = (f"--{flag}=in.txt", "--output=out")
+        wrong = Refused(rf"in\.txt, {line}")
+        prepare = files({"in.txt": latin})
+        yield _case("broken text", f"Latin-1, --{flag}", wrong, *arguments, prepare=prepare)
+    yield _case("broken text", "UTF-16", Refused("line 1: not UTF-8"), stdin=inputs.UTF16)
+    unknown = Refused("unknown|vocabulary")
+    word = "--model_dir=../models/word"
+    yield _case("broken text", "no known word", unknown, word, stdin=b"qqq zzz\n")
+
+
+def _inputs_and_outputs():
+    group = "files"
+    for name, prepare in {
+        "missing": None,
+        "a folder": lambda: os.mkdir("in.txt"),
+        "empty": files({"in.txt": b""}),
+        "gzip": files({"in.txt": b"\x1f\x8b\x08\x00" + bytes(range(128, 200))}),
+        "a link to itself": lambda: os.symlink("in.txt", "in.txt"),
+    }.items():
+        refused = Refused(r"in\.txt\b")
+        yield _case(
+            group, f"--input {name}", refused, "--input=in.txt", "--output=out", prepare=prepare
+        )
+    yield _case(group, "--input without an end", Refused("/dev/zero"), "--input=/dev/zero")
+    outputs = {
+        "a folder": ("out", lambda: os.mkdir("out")),
+        "a folder that is not there": ("newdir/", None),
+        "below a file": ("in.txt/out", files({"in.txt": _PLAIN})),
+        "a device": ("/dev/full", None),
+        "300 characters": ("x" * 300, None),
+        "a link to itself": ("out", lambda: os.symlink("out", "out")),
+        "a pipe": ("out", fifo("out")),
+        "below /proc": ("/proc/out", None),
+    }
+    for name, (path, prepare) in outputs.items():
+        for flag, more in (("output", ()), ("save_scores", ("--reference=ref",))):
+            refused = Refused(rf"{path[:40]}")
+            start = both(files({"ref": _PLAIN}), *filter(None, [prepare]))
+            flags = (f"--{flag}={path}", *more)
+            yield _case(group, f"--{flag} {name}", refused, *flags, prepare=start)
+    locked = both(lambda: os.mkdir("locked"), lambda: os.chmod("locked", 0o555))
+    yield _case(
+        *(group, "--output in a folder that may not be written", Refused("locked/out")),
+        *("--output=locked/out",),
+        prepare=locked,
+        unprivileged=True,
+    )
+    yield _case(
+        *(group, "--output in a new folder", Works(same_out("new/out")), "--output=new/out"),
+    )
+    latin = Works(lambda outcome: _is_missing(outcome, b"l\xe4uft"))
+    yield _case(group, "--output whose name is not UTF-8", latin, b"--output=l\xe4uft")
+    yield _case(
+        *(group, "--output onto the input", Works(same_out("in.txt"))),
+        *("--input=in.txt", "--output=in.txt"),
+        prepare=files({"in.txt": _PLAIN}),
+    )
+    older = both(files({"out": "older\n"}), lambda: None)
+    full = Refused("out: cannot be written")
+    yield _case(group, "a full disk", full, "--output=out", prepare=older, file_limit=1)
+
+
+def same_out(name):
+    """A check that a file of three lines was written."""
+
+    def check(outcome):
+        text = (outcome.folder / name).read_text("utf-8")
+        return "" if text.count("\n") == 3 else f"{name} has {text.count(chr(10))} lines"
+
+    return check
+
+
+def _is_missing(outcome, name):
+    return "" if os.path.exists(os.fsencode(outcome.folder) + b"/" + name) else "no such output"
+
+
+def _references():
+    group = "references and scores"
+    kept = {
+        "fewer lines": ("one\n", "3 lines.*1|1.*3 lines"),
+        "more lines": ("one\n" * 4, "4"),
+        "empty": ("", "ref"),
+    }
+    for name, (text, pattern) in kept.items():
+        start = files({"ref": text})
+        yield _case(group, name, Refused(pattern), "--reference=ref", prepare=start)
+    yield _case(group, "missing", Refused("nowhere"), "--reference=nowhere")
+    for tokenize in ("foo", "", "13A", "ja-mecab", "ko-mecab", "flores200", "spm"):
+        start = files({"ref": _PLAIN})
+        flags = ("--reference=ref", f"--tokenize={tokenize}", "--output=out")
+        refused = Refused("--tokenize")
+        yield _case(group, f"--tokenize={tokenize}", refused, *flags, prepare=start)
+    yield _case(group, "--tokenize without a reference", Refused("reference"), "--tokenize=zh")
+    yield _case(group, "--lowercase without a reference", Refused("reference"), "--lowercase")
+    yield _case(group, "--save_scores without a reference", Refused("reference"), "--save_scores=s")
+    tsv = files({"both.tsv": "one dog\teins Hund\none cat\teins Katze\none\teins\n"})
+    both_sides = ("--input=both.tsv", "--reference=both.tsv", "--output=out")
+
+    def columns(outcome):
+        wrong = same_out("out")(outcome)
+        has_tab = "\t" in (outcome.folder / "out").read_text("utf-8")
+        return wrong or ("a tab in a translation" if has_tab else "")
+
+    yield _case(group, "both columns of a .tsv", Works(columns), *both_sides, prepare=tsv)
+    same = ("--input=in.txt", "--reference=../case/in.txt", "--output=out")
+    refused = Refused("in.txt")
+    yield _case(group, "the input itself", refused, *same, prepare=files({"in.txt": _PLAIN}))
+
+
+def _models():
+    group = "models"
+    for flags, pattern in (
+        (("--model_dir=",), "model_dir"),
+        (("--model_dir=nowhere",), "nowhere"),
+        (("--model_dir=/dev/null",), "/dev/null"),
+        (("--model_dir=.",), "config.json"),
+        ((f"--model_dir={'x' * 300}",), "xxx"),
+        (("--channel_model=../models/ibm1",), "--model_dir"),
+        (("--model_dir=../models/lm",), "ngram_lm"),
+        (("--language_model=../models/ibm1",), "ibm1"),
+        (("--language_model=nowhere",), "nowhere"),
+        (("--language_model_weight=1",), "--language_model"),
+        (("--model_dir=", "--channel_model=../models/bpe"), "language_model"),
+        (
+            ("--model_dir=", "--channel_model=../models/bpe", "--language_model=../models/lm"),
+            "IBM model",
+        ),
+        (("--model_dir=../models/word", "--language_model=../models/lm"), "vocabulary"),
+        (("--lexicon=../models/train.source",), "--replace_unknowns"),
+        (("--replace_unknowns",), "unknown|word"),
+        (("one dog",), "one dog"),
+    ):
+        name = " ".join(flags)[:60].replace("../models/", "")
+        yield _case(group, name, Refused(pattern), *flags)
+    word = ("--model_dir=../models/word", "--replace_unknowns", "--lexicon=lex")
+    for name, text in {
+        "empty": "",
+        "two columns": "one eins\n",
+        "four columns": "one eins 0.5 x\n",
+        "a word for a number": "one eins often\n",
+        "a probability that is not finite": "one eins nan\n",
+    }.items():
+        yield _case(group, f"--lexicon {name}", Refused("lex"), *word, prepare=files({"lex": text}))
+    locked = both(lambda: os.makedirs("locked/model"), lambda: os.chmod("locked", 0o700))
+    yield _case(
+        *(group, "--model_dir below a folder that may not be entered", Refused("locked")),
+        *("--model_dir=locked/model",),
+        prepare=locked,
+        unprivileged=True,
+    )
+    yield _case(group, "--model_dir that is not UTF-8", Refused(r"name"), b"--model_dir=name\xff")
+
+
+def _streams():
+    group = "streams"
+    refused = Refused("standard output")
+    yield _case(group, "standard output is full", refused, stdout="/dev/full")
+    silent = Works(lambda outcome: "")
+    yield _case(group, "standard error is full", Works(same_ends), stderr="/dev/full")
+    yield _case(group, "standard error is closed", Works(same_ends), stderr="closed", fresh=True)
+    for fresh in (False, True):
+        for name, expected, more in (
+            ("output is closed", refused, {"stdout": "closed"}),
+            ("input is closed", Refused("standard input"), {"stdin": "closed"}),
+        ):
+            where = ", a fresh process" if fresh else ""
+            yield _case(group, f"standard {name}{where}", expected, fresh=fresh, **more)
+    written = ("--input=in.txt", "--output=out")
+    nothing_shown = {"stdin": "closed", "stdout": "closed", "stderr": "closed"}
+    yield _case(
+        *(group, "all three are closed, files are given", Works(same_ends), *written),
+        prepare=files({"in.txt": _PLAIN}),
+        fresh=True,
+        **nothing_shown,
+    )
+    scored = (*written, "--reference=ref")
+    yield _case(
+        *(group, "scores for an output that is full", Refused("standard output"), *scored),
+        prepare=files({"in.txt": _PLAIN, "ref": "eins Hund\neins Katze\neins\n"}),
+        stdout="/dev/full",
+    )
+    gone = Ends(1, lambda outcome: outcome.err and f"says {outcome.err[:100]!r}")
+    yield _case(group, "the reader has gone", gone, stdout="broken")
+    yield _case(group, "the reader of standard error has gone", silent, stderr="broken")
+    yield _case(group, "standard input is a folder", Refused("standard input"), stdin="/proc")
+    yield _case(
+        *(group, "standard input cannot be read", Refused("standard input")),
+        stdin="/proc/self/mem",
+    )
+
+
+def _signals():
+    group = "signals"
+    short = Ends(130, lambda outcome: "" if len(outcome.err) < 200 else "a page of text")
+    for seconds in (0.05, 0.5, 1.5, 3.0):
+        yield _case(
+            *(group, f"Ctrl-C after {seconds} s", short, "--input=in.txt", "--output=out"),
+            prepare=_long_text,
+            signal=(signal.SIGINT, seconds),
+            fresh=True,
+        )
+    yield _case(
+        *(group, "Ctrl-C while translating", short, "--input=in.txt", "--output=out"),
+        prepare=_long_text,
+        signal=(signal.SIGINT, 3.0),
+    )
+
+
+def _long_text():
+    Path("in.txt").write_text("one big dog sees a small cat\n" * 100_000)

@@ -1,0 +1,97 @@
+"""Cases whose verdict is known, so that the judge is judged: half of them must be bad.
+
+They need no models; `harness_test.py` runs them.
+"""
+
+import os
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from data_pipeline.files import UserError
+from tests.hostile.case import Case, Refused, Works
+
+
+def refuse(message="in.txt, line 2: not UTF-8; convert it"):
+    """Ends with one line."""
+    raise UserError(message)
+
+
+def crash():
+    """Ends with a traceback."""
+    raise IndexError("list index out of range")
+
+
+def hang():
+    """Does not end."""
+    time.sleep(1000)
+
+
+def leave_half():
+    """Leaves a half-written file behind, and says what is wrong."""
+    Path(".unfinished-out").write_text("half")
+    refuse()
+
+
+def leave_whole():
+    """Writes its output, and says what is wrong."""
+    Path("out").write_text("whole")
+    refuse()
+
+
+def leave_outside():
+    """Writes a file beside its folder, and says what is wrong."""
+    Path("../stray").write_text("x")
+    refuse()
+
+
+def warn():
+    """Works, but Python warns."""
+    warnings.warn("deprecated", stacklevel=1)
+
+
+def say_twice():
+    """Says two lines."""
+    print("error: in.txt, line 2: bad", file=sys.stderr)
+    refuse()
+
+
+def colour():
+    """Sends the terminal an escape sequence."""
+    print("\x1b[31mred")
+
+
+def kill_itself():
+    """Ends by a signal."""
+    os.abort()
+
+
+_LINE_2 = Refused("in.txt, line 2")
+
+
+def cases():
+    """Yields `Case`s; names of those that must be bad begin with "bad:"."""
+    for name, function, expected in (
+        ("refused", refuse, _LINE_2),
+        ("works", print, Works()),
+        ("works, and the output is right", print, Works(lambda outcome: outcome.err)),
+        ("bad: no error where one is due", print, _LINE_2),
+        ("bad: an error where none is due", refuse, Works()),
+        ("bad: an error that names something else", refuse, Refused("out.txt")),
+        ("bad: a traceback", crash, _LINE_2),
+        ("bad: a hang", hang, _LINE_2),
+        ("bad: a file half-written", leave_half, _LINE_2),
+        ("bad: a file that should not be", leave_whole, _LINE_2),
+        ("bad: a file outside of its folder", leave_outside, _LINE_2),
+        ("bad: a warning of Python", warn, Works()),
+        ("bad: two errors", say_twice, _LINE_2),
+        ("bad: an escape sequence", colour, Works()),
+        ("bad: a death by a signal", kill_itself, _LINE_2),
+        ("bad: wrong output", print, Works(lambda outcome: "wrong")),
+    ):
+        seconds = 1 if function is hang else 0
+        yield Case("examples", name, function, (), expected, seconds=seconds)
+    run = ("--model_dir=run", "--data_dir=data")
+    yield Case("examples", "a word too many", "train", (*run, "more"), Refused("more"))
+    yield Case("examples", "no such model", "train", (*run, "--model=gpt5"), Refused("gpt5"))
