@@ -92,6 +92,6 @@ def cases():
     ):
         seconds = 1 if function is hang else 0
         yield Case("examples", name, function, (), expected, seconds=seconds)
-    run = ("--model_dir=run", "--data_dir=data")
-    yield Case("examples", "a word too many", "train", (*run, "more"), Refused("more"))
-    yield Case("examples", "no such model", "train", (*run, "--model=gpt5"), Refused("gpt5"))
+    yield Case("examples", "a word too many", "train", ("--model_dir=run", "more"), Refused("more"))
+    nowhere = ("--model_dir=nowhere",)
+    yield Case("examples", "no such folder", "translate", nowhere, Refused("nowhere"))
