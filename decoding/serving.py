@@ -69,11 +69,12 @@ class ServingModule(tf.Module):
 
     def _best(self, source_ids):
         """The best hypothesis of each sentence, `[B, T]`; nothing for an empty sentence."""
-        found = self._search(source_ids)
+        batch_size = tf.shape(source_ids)[0]
+        found = self._search(_not_empty(source_ids))
+        ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
         is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
-        nothing = tf.where(tf.range(tf.shape(found.ids)[2]) == 0, EOS_ID, PAD_ID)
-        target_ids = tf.where(is_empty[:, None], nothing, found.ids[:, 0])
-        return target_ids, tf.where(is_empty, 0.0, found.scores[:, 0])
+        nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
+        return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def translate(self, text):
@@ -102,7 +103,8 @@ class ServingModule(tf.Module):
         target = _same_rows(target, source, "target", "source")
         source_ids = self._encoded(self.source, source, "source")
         target_ids = self._encoded(self.target, target, "target")
-        weights = self._align(source_ids, target_ids)
+        weights = self._align(_not_empty(source_ids), _not_empty(target_ids))
+        weights = weights[: tf.shape(source)[0]]
         real = tf.cast(target_ids != PAD_ID, tf.float32)
         return {
             "source_tokens": tf.where(source_ids == PAD_ID, "", self.source.pieces(source_ids)),
@@ -111,21 +113,34 @@ class ServingModule(tf.Module):
         }
 
     def save(self, folder):
-        """Writes the SavedModel into a folder."""
-        tf.saved_model.save(
-            self,
-            str(folder),
-            signatures={
-                "serving_default": self.translate,
-                "translate_ids": self.translate_ids,
-                "attention": self.attention,
-            },
-        )
+        """Writes the SavedModel into a folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        try:
+            tf.saved_model.save(
+                self,
+                str(folder),
+                signatures={
+                    "serving_default": self.translate,
+                    "translate_ids": self.translate_ids,
+                    "attention": self.attention,
+                },
+            )
+        except tf.errors.OpError as error:  # Of a full disk, too.
+            raise OSError(error.message.split("\n")[0]) from None
 
 
 def _lengths(ids):
     """`[B, S]` ids -> `[B]` int32, tokens of each row."""
     return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
+
+
+def _not_empty(ids):
+    """`[B, S]` ids -> the same, or an empty sentence: some models cannot read B = 0 or S = 0."""
+    missing = tf.maximum(1 - tf.shape(ids), 0)
+    return tf.pad(ids, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=EOS_ID)
 
 
 def _checked(values, refusal):

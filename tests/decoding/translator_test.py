@@ -1,7 +1,9 @@
 """Strings to strings, and the same inside a SavedModel."""
 
 import re
+import subprocess
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -10,6 +12,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenizers import EOS_ID, train_tokenizer
 from decoding import saved_model_client
+from decoding.saved_model_check import check
 from decoding.serving import ServingModule
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
@@ -189,6 +192,43 @@ def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served
         request = "translate_ids", {"source_ids": first, "source_lengths": second}
     with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
         served(*request)
+
+
+@pytest.fixture
+def in_this_process(monkeypatch):
+    """Runs the client of a check here: a fresh process takes seconds."""
+
+    def run(command, **_):
+        saved_model_client.main(*command[2:])
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(subprocess, "run", run)
+
+
+@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+def test_every_way_in_which_a_saved_model_answers_differently_is_named(
+    parts, saved, expected, in_this_process
+):
+    model, tokenizer = parts
+    other = keras.models.clone_model(model)  # Another attention.
+    for weight, found in zip(other.weights, model.weights, strict=True):
+        weight.assign(0.5 * found)
+    translations = [best[0] for best in expected]
+    translations[0] = translations[0]._replace(text="Hund")
+    translations[2] = translations[2]._replace(ids=[5, EOS_ID])
+    with pytest.raises(UserError) as caught:
+        check(saved, other, tokenizer, LINES, translations, max_tokens=1024)
+    (message,) = str(caught.value).splitlines()
+    assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
+    assert " there, 'Hund' here; translate_ids for 1 of 6 lines, such as 'cat sees" in message
+    assert " there, [5, 3] here; attention for " in message
+
+
+@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+def test_a_saved_model_that_fails_in_a_fresh_process_is_one_line(parts, expected, tmp_path):
+    with pytest.raises(UserError, match=f"fails in a fresh process, .*{tmp_path}") as caught:
+        check(tmp_path, *parts, LINES[:1], [expected[0][0]], max_tokens=1024)
+    assert "\n" not in str(caught.value)
 
 
 def test_saved_model_uses_ops_that_stock_servers_have(saved):

@@ -8,18 +8,18 @@ import io
 import json
 import math
 import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 import models
 from data_pipeline.tokenizers import PAD_ID
+from decoding import saved_model_client
 from decoding.beam_search import length_normaliser
+from decoding.translator import padded
 from decoding.word_alignments import read_alignments
 from models.ibm import AlignmentModel
 from models.rnn import RecurrentTranslationModel
@@ -110,18 +110,14 @@ def translated(trained, folder):
 
 
 def run_here(command, **_):
-    """Stands in for `subprocess.run([python, "-c", code, ...])`: runs the code in this process."""
-    before, sys.argv = sys.argv, ["-c", *command[3:]]
-    try:
-        exec(command[2], {})
-    finally:
-        sys.argv = before
+    """Stands in for `subprocess.run([python, client, ...])`: runs the client in this process."""
+    saved_model_client.main(*command[2:])
     return subprocess.CompletedProcess(command, 0)
 
 
 @pytest.fixture(scope="module")
-def served(trained, folder):
-    """Signatures of the SavedModel; export.py has compared its texts with the translator's."""
+def exported(trained, folder):
+    """Folder of the SavedModel; export.py has compared its answers with the model's."""
     path = folder / f"{trained.preset}.serving"
     arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
     with pytest.MonkeyPatch.context() as patch:
@@ -129,12 +125,14 @@ def served(trained, folder):
             patch.setattr(subprocess, "run", run_here)
         done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
     assert done.status == 0
-    return tf.saved_model.load(path / "1").signatures
+    return path / "1"
 
 
-def padded(sentences):
-    """Lists of ids -> `[B, T]` int32."""
-    return tf.ragged.constant(sentences, tf.int32).to_tensor(PAD_ID)
+@pytest.fixture(scope="module")
+def served(exported):
+    """The SavedModel in a session."""
+    with saved_model_client.loaded(exported) as answer:
+        yield answer
 
 
 def log_probs(model, source_ids, target_ids):
@@ -183,11 +181,19 @@ def test_greedy_translations_are_those_that_training_showed(trained, translated)
 
 
 def test_the_export_translates_as_the_script(translated, served):
-    found = served["serving_default"](text=tf.constant(LINES))
-    texts, scores = found["translation"].numpy(), found["score"].numpy()
+    found = served("serving_default", {"text": LINES})
     lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
-    assert [text.decode() for text in texts] == [text for _, text in lines]
-    np.testing.assert_allclose(scores, [float(score) for score, _ in lines], atol=2e-4)
+    assert [text.decode() for text in found["translation"]] == [text for _, text in lines]
+    scores = [float(score) for score, _ in lines]
+    np.testing.assert_allclose(found["score"], scores, atol=2e-4)
+
+
+def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
+    found = translate_in_c(exported, folder / "lines")
+    lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
+    assert [text for _, text in found] == [text for _, text in lines]
+    scores = [float(score) for score, _ in lines]
+    np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)
 
 
 def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, served):
@@ -195,9 +201,9 @@ def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, ser
     if isinstance(model, AlignmentModel):
         pytest.skip("its steps know what has been translated, and its score does not")
     ids = tokenizer.source.encode(list(filter(None, LINES)))
-    lengths = tf.constant([len(row) for row in ids])
-    found = served["translate_ids"](source_ids=padded(ids), source_lengths=lengths)
-    assert not np.any(found["target_ids"].numpy()[found["target_lengths"].numpy() == 0])
+    lengths = [len(row) for row in ids]
+    found = served("translate_ids", {"source_ids": padded(ids), "source_lengths": lengths})
+    assert not np.any(found["target_ids"][found["target_lengths"] == 0])
     total = found["score"] * length_normaliser(found["target_lengths"], 0.6)
     np.testing.assert_allclose(total, log_probs(model, padded(ids), found["target_ids"]), atol=1e-3)
 
@@ -205,12 +211,22 @@ def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, ser
 def test_the_export_tells_the_alignment_of_the_model(loaded, served):
     model, tokenizer = loaded
     targets = ["eins Hund", "Katze", "", "Katze sieht Haus"]
-    found = served["attention"](source=tf.constant(LINES), target=tf.constant(targets))
+    found = served("attention", {"source": LINES, "target": targets})
     source_ids = padded(tokenizer.source.encode(LINES))
     target_ids = padded(tokenizer.target.encode(targets))
     weights = model.align(source_ids, target_ids)
-    real = (target_ids.numpy() != PAD_ID)[:, :, None]
+    real = (target_ids != PAD_ID)[:, :, None]
     np.testing.assert_allclose(found["attention"], np.where(real, weights, 0.0), atol=1e-5)
+
+
+def test_the_export_has_an_empty_answer_for_an_empty_batch(served):
+    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
+    for signature, inputs in (
+        ("serving_default", {"text": nothing}),
+        ("translate_ids", {"source_ids": no_ids, "source_lengths": no_ids[:, 0]}),
+        ("attention", {"source": nothing, "target": nothing}),
+    ):
+        assert {len(values) for values in served(signature, inputs).values()} == {0}
 
 
 def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path, capsys):

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from data_pipeline.files import read_lines
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
 from training.checkpoints import ModelDirectory
@@ -207,12 +208,34 @@ def test_draws_attention(trained, folder, capsys, attention, extra):
     assert "</svg>" in picture.read_text()
 
 
-def test_exports_and_the_export_needs_nothing_of_this_project(trained, folder, capsys):
+def test_exports_and_the_export_needs_nothing_of_this_project(
+    trained, folder, translate_in_c, capsys
+):
+    text, output = folder / "valid.source", folder / "served.out"
     arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
-    done = run_script("export", arguments, capsys)
+    done = run_script("export", [*arguments, f"--check_input={text}"], capsys)
     assert done.status == 0, done.err
-    assert "translated alike" in done.out
+    assert "20 lines translated alike" in done.out
     assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1"]
+    arguments = [f"--model_dir={trained}", f"--input={text}", f"--output={output}"]
+    assert run_script("translate", arguments).status == 0
+    found = translate_in_c(folder / "serving" / "1", text)
+    assert [text for _, text in found] == read_lines(output)
+
+
+def test_lines_too_long_for_the_export_are_counted_and_no_line_is_no_check(
+    trained, folder, tmp_path, capsys
+):
+    text = tmp_path / "long.en"
+    text.write_text("\n" + "dog " * 1500 + "\n")
+    arguments = [f"--model_dir={trained}", f"--export_dir={tmp_path / 'serving'}"]
+    done = run_script("export", [*arguments, f"--check_input={text}"], capsys)
+    assert done.status == 1 and not (tmp_path / "serving").exists()
+    assert done.err.splitlines() == [
+        f"{text}: 1 of 2 lines are not compared, because they have more than 1,024 tokens; the "
+        "first is line 2",
+        f"error: {text}: no line to compare; give some source sentences",
+    ]
 
 
 def test_sigterm_saves_and_the_same_command_goes_on(folder, corpus):

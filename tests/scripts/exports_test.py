@@ -1,0 +1,56 @@
+"""Every preset, exported: a session and a program in C translate a text as translate.py does."""
+
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.files import read_lines
+from tests.scripts.running import run_script
+from tests.tiny import WORDS, corpus_flags, pairs, small_flags
+
+QUICK = ["--vocab_size=300", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=0"]
+QUICK += ["--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=60"]
+# A hundred, some as tests have them and people not.
+LINES = [source for source, _ in pairs(88, seed=3)]
+LINES += [
+    "",
+    " ",
+    "\t",
+    "cat sees the 漢 zebra",
+    "👨‍👩‍👧",
+    "\u00a0one\u3000dog\u2028",
+    "e\u0301 ﬁ ½",
+    "dog\0cat",
+]
+LINES += ["</s> <pad> <s>", "▁ @@", "x" * 100, " ".join([*WORDS] * 8)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("exports")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return corpus_flags(folder, train=60, valid=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", models.preset_names())
+def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_in_c, capsys):
+    path, text = folder / preset, folder / "lines"
+    model = f"--model_dir={path / 'model'}"
+    flags = [*corpus, *small_flags(preset), *QUICK, f"--data_dir={folder / 'data'}", model]
+    assert run_script("train", flags).status == 0
+    arguments = [model, f"--export_dir={path / 'serving'}", f"--check_input={text}"]
+    done = run_script("export", arguments, capsys)  # Compares all signatures in a session.
+    assert done.status == 0, done.err
+    assert "100 lines translated alike" in done.out
+    arguments = [model, f"--input={text}", f"--output={path / 'out'}", "--scores"]
+    assert run_script("translate", arguments).status == 0
+    expected = [line.split("\t", 1) for line in read_lines(path / "out")]
+    found = translate_in_c(path / "serving" / "1", text)
+    assert [text for _, text in found] == [text for _, text in expected]
+    scores = [float(score) for score, _ in expected]
+    np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)

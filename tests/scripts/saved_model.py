@@ -1,0 +1,60 @@
+"""A SavedModel run by a program in C, without Python, as a server or another language runs it."""
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import tensorflow as tf
+from tensorflow.core.protobuf import saved_model_pb2
+
+SOURCE = Path(__file__).with_name("saved_model.c")
+
+
+def compile_program(folder):
+    """Compiles the program against the installed TensorFlow; returns its path.
+
+    Skips the test where there is no C compiler, or no library of TensorFlow to link.
+    """
+    library = Path(tf.sysconfig.get_lib())
+    if not shutil.which("gcc"):
+        pytest.skip("there is no gcc")
+    if not (library / "libtensorflow_cc.so.2").exists():
+        pytest.skip("this TensorFlow has no libtensorflow_cc.so.2")
+    program = folder / "saved_model"
+    command = ["gcc", "-std=c11", "-O1", "-Wall", "-Wextra", "-Werror", str(SOURCE)]
+    command += ["-o", str(program), f"-I{tf.sysconfig.get_include()}", f"-L{library}"]
+    command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
+    command.append(f"-Wl,-rpath,{library}")
+    if shutil.which("ld.gold"):  # Seconds quicker with a library of a gigabyte.
+        command.append("-fuse-ld=gold")
+    subprocess.run(command, check=True)
+    return program
+
+
+def translate(program, folder, text):
+    """Translates the lines of a text file.
+
+    Args:
+        program: from `compile_program`.
+        folder: of the SavedModel.
+        text: path of the file.
+
+    Returns:
+        list of (score, translation).
+    """
+    import tensorflow_text
+
+    ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((folder / "saved_model.pb").read_bytes())
+    signature = saved.meta_graphs[0].signature_def["serving_default"]
+    tensors = [signature.inputs["text"].name]
+    tensors += [signature.outputs[name].name for name in ("score", "translation")]
+    with open(text, "rb") as lines:
+        done = subprocess.run(
+            [program, ops, folder, *tensors], stdin=lines, capture_output=True, check=False
+        )
+    assert done.returncode == 0, done.stderr.decode()
+    rows = [line.split("\t", 1) for line in done.stdout.decode().split("\n")[:-1]]
+    return [(float(score), text) for score, text in rows]
