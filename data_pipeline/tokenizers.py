@@ -49,13 +49,13 @@ class Tokenizer(NamedTuple):
         return self.source is self.target
 
     def save(self, folder):
-        """Writes `shared.*`, or `source.*` and `target.*`, into a folder."""
-        suffix = self.source.file_suffix
-        if self.shared:
-            self.source.save(Path(folder, "shared" + suffix))
-        else:
-            self.source.save(Path(folder, "source" + suffix))
-            self.target.save(Path(folder, "target" + suffix))
+        """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths."""
+        sides = {"shared": self.source} if self.shared else {n: getattr(self, n) for n in SIDES}
+        paths = []
+        for name, vocabulary in sides.items():
+            paths.append(Path(folder, name + vocabulary.file_suffix))
+            vocabulary.save(paths[-1])
+        return paths
 
     @classmethod
     def load(cls, kind, folder):

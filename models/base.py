@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
+LARGEST = 2**31 - 1  # What a 32-bit integer holds.
+
 
 class SettingError(ValueError):
     """A preset, or a setting of one, that does not exist or does not fit."""
@@ -25,6 +27,19 @@ def require_at_least(least, settings, names):
     """Raises `SettingError` at a named setting below `least`."""
     for name in names:
         require(settings[name] >= least, f"{name} must be at least {least}, found {settings[name]}")
+
+
+def require_at_most(most, settings, names):
+    """Raises `SettingError` at a named setting above `most`."""
+    for name in names:
+        require(settings[name] <= most, f"{name} must be at most {most}, found {settings[name]}")
+
+
+def require_layers(settings):
+    """Raises `SettingError` at a number of layers below 1, or that would take minutes to make."""
+    names = ("num_encoder_layers", "num_decoder_layers")
+    require_at_least(1, settings, names)
+    require_at_most(200, settings, names)
 
 
 def require_rates(settings, names):

@@ -4,9 +4,17 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.base import StepOutput, TranslationModel, require_at_least, shift_right
+from models.base import (
+    StepOutput,
+    TranslationModel,
+    require_at_least,
+    require_at_most,
+    shift_right,
+)
 from models.layers.masks import padding_mask
 
+_MOST_ORDER = 20
+_LAST = np.iinfo(np.int64).max
 IMPOSSIBLE = -1e9  # Finite, so that sums of impossible scores are never NaN.
 
 
@@ -63,23 +71,26 @@ class NgramLanguageModel(TranslationModel):
         )
         self.settings = {"order": order, "num_ngrams": num_ngrams}
         require_at_least(1, self.settings, ("order",))
+        require_at_most(_MOST_ORDER, self.settings, ("order",))
         require_at_least(0, self.settings, ("num_ngrams",))
         self.order = order
-        uniform = np.ones(target_vocab_size) / max(target_vocab_size - 2, 1)
-        uniform[[pad_id, bos_id]] = 0
+        self.unigrams = self._table("unigrams", target_vocab_size, self._uniform)
         # One more than there are: a search for what is behind the last finds this.
-        last = np.full(num_ngrams + 1, np.iinfo(np.int64).max)
-        self.unigrams = self._table("unigrams", uniform)
-        self.ngram_keys = self._table("keys", last, "int64")
-        self.probabilities = self._table("probabilities", np.zeros(num_ngrams + 1))
-        self.backoffs = self._table("backoffs", np.ones(target_vocab_size + num_ngrams))
+        self.ngram_keys = self._table("keys", num_ngrams + 1, _last, "int64")
+        self.probabilities = self._table("probabilities", num_ngrams + 1, "zeros")
+        self.backoffs = self._table("backoffs", target_vocab_size + num_ngrams, "ones")
         self.build()
 
-    def _table(self, name, values, dtype="float32"):
+    def _uniform(self, shape, dtype):
+        values = np.full(shape, 1 / max(self.target_vocab_size - 2, 1))
+        values[[self.pad_id, self.bos_id]] = 0
+        return ops.convert_to_tensor(values, dtype)
+
+    def _table(self, name, size, initializer, dtype="float32"):
         return self.add_weight(
-            shape=values.shape,
+            shape=(size,),
             dtype=dtype,
-            initializer=lambda *_, **__: ops.convert_to_tensor(values, dtype),
+            initializer=initializer,
             trainable=False,
             autocast=False,
             name=name,
@@ -91,7 +102,7 @@ class NgramLanguageModel(TranslationModel):
     def fill(self, table):
         """Takes over the arrays of a `training.ngram.NgramTable`."""
         self.unigrams.assign(table.unigrams)
-        self.ngram_keys.assign(np.append(table.keys, np.iinfo(np.int64).max))
+        self.ngram_keys.assign(np.append(table.keys, _LAST))
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
         self.backoffs.assign(table.backoffs)
 
@@ -221,3 +232,8 @@ def _log(probabilities):
     """Natural logarithms; `IMPOSSIBLE` for 0."""
     logs = ops.log(ops.maximum(probabilities, 1e-37))
     return ops.where(probabilities > 0, logs, IMPOSSIBLE)
+
+
+def _last(shape, dtype):
+    """Keys of an empty list of n-grams, an initializer."""
+    return ops.full(shape, _LAST, dtype)

@@ -1,8 +1,13 @@
 """Named models: a class and its settings, where they are from and what to expect of them."""
 
+import concurrent.futures
 import inspect
+import random
+import reprlib
 
-from models.base import SettingError
+import keras
+
+from models.base import LARGEST, SettingError, require
 from models.ibm import AlignmentModel
 from models.ngram import NgramLanguageModel
 from models.rnn import RecurrentTranslationModel
@@ -181,6 +186,9 @@ PRESETS = {
     ),
 }
 
+# Arguments of a constructor that only a corpus knows.
+CORPUS_SIZES = ("num_word_pairs", "num_ngrams")
+
 # The same for models of the target language alone, which help others to translate.
 LANGUAGE_MODELS = {
     "ngram_lm": (
@@ -202,18 +210,31 @@ def preset_settings(preset):
     Raises:
         SettingError: no such preset.
     """
+    reserved = ("pad_id", "bos_id", "eos_id", *CORPUS_SIZES)
+    defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
+    return {**defaults, **_known(preset)[1]}
+
+
+def corpus_sizes(preset):
+    """Those of `CORPUS_SIZES` that the models of a preset have.
+
+    Raises:
+        SettingError: no such preset.
+    """
+    return tuple(name for name in CORPUS_SIZES if name in _keywords(preset))
+
+
+def _known(preset):
+    """(class, settings, origin) of a preset."""
     known = {**PRESETS, **LANGUAGE_MODELS}
-    if preset not in known:
-        raise SettingError(f"unknown model {preset!r}; there are {', '.join(known)}")
-    model_class, settings, _ = known[preset]
-    parameters = inspect.signature(model_class.__init__).parameters.values()
-    reserved = ("pad_id", "bos_id", "eos_id", "num_word_pairs", "num_ngrams")
-    defaults = {
-        p.name: p.default
-        for p in parameters
-        if p.kind is inspect.Parameter.KEYWORD_ONLY and p.name not in reserved
-    }
-    return {**defaults, **settings}
+    require(preset in known, f"unknown model {preset!r}; there are {', '.join(known)}")
+    return known[preset]
+
+
+def _keywords(preset):
+    """name -> default of the arguments of a preset's class that have to be named."""
+    parameters = inspect.signature(_known(preset)[0].__init__).parameters.values()
+    return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
 def create(preset, source_vocab_size, target_vocab_size, **overrides):
@@ -236,22 +257,67 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         >>> create("transformer_tiny", 1000, 1000, num_decoder_layers=2).count_params() > 0
         True
     """
+    always = ("pad_id", "bos_id", "dtype", "name", *CORPUS_SIZES)
+    check_settings(preset, {n: v for n, v in overrides.items() if n not in always})
+    settings = {**preset_settings(preset), **overrides}
+    return _known(preset)[0](source_vocab_size, target_vocab_size, **settings)
+
+
+def check_settings(preset, given):
+    """Checks names and types of settings; their ranges are checked by `create`.
+
+    Args:
+        preset: as `create`.
+        given: name -> value.
+
+    Raises:
+        SettingError: no such preset or setting, a value of the wrong type, or a number that is not
+            finite or beyond 32 bits.
+    """
     settings = preset_settings(preset)
-    always = ("pad_id", "bos_id", "dtype", "name", "num_word_pairs", "num_ngrams")
-    for name, value in overrides.items():
-        if name in always:
-            continue
-        if name not in settings:
-            raise SettingError(
-                f"{preset} has no setting {name!r}; valid: {', '.join(sorted(settings))}"
-            )
+    for name, value in given.items():
+        require(
+            name in settings,
+            f"{preset} has no setting {name!r}; valid: {', '.join(sorted(settings))}",
+        )
         default = settings[name]
         fits = isinstance(value, type(default)) or (
             isinstance(default, float) and isinstance(value, int)
         )
-        if not fits or (isinstance(value, bool) != isinstance(default, bool)):
-            raise SettingError(
-                f"setting {name} of {preset} takes a value like {default!r}, found {value!r}"
-            )
-    model_class = {**PRESETS, **LANGUAGE_MODELS}[preset][0]
-    return model_class(source_vocab_size, target_vocab_size, **{**settings, **overrides})
+        require(
+            fits and isinstance(value, bool) == isinstance(default, bool),
+            f"setting {name} of {preset} takes a value like {default!r}, found {value!r}",
+        )
+        require(
+            isinstance(value, str) or -LARGEST <= value <= LARGEST,
+            f"setting {name} of {preset} takes a finite number of at most {LARGEST:,}, found "
+            f"{reprlib.repr(value)}",
+        )
+
+
+def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
+    """Finds the shapes of a model's weights without making them, so that none is too large.
+
+    Args:
+        preset: as the other arguments, of `create`.
+
+    Returns:
+        list of tuples.
+
+    Raises:
+        SettingError: as `create`; the model has so many weights that their list alone is too large.
+    """
+
+    def build():
+        with keras.StatelessScope(initialize_variables=False):
+            return create(preset, source_vocab_size, target_vocab_size, **overrides)
+
+    before = random.getstate()  # Keras draws seeds from it, also of weights that are not made.
+    try:
+        # Keras remembers for each thread which weights are to be made, and later would make these.
+        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+            return [tuple(weight.shape) for weight in thread.submit(build).result().weights]
+    except MemoryError:
+        raise SettingError(f"{preset}: a table of these sizes does not fit into memory") from None
+    finally:
+        random.setstate(before)

@@ -16,6 +16,7 @@ from models.base import (
     require,
     require_at_least,
     require_choices,
+    require_layers,
     require_rates,
     shift_right,
 )
@@ -387,8 +388,8 @@ def _check_settings(settings):
             "combine": ("tanh", "sum"),
         },
     )
-    sizes = ("embedding_width", "encoder_units", "decoder_units")
-    require_at_least(1, settings, ("num_encoder_layers", "num_decoder_layers", *sizes))
+    require_layers(settings)
+    require_at_least(1, settings, ("embedding_width", "encoder_units", "decoder_units"))
     require_at_least(0, settings, ("convolution_width", "rank"))
     require_rates(settings, ("embedding_dropout", "dropout", "output_dropout"))
     _check_connections(settings)

@@ -10,6 +10,7 @@ from models.base import (
     require,
     require_at_least,
     require_choices,
+    require_layers,
     require_rates,
     shift_right,
 )
@@ -248,8 +249,8 @@ def _alignment(cross_maps):
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):
-    sizes = ("num_encoder_layers", "num_decoder_layers", "width", "num_heads", "ffn_width")
-    require_at_least(1, settings, sizes)
+    require_layers(settings)
+    require_at_least(1, settings, ("width", "num_heads", "ffn_width"))
     require_rates(settings, ("dropout", "attention_dropout", "ffn_dropout"))
     width, num_heads = settings["width"], settings["num_heads"]
     require(

@@ -12,6 +12,7 @@ from models.base import (
     TranslationModel,
     dense_weights,
     require_at_least,
+    require_layers,
     require_rates,
     shift_right,
 )
@@ -274,4 +275,5 @@ class SimpleTransformer(TranslationModel):
 
 def _check_settings(settings):
     require_rates(settings, ("dropout",))
+    require_layers(settings)
     require_at_least(1, settings, (name for name in settings if name != "dropout"))

@@ -6,6 +6,8 @@ import numpy as np
 
 from data_pipeline.files import UserError, atomic_path
 
+_MAGIC = b"PK\x03\x04"  # A zip file begins with it.
+
 
 class DamagedError(UserError):
     """A file that cannot be read, or holds other bytes than were written."""
@@ -31,11 +33,23 @@ def read_archive(path):
         DamagedError: missing or damaged.
     """
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        return arrays, json.loads(str(arrays.pop("state")))
+        with open(path, "rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:  # NumPy would take it for a pickle, and say how
+                raise ValueError("not an archive of arrays")  # to load it unsafely.
+            file.seek(0)
+            with np.load(file, allow_pickle=False) as archive:
+                arrays = {name: archive[name] for name in archive.files}
+        state = json.loads(str(arrays.pop("state")))
+        if not isinstance(state, dict):
+            raise ValueError("its state is not an object")
+        for name, array in arrays.items():
+            if getattr(array, "dtype", np.dtype(object)).kind not in "biuf":
+                raise ValueError(f"{name} holds no real numbers")
+        return arrays, state
     except Exception as error:  # Whatever a reader of zip files makes of bytes that are none.
         reason = " ".join(str(error).split()) or type(error).__name__
+        if "pickle" in reason:
+            reason = "it holds objects of Python, which are never read"
         raise DamagedError(f"{path}: damaged or unreadable ({reason})") from None
 
 

@@ -16,31 +16,43 @@ Only this module knows the layout.
 import json
 import re
 import sys
+import zlib
 from pathlib import Path
 
 import numpy as np
 
 import models
-from data_pipeline.files import UserError, read_lines, write_text
-from data_pipeline.tokenizers import BOS_ID, KINDS, PAD_ID, Tokenizer
+from data_pipeline.files import UserError, write_text
+from data_pipeline.tokenizers import BOS_ID, PAD_ID, Tokenizer
 from training.archives import DamagedError, read_archive, restore, write_archive
+from training.configuration import FORMAT, read_configuration
 from training.locks import RunLock
+from training.memory import check_fits
 from training.records import append_record, keep_records, read_records, sync
-
-FORMAT = 1
 
 
 def model_of(config, dtype=None):
-    """The model of a configuration with fresh weights, under a dtype policy of Keras."""
-    return models.create(
-        config["model"],
-        *config["vocab_sizes"],
-        pad_id=PAD_ID,
-        bos_id=BOS_ID,
-        dtype=dtype,
-        **config["settings"],
-        **config.get("sizes", {}),
-    )
+    """The model of a configuration with fresh weights, under a dtype policy of Keras.
+
+    Raises:
+        SettingError: settings that are out of their range or do not go together.
+        UserError: the weights do not fit into memory.
+    """
+    check_model(config)
+    return models.create(config["model"], *config["vocab_sizes"], dtype=dtype, **_options(config))
+
+
+def check_model(config):
+    """Raises what `model_of` raises, without making the model."""
+    preset = config["model"]
+    shapes = models.weight_shapes(preset, *config["vocab_sizes"], **_options(config))
+    check_fits(shapes, f"{preset} with these settings")
+
+
+def _options(config):
+    """Arguments of `models.create` that a configuration has."""
+    sizes = config.get("sizes", {})
+    return {"pad_id": PAD_ID, "bos_id": BOS_ID, **config["settings"], **sizes}
 
 
 class ModelDirectory:
@@ -84,8 +96,10 @@ class ModelDirectory:
             raise UserError(
                 f"{self.path}: another run has just begun here; give another --model_dir"
             )
-        tokenizer.save(self.path / "tokenizer")
-        write_text(self.config_path, json.dumps({"format": FORMAT, **config}, indent=2) + "\n")
+        files = tokenizer.save(self.path / "tokenizer")
+        sums = {"vocabulary_crc32": {file.name: zlib.crc32(file.read_bytes()) for file in files}}
+        config = {"format": FORMAT, **config, **sums}
+        write_text(self.config_path, json.dumps(config, indent=2) + "\n")
 
     def config(self):
         """The configuration.
@@ -97,34 +111,7 @@ class ModelDirectory:
             raise UserError(f"{self.path}: no such model directory; train.py makes one")
         if not self.config_path.exists():
             raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
-        try:
-            config = json.loads("\n".join(read_lines(self.config_path)))
-        except json.JSONDecodeError as error:
-            raise UserError(
-                f"{self.config_path}, line {error.lineno}: damaged ({error.msg}); restore it or "
-                "train again in a new --model_dir"
-            ) from None
-        expected = {
-            "format": FORMAT,
-            "model": str,
-            "settings": dict,
-            "tokenizer": KINDS,
-            "options": dict,
-            "vocab_sizes": list,
-        }
-        for key, value in expected.items():
-            found = config.get(key) if isinstance(config, dict) else None
-            fits = (
-                isinstance(found, value)
-                if isinstance(value, type)
-                else found in (value if isinstance(value, tuple) else (value,))
-            )
-            if not fits:
-                raise UserError(
-                    f"{self.config_path}: {key!r} is {found!r}; not a model directory that this "
-                    "version can read (see CHANGELOG.md)"
-                )
-        return config
+        return read_configuration(self.config_path)
 
     def tokenizer(self):
         """The tokenizer; its sizes are those the model was made for.
@@ -133,6 +120,7 @@ class ModelDirectory:
             UserError: missing, damaged, or of another size.
         """
         config = self.config()
+        self._check_vocabulary(config.get("vocabulary_crc32", {}))  # Older versions have none.
         tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer")
         found = [len(tokenizer.source), len(tokenizer.target)]
         if found != config["vocab_sizes"]:
@@ -143,9 +131,35 @@ class ModelDirectory:
             )
         return tokenizer
 
+    def _check_vocabulary(self, sums):
+        """Raises `UserError` where a file of the tokenizer is not as it was written."""
+        for name, expected in sums.items():
+            path = self.path / "tokenizer" / name
+            try:
+                found = zlib.crc32(path.read_bytes())
+            except OSError as error:
+                raise UserError(
+                    f"{path}: cannot be read ({error.strerror}); restore the vocabulary that the "
+                    "model was trained with"
+                ) from None
+            if found != expected:
+                raise UserError(
+                    f"{path}: damaged or another file (its CRC-32 is {found:08x}, and "
+                    f"{expected:08x} in config.json); restore the vocabulary that the model was "
+                    "trained with"
+                )
+
     def new_model(self, dtype=None):
-        """The model of the configuration with fresh weights, under a dtype policy of Keras."""
-        return model_of(self.config(), dtype)
+        """The model of the configuration with fresh weights, under a dtype policy of Keras.
+
+        Raises:
+            UserError: settings that cannot be, or weights that do not fit into memory.
+        """
+        config = self.config()
+        try:
+            return model_of(config, dtype)
+        except (models.SettingError, UserError) as error:
+            raise UserError(f"{self.config_path}: {error}") from None
 
     def load(self, *, language_model=False):
         """The trained model and its tokenizer: what translates, pictures and exports.
@@ -169,14 +183,38 @@ class ModelDirectory:
                 f"made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
             )
         tokenizer, model = self.tokenizer(), self.new_model()
+        arrays, _ = self.read_best()
+        restore(model_arrays(model), arrays, self.best_path)
+        for name, array in arrays.items():
+            if not np.isfinite(array).all():
+                raise UserError(
+                    f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
+                    "diverged: train again with a lower --learning_rate"
+                )
+        if not language_model:
+            model.freeze()
+        return model, tokenizer, config
+
+    def read_best(self):
+        """Reads the weights that translate.
+
+        Returns:
+            (name -> array, what is known of them).
+
+        Raises:
+            UserError: there are none yet, or they are damaged.
+        """
         if not self.best_path.exists():
             raise UserError(
                 f"{self.path}: no best.npz yet; train.py writes it at its first validation"
             )
-        restore(model_arrays(model), read_archive(self.best_path)[0], self.best_path)
-        if not language_model:
-            model.freeze()
-        return model, tokenizer, config
+        try:
+            return read_archive(self.best_path)
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error}; give the train.py command of this directory again, which makes it anew "
+                "from a checkpoint"
+            ) from None
 
     def summary(self):
         """What is known of the training: of the best weights, and the minutes of the whole run."""
@@ -184,23 +222,8 @@ class ModelDirectory:
         return {
             "minutes": round(last["seconds"] / 60, 1),
             "steps": last["step"],
-            "best": read_archive(self.best_path)[1],
+            "best": self.read_best()[1],
         }
-
-    def best_state(self):
-        """What is known of the weights in best.npz, such as their score.
-
-        Returns:
-            name -> value; None if there are none. A damaged file is named and set aside.
-        """
-        if not self.best_path.exists():
-            return None
-        try:
-            return read_archive(self.best_path)[1]
-        except DamagedError as error:
-            print(f"{error}: set aside", file=sys.stderr, flush=True)
-            self.best_path.replace(self.best_path.with_suffix(".damaged"))
-            return None
 
     # Checkpoints
 

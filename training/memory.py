@@ -1,6 +1,7 @@
 """The memory that updates take, and the batch at which it runs out, found before training."""
 
 import contextlib
+import math
 import os
 import resource
 import time
@@ -8,6 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+
+from data_pipeline.files import UserError
+from models.base import LARGEST
 
 _SHARES = (0.25, 0.5, 1.0)
 _MOST = 64  # Times the largest batch that are tried on an accelerator.
@@ -48,6 +52,27 @@ def report(update, largest, *, available=None):
     if device is None:
         too_many = _calculated(measured, available)
     yield _conclusion(max(measured, default=0), too_many, max(tokens), rows)
+
+
+def check_fits(shapes, name):
+    """Raises `UserError` where float32 weights of some shapes do not fit into memory or int32.
+
+    Args:
+        shapes: list of tuples.
+        name: what to call the model in the error.
+    """
+    largest = max(shapes, key=math.prod)
+    count, available = sum(map(math.prod, shapes)), _available()
+    if math.prod(largest) > LARGEST:
+        raise UserError(
+            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; one can have "
+            f"{LARGEST:,}: choose smaller settings or a smaller vocabulary"
+        )
+    if 4 * count > available:
+        raise UserError(
+            f"{name} has {count:,} weights, which take {_gb(4 * count)}; {_gb(available)} of "
+            "memory are free: choose smaller settings or a smaller vocabulary"
+        )
 
 
 def _row_counts(rows, on_accelerator):

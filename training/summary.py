@@ -1,6 +1,5 @@
 """What model directories hold, side by side."""
 
-from training.archives import read_archive
 from training.records import read_records
 
 
@@ -21,7 +20,7 @@ def summarize(directory):
     steps = directory.checkpoint_steps()
     best, parameters = {}, None
     if directory.best_path.exists():
-        arrays, best = read_archive(directory.best_path)
+        arrays, best = directory.read_best()
         parameters = sum(array.size for array in arrays.values())
     averaged = best.get("averaged_steps")
     skipped = [record["skipped_steps"] for record in records if "skipped_steps" in record]

@@ -10,7 +10,7 @@ from data_pipeline.files import UserError
 from decoding.translator import Translator
 from training import em_training, fine_tuning, recipes
 from training.agreement_training import AgreementTrainer, AgreementUpdate, open_reverse
-from training.checkpoints import ModelDirectory
+from training.checkpoints import ModelDirectory, check_model
 from training.evaluation import Evaluator
 from training.limits import Limits
 from training.loop import Trainer
@@ -97,9 +97,9 @@ def make_tokenizer(directory, config, train_lines, lock=True):
         min_word_count=options["min_word_count"],
         vocab_file=options["vocab_file"],
     )
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    pairs = {"num_word_pairs": 1} if em_training.is_table(config["model"]) else {}
-    models.create(config["model"], *sizes, **config["settings"], **pairs)
+    sizes = sizes_of_model(tokenizer, None)["vocab_sizes"]
+    least = dict.fromkeys(models.corpus_sizes(config["model"]), 1)  # Not known yet.
+    check_model({**config, "vocab_sizes": sizes, "sizes": least})
     return tokenizer
 
 

@@ -2,7 +2,9 @@
 
 import contextlib
 import os
+import pickle
 import random
+import re
 import resource
 import shutil
 import signal
@@ -94,6 +96,34 @@ def test_the_checkpoint_before_a_damaged_one_is_used_and_both_are_named(saved, k
     err = capsys.readouterr().err
     assert err.count("\n") == 1 and str(newest) in err and "00000008.npz is used" in err
     assert saved.checkpoint_steps() == [4, 8] and newest.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"a": np.array([{}])},
+        {"a": np.array(["text"])},
+        {"a": np.array([1j])},
+        {"a": np.zeros(2), "state": np.array("[1]")},
+        {"a": np.zeros(2), "state": np.array(7)},
+        {"state": np.array("{")},
+    ],
+    ids=range(6),
+)
+def test_entries_that_are_no_numbers_and_states_that_are_no_objects_are_damage(tmp_path, arrays):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"state": np.array("{}"), **arrays})
+    with pytest.raises(DamagedError, match=f"^{path}: damaged or unreadable") as caught:
+        read_archive(path)
+    assert not re.search("pickle|unsafe|\n", str(caught.value))
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", pickle.dumps({"a": 1})])
+def test_what_is_no_archive_is_not_to_be_loaded_unsafely(tmp_path, data):
+    path = tmp_path / "x.npz"
+    path.write_bytes(data)
+    with pytest.raises(DamagedError, match=r"x\.npz: damaged .*not an archive of arrays"):
+        read_archive(path)
 
 
 def test_if_all_are_damaged_it_is_said_and_none_is_touched(saved):

@@ -1,5 +1,7 @@
 """Names, settings and sizes of the presets."""
 
+import random
+
 import keras
 import pytest
 
@@ -86,7 +88,9 @@ def test_value_of_another_type_is_refused_with_one_that_fits(name, value):
         ("num_heads", 0, "at least 1"),
         ("ffn_width", 0, "at least 1"),
         ("dropout", 1.0, r"\[0, 1\)"),
-        ("dropout", float("nan"), r"\[0, 1\)"),
+        ("dropout", float("nan"), "finite"),
+        ("width", 2**31, "at most 2,147,483,647"),
+        ("num_encoder_layers", 201, "at most 200"),
         ("attention_dropout", -0.1, r"\[0, 1\)"),
         ("ffn_dropout", 1, r"\[0, 1\)"),
         ("norm", "middle", "post, pre"),
@@ -95,6 +99,24 @@ def test_value_of_another_type_is_refused_with_one_that_fits(name, value):
 )
 def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
     refused(f"{name} .*{expected}.*{value}", **{name: value})
+
+
+@pytest.mark.parametrize("preset", [*models.preset_names(), *models.LANGUAGE_MODELS])
+def test_shapes_of_weights_are_those_of_the_model_that_is_made(preset):
+    sizes = dict.fromkeys(models.corpus_sizes(preset), 30)
+    small = {name: v for name, v in TINY.items() if name in models.preset_settings(preset)}
+    seed = random.getstate()
+    found = models.weight_shapes(preset, 20, 20, **small, **sizes)
+    assert random.getstate() == seed
+    if preset not in ("transformer_big", "gru_bahdanau"):  # Large.
+        model = models.create(preset, 20, 20, **small, **sizes)
+        assert found == [tuple(weight.shape) for weight in model.weights]
+
+
+def test_shapes_of_weights_take_no_memory():
+    """Or the weights here, of many exabytes, would be an error."""
+    shapes = models.weight_shapes("transformer_base", 11, 11, width=2**31 - 8, num_heads=1)
+    assert (2**31 - 8, 2**31 - 8) in shapes
 
 
 @pytest.mark.parametrize("setting", [{"num_heads": 3}, {"width": 7, "num_heads": 7}])

@@ -393,9 +393,12 @@ def _damage(path, run):
         ("config.json", lambda data: b'{"format": 99}', "'format' is 99"),
         ("config.json", lambda data: data.replace(b"_tiny", b"_huge"), "unknown model"),
         ("config.json", lambda data: data.replace(b'"width": 16', b'"width": 32'), "do not match"),
+        ("config.json", lambda data: data.replace(b'"max_length": ', b'"m": '), "max_length"),
+        ("best.npz", lambda data: b"no archive", "give the train.py command of this directory"),
         ("best.npz", lambda data: data[: len(data) // 2], "damaged"),
         ("best.npz", lambda data: data[:5000] + b"\x00\xff" * 50 + data[5100:], "damaged"),
         ("tokenizer/shared.model", lambda data: data[:1000], "shared.model"),
+        ("tokenizer/shared.model", lambda data: data[:-1] + b"x", "shared.model: damaged"),
         ("tokenizer/shared.model", None, "tokenizer"),
         ("best.npz", None, "best.npz"),
         ("config.json", None, "not a model directory"),
@@ -419,6 +422,8 @@ def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, caps
     from data_pipeline.tokenizers import BpeVocabulary
 
     _damage(tmp_path / "m", trained)
+    config = tmp_path / "m/config.json"  # As of an older version, without checksums.
+    config.write_text(json.dumps({**json.loads(config.read_text()), "vocabulary_crc32": {}}))
     BpeVocabulary.train(list(WORDS), 290).save(tmp_path / "m/tokenizer/shared.model")
     arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
     done = run_script("translate", arguments, capsys)
