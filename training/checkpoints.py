@@ -225,6 +225,21 @@ class ModelDirectory:
             "best": self.read_best()[1],
         }
 
+    def best_state(self):
+        """What is known of the weights in best.npz, such as their score.
+
+        Returns:
+            name -> value; None if there are none. A damaged file is named and set aside.
+        """
+        if not self.best_path.exists():
+            return None
+        try:
+            return read_archive(self.best_path)[1]
+        except DamagedError as error:
+            print(f"{error}: set aside", file=sys.stderr, flush=True)
+            self.best_path.replace(self.best_path.with_suffix(".damaged"))
+            return None
+
     # Checkpoints
 
     def checkpoint_path(self, step):

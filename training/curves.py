@@ -58,12 +58,14 @@ def learning_curves(directory):
         try:
             record = json.loads(line)
             kind = {"train": "training", "valid": "validation"}[record["kind"]]
-            values = {"perplexity": record.get("perplexity")}
-            if kind == "training":
+            values = {"perplexity": record["perplexity"] if kind == "validation" else None}
+            if kind == "training" and record["nll"] is not None:
                 values = {"perplexity": math.exp(min(record["nll"], 200.0))}
             if "log_likelihood" in record:
                 values["log-likelihood"] = record["log_likelihood"]
             for name, value in values.items():
+                if value is None or not math.isfinite(value):
+                    continue  # null: the model had diverged.
                 points = found.setdefault(name, {}).setdefault(kind, [])
                 points.append((float(record["step"]), float(value)))
         except (AttributeError, ValueError, KeyError, TypeError):

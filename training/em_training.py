@@ -1,6 +1,5 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
-import math
 import os
 
 import numpy as np
@@ -10,6 +9,7 @@ import models
 from models.ibm import AlignmentModel
 from training.checkpoints import model_arrays
 from training.em import Estimate, em_step, first_estimate
+from training.evaluation import perplexity
 from training.loop import Trainer
 from training.packed_positions import assign, first, pack, unpack
 from training.positions import Diagonal, Uniform
@@ -163,5 +163,5 @@ class EMTrainer(Trainer):
         step = self.state["step"]
         self.progress.say(
             f"iteration {step} ({self.update.stage(step - 1)}): log-likelihood "
-            f"{log_likelihood / count:,.1f}, perplexity {math.exp(nll / tokens):.3f}"
+            f"{log_likelihood / count:,.1f}, perplexity {perplexity(nll / tokens):.3f}"
         )

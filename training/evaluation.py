@@ -15,8 +15,9 @@ class Evaluation(NamedTuple):
     """Scores on held-out text.
 
     Attributes:
-        perplexity: exp of the negative log-likelihood a token, without label smoothing.
-        bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was to be translated.
+        perplexity: exp of the negative log-likelihood a token, without label smoothing. Where it
+            is not finite, the model has diverged, and nothing was translated.
+        bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was translated.
         samples: list of (source, reference, translation).
         attention: of the first sample: (`[T, S]` weights, source pieces, target pieces); None if
             there is none, or the model does not tell source words apart.
@@ -27,18 +28,41 @@ class Evaluation(NamedTuple):
     samples: list
     attention: tuple | None = None
 
+    @property
+    def is_finite(self):
+        """Whether this is a score at all."""
+        return math.isfinite(self.perplexity)
+
     def figures(self):
         """name -> what was measured."""
         return {"perplexity": self.perplexity, **({} if self.bleu is None else {"bleu": self.bleu})}
 
     def __str__(self):
+        if not self.is_finite:
+            return "valid perplexity is not finite"
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
     def is_better(self, best, by):
-        """Whether it beats an earlier score of the kind `by`; None is beaten by all."""
+        """Whether it beats an earlier score of the kind `by`.
+
+        None, and a score that is not finite, are beaten by every finite evaluation. An evaluation
+        that is not finite beats nothing.
+        """
+        if not self.is_finite:
+            return False
         score = getattr(self, by)
-        return best is None or (score < best if by == "perplexity" else score > best)
+        if best is None or not math.isfinite(best):
+            return True
+        return score < best if by == "perplexity" else score > best
+
+
+def perplexity(nll):
+    """exp of a mean negative log-likelihood; inf where that is beyond the range of a float."""
+    try:
+        return math.exp(nll)
+    except OverflowError:
+        return math.inf
 
 
 class Evaluator:
@@ -72,15 +96,15 @@ class Evaluator:
             batch_nll, batch_tokens = self.update.evaluate(batch)["nll"]
             nll += float(batch_nll)
             tokens += float(batch_tokens)
-        perplexity = math.exp(min(nll / tokens, 700.0))
-        if not self.source_lines:
-            return Evaluation(perplexity, None, [])
-        best = [found[0] for found in self.translator.translate(self.source_lines)]
+        found = Evaluation(perplexity(nll / tokens), None, [])
+        if not (self.source_lines and found.is_finite):
+            return found
+        best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
         outputs = [translation.text for translation in best]
         bleu = corpus_scores(outputs, self.target_lines)["bleu"].score
         samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
         attention = self._attention(self.source_lines[0], best[0].ids)
-        return Evaluation(perplexity, bleu, samples[: self.num_samples], attention)
+        return Evaluation(found.perplexity, bleu, samples[: self.num_samples], attention)
 
     def _attention(self, source_line, target_ids):
         model, tokenizer = self.update.model, self.translator.tokenizer

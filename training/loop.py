@@ -1,7 +1,6 @@
 """The training loop of every model."""
 
 import itertools
-import math
 import time
 
 from data_pipeline.files import UserError
@@ -10,6 +9,7 @@ from data_pipeline.progress import Progress
 from training.board import Board
 from training.checkpoints import model_arrays, restore, write_archive
 from training.console import stop_on_signals
+from training.evaluation import perplexity
 from training.finite import ADVICE, check_finite
 
 
@@ -63,6 +63,7 @@ class Trainer:
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # What the newest checkpoint holds: (step, step of the validation).
+        self.kept = None  # The score of what best.npz holds, which may be an average.
         self.shown = {}  # Beside the progress bar.
         # All that a resumed run must know besides the variables.
         self.state = {
@@ -85,8 +86,8 @@ class Trainer:
             Number of the signal that stopped the run, or 0 if it reached its end.
 
         Raises:
-            UserError: loss or weights are not finite, the directory cannot be written, or another
-                run is under way in it.
+            UserError: loss, weights or all validations are not finite, the directory cannot be
+                written, or another run is under way in it.
         """
         self.directory.lock.acquire()
         try:
@@ -112,6 +113,7 @@ class Trainer:
             self._save()
             if not self.stop:
                 self._average()
+                self._check_kept()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
         self.board.close()
@@ -125,7 +127,20 @@ class Trainer:
             self.state.update(restored)
             self.saved = self._position()
             print(f"resumed at step {self.state['step']:,}", flush=True)
+        self._resume_best()
         self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
+
+    def _resume_best(self):
+        """Finds the score that a better model has to beat.
+
+        It may be that of an average, or of a validation that no checkpoint knows of, as a kill came
+        between. The state has the best validation of this run, by which patience counts.
+        """
+        best = self.directory.best_state()
+        self.kept = best and best.get(self.keep_best_by)
+        lost = best is None and self.state[self.best] is not None
+        if lost and self.state["evaluated_step"] == self.state["step"]:
+            self.state["evaluated_step"] -= 1  # These weights, validated anew, are the best now.
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -190,7 +205,7 @@ class Trainer:
             self.sums[name] = (before[0] + amount, before[1] + count)
 
     def _skip(self, step, taken, values):
-        check_finite(self.variables, self.state["step"])
+        self._check_finite(self.variables)
         state = self.state
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
@@ -201,8 +216,16 @@ class Trainer:
         if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
             raise UserError(
                 f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
-                f"gradient that is not finite; look at the batches in {path.parent}; {ADVICE}"
+                f"gradient that is not finite; look at the batches in {path.parent}; "
+                f"{self._advice()}"
             )
+
+    def _advice(self):
+        anything = self.saved or self.kept is not None
+        return ("what was saved is still good: " if anything else "") + ADVICE
+
+    def _check_finite(self, variables):
+        check_finite(variables, self.state["step"], self._advice())
 
     def _log(self):
         if not self.sums:  # All steps were skipped.
@@ -213,7 +236,7 @@ class Trainer:
         self.logged_at = now
         record = {
             **means,
-            "perplexity": math.exp(min(means["nll"], 700.0)),
+            "perplexity": perplexity(means["nll"]),
             **self.update.rates(),
             "skipped_steps": self.state["skipped_steps"],
             "tokens_per_second": round(rate, 1),
@@ -237,7 +260,7 @@ class Trainer:
         if state["evaluated_step"] == state["step"]:
             return
         self._count()
-        check_finite(model_arrays(self.update.model), state["step"])
+        self._check_finite(model_arrays(self.update.model))
         began = time.monotonic()
         with self.update.for_validation():
             evaluation = self._score()
@@ -247,15 +270,20 @@ class Trainer:
             if better:
                 state[self.best] = getattr(evaluation, self.keep_best_by)
                 state["evaluations_since_best"] = 0
-                self._keep_best(model_arrays(self.update.model), evaluation)
             else:
                 state["evaluations_since_best"] += 1
+            kept = self._offer(model_arrays(self.update.model), evaluation)
         self.update.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
+        if kept or (better and state[self.best] == self.kept):
+            verdict = ", best so far"
+        elif better:
+            verdict = f"; best.npz holds a better model ({self.kept:.2f}), which stays"
+        else:
+            verdict = "" if evaluation.is_finite else "; it counts as no better"
         self.progress.say(
-            f"step {state['step']:,}, epoch {state['epoch'] + 1}: {evaluation}"
-            + (", best so far" if better else "")
+            f"step {state['step']:,}, epoch {state['epoch'] + 1}: {evaluation}{verdict}"
         )
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
@@ -275,6 +303,14 @@ class Trainer:
         )
         self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
 
+    def _offer(self, arrays, evaluation, **more):
+        """Keeps weights in best.npz if they are better than what it holds; returns whether."""
+        better = evaluation.is_better(self.kept, self.keep_best_by)
+        if better:
+            self._keep_best(arrays, evaluation, **more)
+            self.kept = getattr(evaluation, self.keep_best_by)
+        return better
+
     def _keep_best(self, arrays, evaluation, **more):
         state = {"step": self.state["step"], **evaluation.figures(), **more}
         write_archive(self.directory.best_path, arrays, state)
@@ -283,7 +319,7 @@ class Trainer:
         if self.saved == self._position():
             return
         self._count()
-        check_finite(self.variables, self.state["step"])
+        self._check_finite(self.variables)
         self.state["seconds"] = time.monotonic() - self.clock
         sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
         self.directory.save_checkpoint(
@@ -307,11 +343,16 @@ class Trainer:
         evaluation = self._score()
         if evaluation is None:
             return
-        better = evaluation.is_better(self.state[self.best], self.keep_best_by)
-        if better:
-            self._keep_best(arrays, evaluation, averaged_steps=steps)
+        better = self._offer(arrays, evaluation, averaged_steps=steps)
         self.progress.say(
             f"average of {len(steps)} checkpoints: {evaluation}; "
-            + ("kept as the best" if better else "not better than the best, not kept")
+            + ("kept as the best" if better else "not better than best.npz, not kept")
         )
         restore(weights, last, "weights")
+
+    def _check_kept(self):
+        if self.kept is None:
+            raise UserError(
+                f"{self.directory.path}: no validation was finite up to step "
+                f"{self.state['step']:,}, so there is no model to keep; {ADVICE}"
+            )

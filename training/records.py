@@ -2,6 +2,7 @@
 
 import errno
 import json
+import math
 import os
 
 from data_pipeline.files import UserError, read_lines, write_lines
@@ -10,10 +11,12 @@ from data_pipeline.files import UserError, read_lines, write_lines
 def append_record(path, record):
     """Adds a record at the end of a file, all of it or nothing.
 
+    JSON has no numbers that are not finite: they become null.
+
     Raises:
         UserError: it cannot be written; the file is as it was.
     """
-    line = (json.dumps(record) + "\n").encode("utf-8")
+    line = (_json(record) + "\n").encode("utf-8")
     try:
         with open(path, "ab", buffering=0) as file:
             size = file.tell()
@@ -52,7 +55,15 @@ def read_records(path):
 def keep_records(path, keep):
     """Drops the records for which `keep(record)` is false, and a last line that was cut short."""
     if path.exists():
-        write_lines(path, [json.dumps(record) for record in read_records(path) if keep(record)])
+        write_lines(path, [_json(record) for record in read_records(path) if keep(record)])
+
+
+def _json(record):
+    finite = {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in record.items()
+    }
+    return json.dumps(finite, allow_nan=False)
 
 
 def sync(path):

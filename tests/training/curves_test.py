@@ -44,6 +44,17 @@ def test_perplexity_by_update(tmp_path):
     assert values[0] == pytest.approx(math.exp(3)) and math.isfinite(values[1])
 
 
+def test_records_that_are_not_finite_are_left_out(tmp_path):
+    diverged = [
+        {"step": 30, "kind": "train", "nll": None},
+        {"step": 30, "kind": "valid", "perplexity": None},
+        {"step": 40, "kind": "valid", "perplexity": float("nan")},
+    ]
+    assert learning_curves(run(tmp_path / "a", NEURAL + diverged)) == learning_curves(
+        run(tmp_path / "b", NEURAL)
+    )
+
+
 def test_likelihood_by_iteration_of_expectation_maximisation(tmp_path):
     directory = run(tmp_path / "a", EM)
     found = learning_curves(directory)

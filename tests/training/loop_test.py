@@ -18,7 +18,7 @@ from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
 from training import recipes
 from training.checkpoints import ModelDirectory, model_arrays, read_archive, restore
-from training.evaluation import Evaluation, Evaluator
+from training.evaluation import Evaluation, Evaluator, perplexity
 from training.limits import Limits
 from training.loop import Trainer
 from training.updates import GradientUpdate, adam
@@ -252,7 +252,12 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):
     run = trainer(directory, corpus, [9], learning_rate=float("inf"))
-    with pytest.raises(UserError, match="is not finite at step"):
+    with pytest.raises(UserError, match=r"is not finite at step .*; try a lower --learning_rate"):
+        run.run()
+    assert not directory.checkpoint_steps()
+    trainer(directory, corpus, [9], max_steps=4).run()
+    run = trainer(directory, corpus, [8], learning_rate=float("inf"))
+    with pytest.raises(UserError, match="; what was saved is still good: try a lower"):
         run.run()
 
 
@@ -297,3 +302,81 @@ def test_the_model_directory_gives_back_the_model(directory, corpus):
     assert tokenizer.fingerprint() == directory.tokenizer().fingerprint()
     best, _ = read_archive(directory.best_path)
     assert all(np.array_equal(best[n], v.numpy()) for n, v in model_arrays(model).items())
+
+
+def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(directory, corpus, capsys):
+    trainer(directory, corpus, [9, 8, 7, 3]).run()  # The last score is that of the average.
+    kept = directory.best_path.read_bytes()
+    run = trainer(directory, corpus, [6.9, 9], max_steps=16)
+    run.run()
+    assert directory.best_path.read_bytes() == kept
+    assert run.state["best_perplexity"] == 6.9 and run.state["evaluations_since_best"] == 0
+    assert "(greedy); best.npz holds a better model (3.00)" in capsys.readouterr().err
+    trainer(directory, corpus, [2.9, 9], max_steps=20).run()
+    assert read_archive(directory.best_path)[1]["step"] == 20
+
+
+def test_a_kill_between_best_npz_and_the_checkpoint_changes_nothing(directory, corpus):
+    keras.utils.set_random_seed(1)
+    trainer(directory, corpus, [9, 8, 8.5], max_steps=8).run()
+    best, last = directory.best_path.read_bytes(), directory.checkpoint_path(8)
+    state = read_archive(last)[1]
+    last.unlink()  # best.npz has the weights of step 8 already.
+    trainer(directory, corpus, [8, 8.5], max_steps=8).run()
+    assert directory.best_path.read_bytes() == best
+    again = read_archive(last)[1]
+    assert {**again, "seconds": 0} == {**state, "seconds": 0}
+
+
+def test_a_best_npz_that_is_gone_or_damaged_is_made_anew(directory, corpus, capsys):
+    trainer(directory, corpus, [9, 8, 7, 9]).run()
+    best, state = read_archive(directory.best_path)
+    directory.best_path.write_bytes(directory.best_path.read_bytes()[:-100])
+    trainer(directory, corpus, [7, 9]).run()
+    again, same_state = read_archive(directory.best_path)
+    assert state == same_state and all(np.array_equal(best[name], again[name]) for name in best)
+    assert "best.npz: damaged" in capsys.readouterr().err
+    assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12]
+
+
+NAN = float("nan")
+
+
+def test_a_validation_that_is_not_finite_is_none(directory, corpus, capsys):
+    run = trainer(directory, corpus, [NAN, 8, float("inf"), NAN])
+    assert run.run() == 0
+    assert read_archive(directory.best_path)[1]["step"] == 8
+    assert run.state["evaluations_since_best"] == 1
+    said = capsys.readouterr().err
+    assert said.count("valid perplexity is not finite; it counts as no better") == 2
+    assert "average of 2 checkpoints: valid perplexity is not finite; not better" in said
+    lines = directory.metrics_path.read_text().splitlines()
+    strict = [json.loads(line, parse_constant=pytest.fail) for line in lines]
+    assert [r["perplexity"] for r in strict if r["kind"] == "valid"] == [None, 8, None]
+
+
+def test_a_run_without_a_finite_validation_ends_with_an_error(directory, corpus):
+    for max_steps in (8, 12):  # Also where it goes on.
+        run = trainer(directory, corpus, [NAN] * 9, max_steps=max_steps)
+        with pytest.raises(UserError, match=f"no validation was finite up to step {max_steps}"):
+            run.run()
+    assert not directory.best_path.exists()
+
+
+def test_a_score_that_is_not_finite_is_beaten_by_all_and_beats_none():
+    assert Evaluation(99.0, 0.0, []).is_better(NAN, "perplexity")
+    assert Evaluation(99.0, 0.0, []).is_better(NAN, "bleu")
+    assert not Evaluation(NAN, None, []).is_better(None, "perplexity")
+    assert not Evaluation(math.inf, None, []).is_better(None, "bleu")
+
+
+def test_a_perplexity_beyond_all_floats_is_not_finite_and_nothing_is_translated(
+    directory, corpus, tokenizer, text
+):
+    model = directory.new_model()
+    for weight in model.weights:
+        weight.assign(np.full(weight.shape, 1e30))
+    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    found = Evaluator(update, Translator(model, tokenizer, beam_size=1), corpus, *text, 64)()
+    assert not found.is_finite and found.bleu is None and not found.samples
+    assert perplexity(1000.0) == math.inf and perplexity(2.0) == pytest.approx(math.exp(2))
