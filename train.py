@@ -227,6 +227,7 @@ def train_or_plan():
         "tokenizer": options["tokenizer"],
         "dataset": dataset,
         "training_text": pipeline.text_hash(*train_lines),
+        "validation_text": pipeline.text_hash(*valid_lines),
         "options": options,
     }
     directory = replicas.directory(FLAGS.model_dir[0])
@@ -253,6 +254,8 @@ def train_or_plan():
         return 0
     if not directory.exists():
         directory.start(whole_config, tokenizer)
+    elif replicas.is_chief:
+        directory.complete_config(validation_text=config["validation_text"])
     if replicas.is_chief:
         replicas.join(directory, config)
     texts = corpus, words, valid, valid_lines

@@ -123,9 +123,11 @@ def reverse_directory(directory, config):
         reverse.check_free()
         return reverse
     found, expected = reverse.config(), _reverse_config(directory, config)
-    if any(found.get(name) != expected[name] for name in ("reverse_of", "training_text")):
+    compared = ["reverse_of", "training_text"]
+    compared += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
+    if any(found.get(name) != expected[name] for name in compared):
         raise UserError(
-            f"{path}: holds another model than the reverse one of {directory.path} and this text; "
+            f"{path}: holds another model than the reverse one of {directory.path} and its text; "
             "name another --reverse_model_dir"
         )
     return reverse

@@ -101,6 +101,15 @@ class ModelDirectory:
         config = {"format": FORMAT, **config, **sums}
         write_text(self.config_path, json.dumps(config, indent=2) + "\n")
 
+    def complete_config(self, **entries):
+        """Adds entries that an earlier version did not write to the configuration.
+
+        The run must be locked. Entries that are there already stay.
+        """
+        config = self.config()
+        if not entries.keys() <= config.keys():
+            write_text(self.config_path, json.dumps({**entries, **config}, indent=2) + "\n")
+
     def config(self):
         """The configuration.
 

@@ -93,7 +93,7 @@ class Replicas:
             )
         if not same:
             raise UserError(
-                f"worker {self.worker} has other flags or training text than worker 0; start "
+                f"worker {self.worker} has other flags or text than worker 0; start "
                 "the same command on the same text everywhere"
             )
         print(f"worker {self.worker} of {self.num_workers}: worker 0 writes {directory.path}")

@@ -105,6 +105,7 @@ def configure(model, settings, given, dataset, splits):
         "tokenizer": options["tokenizer"],
         "dataset": dataset,
         "training_text": text_hash(text.source, text.train),
+        "validation_text": text_hash([], text.valid),
         "options": {name: options[name] for name in OPTIONS},
     }
     return config, text

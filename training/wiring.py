@@ -128,11 +128,15 @@ def make_batching(corpus, sizes, options, replicas):
     }
 
 
-NAMED = ("model", "dataset", "training_text", "reverse_of")
+NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of")
 
 
 def check_same_run(directory, config):
-    """Raises `UserError` where flags or text differ from those of the run in the directory."""
+    """Compares a run with the one in the directory.
+
+    Raises:
+        UserError: flags or text differ.
+    """
 
     def flat(config):
         settings = {**models.preset_settings(config["model"]), **config["settings"]}
@@ -140,10 +144,19 @@ def check_same_run(directory, config):
         return {**named, **settings, **recipes.DEFAULTS, **config["options"]}
 
     was, now = flat(directory.config()), flat(config)
+    may_change = set(recipes.LIMITS)
+    if was["keep_best_by"] == "bleu":
+        may_change.discard("bleu_lines")  # Scores of other lines could not be compared.
+    if was["validation_text"] is None:
+        may_change.add("validation_text")
+        print(
+            f"{directory.path} was begun by an earlier version, which did not note its validation "
+            "text: it cannot be compared with this one"
+        )
     changes = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
         for name in {**was, **now}
-        if name not in recipes.LIMITS and was.get(name) != now.get(name)
+        if name not in may_change and was.get(name) != now.get(name)
     ]
     if changes:
         raise UserError(

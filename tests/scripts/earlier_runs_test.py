@@ -78,6 +78,16 @@ def test_a_run_of_the_first_version_ends_as_it_would_have(runs, name, capsys):
         np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=1e-6)
 
 
+def test_the_validation_text_of_an_earlier_run_is_noted_when_it_goes_on(runs, capsys):
+    flags, last = RUNS["ibm2"]
+    flags = [*flags, *TEXTS, "--model_dir=ibm2", f"--max_steps={last}"]
+    done = run_script("train", flags, capsys)
+    assert done.status == 0 and done.out.count("did not note its validation text") == 1
+    done = run_script("train", [*flags, f"--valid_source={TEXTS[3].split('=')[1]}"], capsys)
+    assert done.status == 1 and "validation_text was" in done.err
+    assert "did not note" not in done.out
+
+
 def test_the_reverse_model_of_an_earlier_run_is_kept_as_it_would_have_been(runs, capsys):
     flags, last = RUNS["hmm_alignment"]
     run_script(

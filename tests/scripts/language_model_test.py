@@ -85,6 +85,9 @@ def test_the_same_command_again_changes_nothing(language, folder, corpus, forwar
     assert done.status == 1 and "order was 3, is 2" in done.err
     done = train(folder, "language", *flags, capsys=capsys)
     assert done.status == 1 and "vocab_file was" in done.err
+    other = f"--valid_target={folder / 'train.target'}"
+    done = train(folder, "language", *flags, vocabulary, other, capsys=capsys)
+    assert done.status == 1 and "validation_text was" in done.err
 
 
 def test_what_was_stopped_half_way_is_made_again(folder, corpus, capsys):

@@ -138,6 +138,10 @@ def test_another_text_or_setting_in_the_same_directory_is_refused(
     other = corpus_flags(tmp_path, train=199)
     done = train([*other[:2], *corpus[2:]], folder, capsys, "--max_steps=6")
     assert done.status == 1 and "training_text was" in done.err
+    other = corpus_flags(tmp_path, valid=19)
+    done = train([*corpus[:2], *other[2:]], folder, capsys, "--max_steps=6")
+    assert done.status == 1 and "validation_text was" in done.err
+    assert "training_text" not in done.err
     flags = [flag for flag in [*corpus, *QUICK] if "num_heads" not in flag]
     done = run_script("train", [*flags, f"--model_dir={trained}"], capsys)
     assert done.status == 1 and "num_heads was 2, is 4" in done.err

@@ -1,9 +1,12 @@
 """Options of training that do not go together."""
 
+import json
+
 import pytest
 
 from data_pipeline.files import UserError
 from training import recipes, wiring
+from training.checkpoints import ModelDirectory
 
 UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
@@ -31,3 +34,20 @@ def test_a_rate_that_falls_does_so_until_the_last_step():
     options = recipes.options("lstm_luong", "demo", given)
     wiring.check_options("lstm_luong", options, given)
     assert options["decay_steps"] == 5000
+
+
+def test_lines_for_bleu_may_change_where_bleu_does_not_choose_the_best(tmp_path):
+    directory = ModelDirectory(tmp_path)
+    for by, allowed in (("perplexity", True), ("bleu", False)):
+        given = {"keep_best_by": by, "bleu_lines": 500}
+        config = {
+            **{"model": "lstm_luong", "settings": {}, "tokenizer": "bpe", "vocab_sizes": [9, 9]},
+            **{"options": recipes.options("lstm_luong", "files", given), "validation_text": "a"},
+        }
+        directory.config_path.write_text(json.dumps({"format": 1, **config}))
+        config["options"] = {**config["options"], "bleu_lines": 10}
+        if allowed:
+            wiring.check_same_run(directory, config)
+        else:
+            with pytest.raises(UserError, match="bleu_lines was 500, is 10"):
+                wiring.check_same_run(directory, config)
