@@ -188,6 +188,7 @@ def main(argv):
     )
     if not translator.unknowns:
         translator.check_known(lines, name)
+    training = directory.summary() if references is not None else None
     began = time.monotonic()
     results = translator.translate(lines, n_best=FLAGS.n_best, description="translating")
     seconds = time.monotonic() - began
@@ -209,7 +210,7 @@ def main(argv):
         run = {
             **config,
             "parameters": model.count_params(),
-            "training": directory.summary(),
+            "training": training,
             "machine": machine(),
         }
         print_scores([best[0].text for best in results], references, run, seconds)

@@ -76,7 +76,7 @@ class AgreementTrainer(EMTrainer):
     def run(self):
         """As `Trainer.run`."""
         signal_number = super().run()
-        if not (signal_number or self.reverse.best_path.exists()):  # Removed since an earlier run.
+        if not signal_number and self.reverse.best_state() is None:  # Gone since an earlier run.
             self._keep_reverse()
         return signal_number
 

@@ -1,10 +1,10 @@
 """Learning curves: what metrics.jsonl says of how a run went."""
 
-import json
 import math
 
-from data_pipeline.files import UserError, read_lines
+from data_pipeline.files import UserError
 from decoding.figures import save_curves
+from training.records import read_records
 
 
 def save_learning_curves(directories, path):
@@ -28,7 +28,7 @@ def save_learning_curves(directories, path):
         {
             f"{run}, {kind}" if len(runs) > 1 else kind: points
             for run, curves in runs.items()
-            for kind, points in curves[name].items()
+            for kind, points in curves.get(name, {}).items()
         },
         path,
         x_label="iterations" if by_likelihood else "updates",
@@ -54,25 +54,17 @@ def learning_curves(directory):
     directory.config()  # Says if it is no model directory.
     path = directory.metrics_path
     found = {}
-    for number, line in enumerate(read_lines(path) if path.exists() else [], start=1):
-        try:
-            record = json.loads(line)
-            kind = {"train": "training", "valid": "validation"}[record["kind"]]
-            values = {"perplexity": record["perplexity"] if kind == "validation" else None}
-            if kind == "training" and record["nll"] is not None:
-                values = {"perplexity": math.exp(min(record["nll"], 200.0))}
-            if "log_likelihood" in record:
-                values["log-likelihood"] = record["log_likelihood"]
-            for name, value in values.items():
-                if value is None or not math.isfinite(value):
-                    continue  # null: the model had diverged.
-                points = found.setdefault(name, {}).setdefault(kind, [])
-                points.append((float(record["step"]), float(value)))
-        except (AttributeError, ValueError, KeyError, TypeError):
-            raise UserError(
-                f"{path}, line {number}: {line[:60]!r}; expected what train.py writes; remove the "
-                "line, or start the same train.py command again"
-            ) from None
+    for record in read_records(path):
+        kind = {"train": "training", "valid": "validation"}[record["kind"]]
+        values = {"perplexity": record.get("perplexity")}
+        if kind == "training" and record["nll"] is not None:
+            values = {"perplexity": math.exp(min(record["nll"], 200.0))}
+        values["log-likelihood"] = record.get("log_likelihood")
+        for name, value in values.items():
+            if value is None or not math.isfinite(value):
+                continue  # null: the model had diverged.
+            points = found.setdefault(name, {}).setdefault(kind, [])
+            points.append((float(record["step"]), float(value)))
     if not found:
         raise UserError(f"{path}: nothing in it yet; train.py writes it as it goes")
     return {

@@ -154,7 +154,7 @@ def train(directory, config, text):
         config: as `ModelDirectory.config`, without the sizes.
         text: `Text`.
     """
-    if directory.best_path.exists():
+    if directory.best_state() is not None:
         print(f"{directory.path} holds the language model of this text and these options already")
         return
     directory.lock.acquire()

@@ -1,6 +1,7 @@
 """Damaged files, full disks, folders that cannot be written, and two runs in one directory."""
 
 import contextlib
+import json
 import os
 import pickle
 import random
@@ -177,7 +178,7 @@ def test_curves_that_cannot_be_written_are_one_line(tmp_path):
     assert "\n" not in str(caught.value)
 
 
-RECORDS = [{"step": step, "kind": "train"} for step in (1, 2)]
+RECORDS = [{"step": s, "kind": "train", "seconds": 0.5, "nll": 1.0} for s in (1, 2)]
 
 
 def test_a_full_disk_leaves_no_half_record(tmp_path):
@@ -199,6 +200,46 @@ def test_a_last_record_that_was_cut_short_is_dropped_and_another_damaged_one_nam
     path.write_text('{"st\n' + path.read_text())
     with pytest.raises(UserError, match="line 1: damaged"):
         read_records(path)
+
+
+UNFIT = {
+    "[]": "no record",
+    "7": "no record",
+    "{}": "its kind is not one of train, valid",
+    '{"kind": "foo"}': "its kind is not one of train, valid",
+    '{"kind": ["train"]}': "its kind",
+    '{"kind": "train"}': "its step is not a whole number",
+    '{"kind": "train", "step": "7"}': "its step is not a whole number",
+    '{"kind": "train", "step": 7.5}': "its step is not a whole number",
+    '{"kind": "train", "step": true}': "its step is not a whole number",
+    '{"kind": "train", "step": -1}': "its step is not a whole number",
+    '{"kind": "train", "step": 7}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": "1"}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": NaN}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": 1}': "it lacks nll",
+    '{"kind": "valid", "step": 7, "seconds": 1}': "it lacks perplexity",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}': "its nll is not a number",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}': "its skipped_st",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}": "its nll is not",
+}
+
+
+@pytest.mark.parametrize("line", UNFIT, ids=range(len(UNFIT)))
+def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    for before, after in (([], RECORDS), (RECORDS, [])):
+        lines = [*map(json.dumps, before), line, *map(json.dumps, after)]
+        path.write_text("".join(f"{each}\n" for each in lines))
+        with pytest.raises(UserError, match=f"^{path}, line {len(before) + 1}: {UNFIT[line]}"):
+            read_records(path)
+
+
+def test_what_was_not_finite_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    append_record(path, {**RECORDS[0], "nll": float("nan")})
+    assert read_records(path) == [{**RECORDS[0], "nll": None}]
+    path.write_text(json.dumps({**RECORDS[0], "nll": float("nan")}))  # As older versions wrote it.
+    assert np.isnan(read_records(path)[0]["nll"])
 
 
 @contextlib.contextmanager

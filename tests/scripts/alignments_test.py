@@ -17,6 +17,7 @@ from decoding.word_alignments import SYMMETRISATIONS, read_alignments, symmetris
 from tests.decoding.pictures_test import svg_texts
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
+from training import recipes
 from training.checkpoints import ModelDirectory, model_arrays, write_archive
 
 HANSARDS = next(
@@ -30,7 +31,8 @@ def save_model(path, preset, settings, tokenizer, change=lambda model: None):
     directory = ModelDirectory(path)
     sizes = [len(tokenizer.source), len(tokenizer.target)]
     config = {"model": preset, "settings": settings, "tokenizer": tokenizer.kind}
-    directory.start({**config, "vocab_sizes": sizes, "options": {"max_length": 99}}, tokenizer)
+    options = recipes.options(preset, "files", {})
+    directory.start({**config, "vocab_sizes": sizes, "options": options}, tokenizer)
     model = models.create(preset, *sizes, **settings)
     change(model)
     write_archive(directory.best_path, model_arrays(model), {"step": 2})

@@ -95,12 +95,15 @@ def test_what_was_stopped_half_way_is_made_again(folder, corpus, capsys):
     assert train(folder, "halfway", *flags, capsys=capsys).status == 0
     best = folder / "halfway" / "best.npz"
     before = dict(np.load(best))
-    best.unlink()
-    assert train(folder, "halfway", *flags, capsys=capsys).status == 0
-    after = np.load(best)
-    assert before.keys() == set(after.files) and before["model/probabilities"].any()
-    for name, array in before.items():
-        np.testing.assert_array_equal(after[name], array)
+    half = best.read_bytes()[:1000]
+    for spoil in (best.unlink, lambda: best.write_bytes(half)):
+        spoil()
+        assert train(folder, "halfway", *flags, capsys=capsys).status == 0
+        after = np.load(best)
+        assert before.keys() == set(after.files) and before["model/probabilities"].any()
+        for name, array in before.items():
+            np.testing.assert_array_equal(after[name], array)
+    assert best.with_suffix(".damaged").read_bytes() == half
 
 
 def test_empty_lines_are_dropped_and_counted(folder, capsys):

@@ -422,6 +422,17 @@ def test_a_damaged_model_directory_is_one_line(trained, tmp_path, capsys, file, 
     assert expected in done.err
 
 
+def test_a_damaged_record_is_named_before_the_work(trained, folder, tmp_path, capsys):
+    _damage(tmp_path / "m", trained)
+    (tmp_path / "m/metrics.jsonl").write_text('{"step": 1, "kind": "train"}\n')
+    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
+    arguments += [f"--reference={folder / 'valid.target'}", f"--output={tmp_path / 'out'}"]
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert f"error: {tmp_path / 'm/metrics.jsonl'}, line 1: " in done.err
+    assert not (tmp_path / "out").exists()
+
+
 def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, capsys):
     from data_pipeline.tokenizers import BpeVocabulary
 

@@ -172,6 +172,18 @@ def test_a_directory_of_an_older_version_loads_without_checksums(directory):
     assert directory.load()[1].kind == "word"
 
 
+@pytest.mark.parametrize(
+    "state", [{"step": "1"}, {"step": None}, {"perplexity": "2"}, {"averaged_steps": 7}]
+)
+def test_a_best_model_of_which_nonsense_is_said_is_damaged(directory, state, capsys):
+    write_archive(directory.best_path, directory.read_best()[0], {"step": 1, **state})
+    with pytest.raises(UserError, match=f"^{directory.best_path}: damaged .*train.py command"):
+        directory.load()
+    assert directory.best_state() is None
+    assert f"{directory.best_path}: damaged" in capsys.readouterr().err
+    assert directory.best_path.with_suffix(".damaged").exists()
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_weights_that_are_not_finite_are_refused_by_name(directory, value):
     arrays, state = directory.read_best()
