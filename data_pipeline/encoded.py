@@ -74,10 +74,20 @@ class PairFilter(NamedTuple):
     def check_some_left(self, num_left, dropped):
         """Raises `UserError` if no pair is left."""
         if not num_left:
-            reasons = ", ".join(f"{count} {reason}" for reason, count in dropped.items() if count)
+            found = {reason: count for reason, count in dropped.items() if count}
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.items())
+            remedies = zip(
+                dropped,
+                (
+                    "look at the files",
+                    "raise --max_length and, where it is below, --max_tokens_per_batch",
+                    "raise --max_length_ratio",
+                ),
+                strict=True,
+            )
             raise UserError(
-                f"no training pair is left of {sum(dropped.values())}: {reasons}; look at the "
-                "files, or raise --max_length or --max_length_ratio"
+                f"no training pair is left of {sum(dropped.values()):,}: {reasons}; "
+                + ", or ".join(remedy for reason, remedy in remedies if reason in found)
             )
 
 

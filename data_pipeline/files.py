@@ -4,9 +4,17 @@ import codecs
 import contextlib
 import errno
 import os
+import stat
 import tempfile
 from pathlib import Path
 
+# How compressed files begin, and what decompresses them. None of them is UTF-8.
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "gunzip -k"),
+    b"BZh91AY&SY": ("bzip2", "bunzip2 -k"),
+    b"\xfd7zXZ\0": ("xz", "unxz -k"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+}
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -34,8 +42,9 @@ def decode_lines(data, name, first_line=1):
         list of str.
 
     Raises:
-        UserError: not UTF-8, naming the line.
+        UserError: compressed, or not UTF-8, naming the line.
     """
+    _check_plain(data, name)
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
@@ -50,17 +59,46 @@ def decode_lines(data, name, first_line=1):
     return lines
 
 
+def _check_plain(data, name):
+    for beginning, (compressor, command) in _COMPRESSED.items():
+        if data.startswith(beginning):
+            raise UserError(f"{name}: compressed by {compressor}; decompress it first: `{command}`")
+
+
+@contextlib.contextmanager
+def open_source(path):
+    """A file of text to be read, as a context manager that yields it as a file of bytes.
+
+    Raises:
+        UserError: missing, unreadable, compressed, or a pipe or a device, which have an end only
+            where somebody makes one, and cannot be read twice.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UserError(
+                f"{path}: a pipe or a device, not a regular file; write the text to a file first"
+            )
+        with open(path, "rb") as file:
+            _check_plain(file.peek(16), path)
+            yield file
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+
+
+def read_bytes(path):
+    """The bytes of a file of text; raises as `open_source`."""
+    with open_source(path) as file:
+        return file.read()
+
+
 def read_lines(path):
     """The lines of a UTF-8 text file, as `decode_lines`.
 
     Raises:
-        UserError: missing, unreadable or not UTF-8.
+        UserError: as `open_source`, or not UTF-8.
     """
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
-    return decode_lines(data, path)
+    return decode_lines(read_bytes(path), path)
 
 
 @contextlib.contextmanager
@@ -76,6 +114,8 @@ def atomic_path(path):
     asked, path = path, Path(os.path.realpath(path))
     temporary = None
     try:
+        if path.is_dir() or os.fspath(asked).endswith(os.sep):
+            raise UserError(f"{asked}: cannot be written (a folder); add the name of a file")
         if path.exists() and not path.is_file():  # Root would replace even /dev/null.
             raise UserError(f"{asked}: cannot be written (not a regular file); give another name")
         path.parent.mkdir(parents=True, exist_ok=True)

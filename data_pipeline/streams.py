@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import NamedTuple
 
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, open_source
 from data_pipeline.progress import Progress
 
 _BLOCK_BYTES = 1 << 24
@@ -123,21 +123,69 @@ def open_split(split):
         split: (source, target), each a path, or str of one or several.
 
     Raises:
-        UserError: as `open_splits`, or not as many files for both sides.
+        UserError: as `open_splits` and `sides_of`, or not as many files for both sides.
     """
-    source, target = (side.split(",") if isinstance(side, str) else [side] for side in split)
+    source, target = map(_names, split)
     if len(source) != len(target):
         raise UserError(
             f"{len(source)} source and {len(target)} target files; expected a target file for "
             f"each source file, in the same order: {','.join(map(str, source + target))}"
         )
-    return open_splits(*map(_sides, source, target))
+    return open_splits(*map(sides_of, source, target))
 
 
-def _sides(source, target):
-    if source == target and str(source).endswith(".tsv"):
+def open_target(split):
+    """The target side alone, as `FileLines`, of a `Split` whose source may be an empty name.
+
+    Raises:
+        UserError: as `open_split`; without a source, a file `.tsv`.
+    """
+    if split[0]:
+        return open_split(split)[1]
+    return FileLines(*map(one_side, _names(split[1])))
+
+
+def _names(side):
+    names = side.split(",") if isinstance(side, str) else [side]
+    if not all(map(os.fspath, names)):
+        raise UserError(f"{side!r}: no file name at one side of a comma; leave the comma out")
+    return names
+
+
+def sides_of(source, target):
+    """Both sides of one corpus, as paths, or as `Column`s of one file `.tsv`.
+
+    Raises:
+        UserError: one file for both sides that is no `.tsv`, under whatever names; a `.tsv` for one
+            side only.
+    """
+    try:
+        is_same = os.path.samefile(source, target)
+    except OSError:  # Told when it is opened.
+        is_same = False
+    if is_same and (_is_tsv(source) or _is_tsv(target)):
         return Column(source, 0), Column(target, 1)
-    return source, target
+    if is_same:
+        names = source if source == target else f"{source} and {target}"
+        raise UserError(
+            f"{names}: the same file for source and target; name a translation for the other side. "
+            "One file with both has lines of source, tab, target and a name that ends in .tsv"
+        )
+    return one_side(source), one_side(target)
+
+
+def one_side(path):
+    """The path, of a file with one side of a text; raises `UserError` at a `.tsv`."""
+    if _is_tsv(path):
+        raise UserError(
+            f"{path}: named for one side only, and a .tsv holds both; name it for both, or make "
+            "a file of each column, for example with `cut -f1`"
+        )
+    return path
+
+
+def _is_tsv(path):
+    return os.fspath(path).lower().endswith(".tsv")
 
 
 def open_splits(*splits):
@@ -168,10 +216,8 @@ def open_splits(*splits):
 
 
 def _bytes_of(path):
-    try:
-        return os.stat(path).st_size
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+    with open_source(path) as file:
+        return os.fstat(file.fileno()).st_size
 
 
 def _blocks(path):
@@ -183,18 +229,15 @@ def _blocks(path):
 
 
 def _whole_blocks(path):
-    try:
-        with open(path, "rb") as file:
-            rest = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
-            while block := file.read(_BLOCK_BYTES):
-                end = block.rfind(b"\n")
-                if end < 0:
-                    rest += block
-                    continue
-                yield (rest + block[:end]).removesuffix(b"\r").replace(b"\r\n", b"\n")
-                rest = block[end + 1 :]
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+    with open_source(path) as file:
+        rest = file.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+        while block := file.read(_BLOCK_BYTES):
+            end = block.rfind(b"\n")
+            if end < 0:
+                rest += block
+                continue
+            yield (rest + block[:end]).removesuffix(b"\r").replace(b"\r\n", b"\n")
+            rest = block[end + 1 :]
     if rest:
         yield rest.replace(b"\r\n", b"\n").removesuffix(b"\n")
 

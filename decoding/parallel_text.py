@@ -21,6 +21,8 @@ class ParallelText(NamedTuple):
     def read(cls, source_path, target_path=""):
         """Reads two files, or one file of lines `source ||| target` if there is no second.
 
+        One file `.tsv` that is named twice has lines of source, tab and target.
+
         Raises:
             UserError: as `read_split` and `read_joined`.
         """

@@ -10,7 +10,7 @@ import numpy as np
 
 import models
 from data_pipeline import streams
-from data_pipeline.files import UserError, read_lines
+from data_pipeline.files import UserError
 from data_pipeline.pipeline import (
     EncodedCorpus,
     EncodedSide,
@@ -66,8 +66,8 @@ def read_text(splits):
     if train.source:
         source, target = streams.open_split(train)
     else:
-        source, target = [], streams.FileLines(*str(train.target).split(","))
-    text = Text(source, target, read_lines(valid.target))
+        source, target = [], streams.open_target(train)
+    text = Text(source, target, list(streams.open_target(valid)))
     for path, lines in ((train.target, text.train), (valid.target, text.valid)):
         if not any(line.strip() for line in lines):
             raise UserError(f"{path}: empty; expected one sentence a line")

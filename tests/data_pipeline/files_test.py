@@ -1,5 +1,8 @@
 """Lines of text files, errors that name what to mend, and atomic writing."""
 
+import bz2
+import gzip
+import lzma
 import os
 import stat
 
@@ -13,6 +16,7 @@ from data_pipeline.files import (
     write_lines,
     write_text,
 )
+from data_pipeline.streams import FileLines
 
 
 def contents(folder):
@@ -74,6 +78,29 @@ def test_unreadable_file_is_named(tmp_path, name):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=f"{name}: cannot be read"):
         read_lines(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", [read_lines, FileLines])
+def test_a_pipe_or_device_is_no_source(tmp_path, read):
+    os.mkfifo(tmp_path / "pipe")  # Nobody will ever write into it.
+    reading, writing = os.pipe()
+    for path in (tmp_path / "pipe", f"/dev/fd/{reading}", "/dev/zero"):
+        with pytest.raises(UserError, match="not a regular file; write the text to a file") as e:
+            read(path)
+        assert "\n" not in str(e.value)
+    os.close(reading)
+    os.close(writing)
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("read", [read_lines, FileLines])
+def test_compressed_text_is_named_so(tmp_path, read, compress):
+    path = tmp_path / "a.packed"
+    path.write_bytes(compress(b"a dog\n"))
+    with pytest.raises(UserError, match=r"a\.packed: compressed by .*`(gunzip|bunzip2|unxz) -k`"):
+        read(path)
+    with pytest.raises(UserError, match="standard input: compressed"):
+        decode_lines(path.read_bytes(), "standard input")
 
 
 def test_written_lines_are_read_back(tmp_path):
@@ -138,8 +165,9 @@ def test_target_below_a_file_is_refused_before_the_work(tmp_path):
 
 def test_folder_is_no_target(tmp_path):
     (tmp_path / "x").mkdir()
-    with pytest.raises(UserError, match="x: cannot be written"), atomic_path(tmp_path / "x"):
-        pytest.fail("the work began")
+    for target in (tmp_path / "x", f"{tmp_path}/x/", f"{tmp_path}/new/"):
+        with pytest.raises(UserError, match=r"cannot be written \(a folder\)"), atomic_path(target):
+            pytest.fail("the work began")
     assert [p.name for p in tmp_path.iterdir()] == ["x"]
 
 

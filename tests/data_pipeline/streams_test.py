@@ -6,7 +6,7 @@ import pytest
 
 from data_pipeline import streams
 from data_pipeline.files import UserError, read_lines
-from data_pipeline.streams import FileLines, open_splits
+from data_pipeline.streams import FileLines, open_split, open_splits, open_target
 
 TEXTS = [
     b"",
@@ -114,3 +114,50 @@ def test_empty_half_is_refused(tmp_path):
     empty, full = written(tmp_path / "empty", b""), written(tmp_path / "full", b"a\n")
     with pytest.raises(UserError, match=r"empty: empty; expected one sentence a line"):
         open_splits((full, full), (full, empty))
+
+
+@pytest.fixture
+def tsv(tmp_path):
+    return written(tmp_path / "a.tsv", b"a dog\tein Hund\na cat\teine Katze\n")
+
+
+def test_one_tsv_is_read_as_columns_under_whatever_names(tmp_path, tsv):
+    (tmp_path / "folder").mkdir()
+    upper = written(tmp_path / "B.TSV", tsv.read_bytes())
+    link = tmp_path / "link"
+    link.symlink_to(tsv)
+    detour = f"{tmp_path}/folder/../a.tsv"
+    for split in ((str(tsv),) * 2, (str(tsv), detour), (str(upper),) * 2, (str(tsv), str(link))):
+        assert [*map(list, open_split(split))] == [["a dog", "a cat"], ["ein Hund", "eine Katze"]]
+        assert list(open_target(split)) == ["ein Hund", "eine Katze"]
+
+
+def test_one_text_for_both_sides_is_refused_under_whatever_names(tmp_path):
+    one, other = (str(written(tmp_path / name, b"a\n")) for name in "ab")
+    (tmp_path / "soft").symlink_to(one)
+    (tmp_path / "hard").hardlink_to(one)
+    for name in (one, f"{tmp_path}/./a", f"{tmp_path}/soft", f"{tmp_path}/hard"):
+        with pytest.raises(UserError, match="the same file for source and target") as e:
+            open_split((one, name))
+        assert "\n" not in str(e.value)
+        with pytest.raises(UserError, match="the same file for source and target"):
+            open_split((f"{other},{one}", f"{one},{name}"))
+
+
+def test_a_tsv_for_one_side_is_refused(tmp_path, tsv):
+    plain = written(tmp_path / "b", b"a\nb\n")
+    for split in ((tsv, plain), (plain, tsv)):
+        with pytest.raises(UserError, match=r"a\.tsv: named for one side only"):
+            open_split(split)
+    with pytest.raises(UserError, match=r"a\.tsv: named for one side only"):
+        open_target(("", tsv))
+    assert list(open_target(("", f"{plain},{plain}"))) == ["a", "b"] * 2
+
+
+def test_a_comma_without_a_name_is_told(tmp_path):
+    path = str(written(tmp_path / "a", b"a\n"))
+    for side in (f"{path},", f",{path}", f"{path},,{path}"):
+        with pytest.raises(UserError, match="no file name at one side of a comma"):
+            open_split((side, side))
+        with pytest.raises(UserError, match="no file name at one side of a comma"):
+            open_target(("", side))
