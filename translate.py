@@ -6,7 +6,9 @@ python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 """
 
+import contextlib
 import json
+import os
 import sys
 import time
 
@@ -24,7 +26,10 @@ from data_pipeline.files import (
     write_lines,
     write_text,
 )
-from decoding.translator import Translator
+from data_pipeline.streams import one_side, open_splits, sides_of
+from decoding.kept import KeptTranslations
+from decoding.remarks import remarks
+from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from training.checkpoints import ModelDirectory
 from training.combination import (
@@ -34,7 +39,7 @@ from training.combination import (
     load_noisy_channel,
 )
 from training.console import machine, one_line_errors
-from training.evaluation import corpus_scores
+from training.evaluation import check_bleu_tokenizer, corpus_scores
 
 FLAGS = flags.FLAGS
 
@@ -58,6 +63,18 @@ flags.DEFINE_float(
     lower_bound=0.0,
 )
 flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_input_tokens",
+    MAX_INPUT_TOKENS,
+    "Longest line translated, in tokens with </s>. Memory grows with the square of it.",
+    lower_bound=2,
+)
+flags.DEFINE_enum(
+    "long_lines",
+    "skip",
+    ["skip", "split"],
+    "Lines above --max_input_tokens are left untranslated, or translated in parts.",
+)
 flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.")
 flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
 flags.DEFINE_bool("replace_unknowns", False, "word: UNK becomes the source word attended to.")
@@ -67,59 +84,64 @@ flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokeni
 flags.DEFINE_string("save_scores", "", "With --reference: writes scores and settings as JSON.")
 
 
-def read_input():
-    """(lines, name for errors)."""
-    if FLAGS.input:
-        lines = read_lines(FLAGS.input)
-        if not lines:
-            raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
-        return lines, FLAGS.input
-    return decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+def read_text():
+    """(lines, name for errors, reference lines or None) of the flags."""
+    if not FLAGS.input:
+        lines, name = decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+        references = read_lines(one_side(FLAGS.reference)) if FLAGS.reference else None
+        if references is not None and len(references) != len(lines):
+            raise UserError(
+                f"{name} has {len(lines)} lines and {FLAGS.reference} has {len(references)}; line "
+                "n of one must translate line n of the other"
+            )
+        return lines, name, references
+    if FLAGS.reference:
+        sides = open_splits(sides_of(FLAGS.input, FLAGS.reference))
+        lines, references = map(list, sides)
+        return lines, FLAGS.input, references
+    lines = read_lines(FLAGS.input)
+    if not lines:
+        raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
+    if FLAGS.input.lower().endswith(".tsv") and any("\t" in line for line in lines):
+        raise UserError(
+            f"{FLAGS.input}: has tabs, so it may hold source and target; name it for --reference, "
+            f"too, or translate its first column: cut -f1 {FLAGS.input} | python translate.py ..."
+        )
+    return lines, FLAGS.input, None
 
 
-def load_model():
-    """(`ModelDirectory`, model, tokenizer, configuration with what is said of several models)."""
+def the_directory():
+    """The `ModelDirectory` of the flags: of what translates, or of the channel."""
     if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
         raise UserError(
             "give --model_dir, or --channel_model and --language_model, and not both: what "
             "translates is one or the other"
         )
-    directory = ModelDirectory(FLAGS.model_dir or FLAGS.channel_model)
+    if not FLAGS.language_model and (
+        FLAGS.channel_model or FLAGS.language_model_weight is not None
+    ):
+        raise UserError("--channel_model and --language_model_weight need --language_model")
+    return ModelDirectory(FLAGS.model_dir or FLAGS.channel_model)
+
+
+def load_model(directory):
+    """(model, tokenizer, configuration with what is said of several models)."""
     if not FLAGS.language_model:
-        if FLAGS.channel_model or FLAGS.language_model_weight is not None:
-            raise UserError("--channel_model and --language_model_weight need --language_model")
-        return directory, *directory.load()
+        return directory.load()
     language = ModelDirectory(FLAGS.language_model)
     default = CHANNEL_WEIGHT if FLAGS.channel_model else FUSION_WEIGHT
     weight = default if FLAGS.language_model_weight is None else FLAGS.language_model_weight
     load = load_noisy_channel if FLAGS.channel_model else load_fusion
     model, tokenizer, config = load(directory, language, weight)
     names = {"channel_model": FLAGS.channel_model, "language_model": FLAGS.language_model}
-    return directory, model, tokenizer, {**config, **names, "language_model_weight": weight}
+    return model, tokenizer, {**config, **names, "language_model_weight": weight}
 
 
-def make_replacer(model, tokenizer):
-    """`UnknownReplacer` of the flags, or None."""
+def read_translations():
+    """Source word -> target word of --lexicon."""
     if FLAGS.lexicon and not FLAGS.replace_unknowns:
         raise UserError("--lexicon is used by --replace_unknowns only; give both")
-    if not FLAGS.replace_unknowns:
-        return None
-    return UnknownReplacer(model, tokenizer, read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else None)
-
-
-def report(lines, results, lengths, max_length):
-    """Says on standard error what a user might not expect of the output."""
-    notes = {
-        "empty lines, left empty": sum(length <= 1 for length in lengths),
-        f"lines longer than any in training ({max_length} tokens), translated in full but "
-        "perhaps badly": sum(length > max_length for length in lengths),
-        "translations cut at their length limit (twice the source and 20 tokens)": sum(
-            not best[0].finished for best in results
-        ),
-    }
-    for note, count in notes.items():
-        if count:
-            print(f"{count:,} of {len(lines):,} {note}", file=sys.stderr)
+    return read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else {}
 
 
 def formatted(results):
@@ -157,6 +179,35 @@ def print_scores(outputs, references, run, seconds):
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
+def check_paths():
+    """Raises `UserError` where a file could not be written, or would replace one that is read."""
+    taken = {os.path.realpath(path): path for path in (FLAGS.input, FLAGS.reference) if path}
+    for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
+        check_writable(path)
+        if os.path.realpath(path) in taken:
+            raise UserError(f"{path}: named for two things; give each a file of its own")
+        taken[os.path.realpath(path)] = path
+    if FLAGS.output:
+        check_writable(unfinished())
+
+
+def unfinished():
+    """Where translations are kept until all are done."""
+    return f"{FLAGS.output}.unfinished"
+
+
+def what_translates():
+    """All that the translation of a line depends on, as JSON keeps it."""
+    names = ("model_dir", "channel_model", "language_model", "lexicon")
+    files = {}
+    for name in names:
+        if path := FLAGS[name].value:
+            file = path if name == "lexicon" else ModelDirectory(path).best_path
+            files[name] = [os.path.realpath(file), os.stat(file).st_size, os.stat(file).st_mtime_ns]
+    settings = ("beam_size", "length_penalty", "language_model_weight", "n_best")
+    return {**files, **{n: FLAGS[n].value for n in (*settings, "replace_unknowns")}}
+
+
 def main(argv):
     """Reads flags and text, translates, scores."""
     if len(argv) > 1:
@@ -164,36 +215,50 @@ def main(argv):
     quiet.start()
     if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
-    if FLAGS.save_scores and not FLAGS.reference:
-        raise UserError("--save_scores needs --reference")
-    directory, model, tokenizer, config = load_model()
+    for flag in ("save_scores", "tokenize", "lowercase"):
+        if FLAGS[flag].present and FLAGS[flag].value and not FLAGS.reference:
+            raise UserError(f"--{flag} needs --reference")
+    if FLAGS.reference:
+        check_bleu_tokenizer(FLAGS.tokenize)
+    check_paths()
+    directory = the_directory()
+    directory.config()  # A directory without a model shows before standard input is read.
+    lexicon = read_translations()
+    lines, name, references = read_text()
+    model, tokenizer, config = load_model(directory)
     if FLAGS.length_penalty is None:
         FLAGS.length_penalty = 0.0 if FLAGS.channel_model else 0.6
-    lines, name = read_input()
-    references = read_lines(FLAGS.reference) if FLAGS.reference else None
-    if references is not None and len(references) != len(lines):
-        raise UserError(
-            f"{name} has {len(lines)} lines and {FLAGS.reference} has {len(references)}; line n of "
-            "one must translate line n of the other"
-        )
-    for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
-        check_writable(path)  # Before the work, not after it.
     translator = Translator(
         model,
         tokenizer,
         beam_size=FLAGS.beam_size,
         length_penalty=FLAGS.length_penalty,
         batch_size=FLAGS.batch_size,
-        unknowns=make_replacer(model, tokenizer),
+        max_input_tokens=FLAGS.max_input_tokens,
+        split_long_lines=FLAGS.long_lines == "split",
+        name=f"the model in {directory.path}",
+        unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
     )
     if not translator.unknowns:
         translator.check_known(lines, name)
     training = directory.summary() if references is not None else None
     began = time.monotonic()
-    results = translator.translate(lines, n_best=FLAGS.n_best, description="translating")
+    keeping = contextlib.nullcontext()
+    if FLAGS.output:
+        keeping = KeptTranslations(unfinished(), what_translates())
+    with keeping as kept:
+        if kept and kept.num_taken_up:
+            print(f"{kept.num_taken_up:,} translations taken up from {kept.path}", file=sys.stderr)
+        results = translator.translate(
+            lines, n_best=FLAGS.n_best, description="translating", kept=kept
+        )
+        if FLAGS.output:
+            write_lines(FLAGS.output, formatted(results))
     seconds = time.monotonic() - began
     lengths = [len(ids) for ids in tokenizer.source.encode(lines)]
-    report(lines, results, lengths, config["options"]["max_length"])
+    limits = FLAGS.max_input_tokens, config["options"]["max_length"]
+    for remark in remarks(results, lengths, *limits):
+        print(remark, file=sys.stderr)
     if translator.unknowns:
         counts = translator.unknowns.counts
         print(
@@ -201,9 +266,7 @@ def main(argv):
             f"{counts['translated']:,} translated with the lexicon",
             file=sys.stderr,
         )
-    if FLAGS.output:
-        write_lines(FLAGS.output, formatted(results))
-    else:
+    if not FLAGS.output:
         sys.stdout.buffer.write("".join(f"{line}\n" for line in formatted(results)).encode())
         sys.stdout.buffer.flush()
     if references is not None:

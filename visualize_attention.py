@@ -121,6 +121,8 @@ def draw_attention():
         ids += tokenizer.target.encode([FLAGS.target])
     else:
         best = translator.translate([FLAGS.source])[0][0]
+        if best.problem:
+            raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
         print(best.text)
         ids.append(best.ids)
 

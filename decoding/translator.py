@@ -1,5 +1,7 @@
 """Strings to strings: tokenizer, batches by length, beam search, detokenizer."""
 
+import itertools
+import math
 from contextlib import nullcontext
 from typing import NamedTuple
 
@@ -9,7 +11,9 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from data_pipeline.tokenizers import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.beam_search import beam_search
+from decoding.beam_search import Hypotheses, beam_search, length_normaliser
+from decoding.groups import search_in_groups
+from decoding.splitting import split_line
 
 
 class Translation(NamedTuple):
@@ -21,6 +25,7 @@ class Translation(NamedTuple):
         log_prob: natural log-probability of its tokens with `</s>`.
         finished: False if it was cut at its length limit.
         ids: its tokens with `</s>`.
+        problem: why the line was left untranslated, one of `PROBLEMS`; empty if it was not.
     """
 
     text: str
@@ -28,23 +33,27 @@ class Translation(NamedTuple):
     log_prob: float
     finished: bool
     ids: list
+    problem: str = ""
 
 
-# Longest line that is translated, in tokens with `</s>`, as `--max_length` counts. No sentence is
-# as long: training leaves out all beyond 256 tokens unless told otherwise, the longest sentences of
-# newspapers and parliaments have some 300, and of a longer line models translate the beginning
-# only. Attention takes memory with the square of the length: at 1,024 tokens some 100 MB for most
-# models, at 40,000 tokens tens of GB.
+# Longest line that is translated, in tokens with `</s>`, as `--max_length` counts. Far above real
+# sentences: training leaves out all beyond 256 unless told otherwise, so that models know nothing
+# longer. Attention takes memory with the square of the length: of one head and layer 4 MB at 1,024
+# tokens, 6 GB at 40,000.
 MAX_INPUT_TOKENS = 1024
-_MAX_TOKENS = 8192  # Of a batch: a few very long lines must not exhaust the memory.
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
+PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
+    "longer than the limit",
+    "memory does not suffice",
+    "the model finds no translation",
+)
 
 
 def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
     """The search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
 
     A translation may be twice as long as its source, plus 20 tokens. UNK is in it only with
-    `emit_unknowns`.
+    `emit_unknowns`. Sentences of very different lengths may stand in one batch.
     """
 
     # Without AutoGraph, which has nothing to convert here, and takes a second to find that out.
@@ -53,11 +62,14 @@ def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
     )
     def search(source_ids):
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
+        return search_in_groups(search_group, source_ids, 2 * lengths + 20, beam_size, PAD_ID)
+
+    def search_group(source_ids, limits):
         return beam_search(
             model,
             source_ids,
             beam_size=beam_size,
-            max_target_length=2 * lengths + 20,
+            max_target_length=limits,
             length_penalty=length_penalty,
             bos_id=BOS_ID,
             eos_id=EOS_ID,
@@ -76,7 +88,11 @@ class Translator:
         tokenizer: the `Tokenizer` it was trained with.
         beam_size: hypotheses followed at a time; 1 is greedy search.
         length_penalty: alpha of Wu et al. 2016; larger prefers longer translations.
-        batch_size: sentences translated at once.
+        batch_size: sentences translated at once; fewer where memory asks for it.
+        max_input_tokens: longest line that is translated, in tokens with `</s>`.
+        split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
+            being left untranslated.
+        name: what to call the model in an error.
         unknowns: `decoding.unknowns.UnknownReplacer`: the search may then emit UNK, and this says
             what is written for it; None: UNK is never emitted.
 
@@ -93,11 +109,17 @@ class Translator:
         beam_size=4,
         length_penalty=0.6,
         batch_size=32,
+        max_input_tokens=MAX_INPUT_TOKENS,
+        split_long_lines=False,
+        name="the model",
         unknowns=None,
     ):
         self.tokenizer = tokenizer
         self.batch_size = batch_size
-        self.beam_size = beam_size
+        self.length_penalty = length_penalty
+        self.max_input_tokens = max_input_tokens
+        self.split_long_lines = split_long_lines
+        self.name = name
         self.unknowns = unknowns
         self._search = make_search(
             model,
@@ -115,40 +137,92 @@ class Translator:
                     f"{lines[number - 1][:60]!r}; check language and tokenisation, or remove it"
                 )
 
-    def translate(self, lines, n_best=1, description=None):
+    def translate(self, lines, n_best=1, description=None, kept=None):
         """Translates every line; an empty line stays empty.
 
         Args:
             lines: list of str.
             n_best: translations for each line, at most `beam_size`.
             description: name of the progress bar, or None for no bar.
+            kept: `decoding.kept.KeptTranslations`: lines that it has are not translated again, and
+                it is given the others as soon as they are done; None: nothing is kept.
 
         Returns:
             For every line, in order, a list of `n_best` `Translation`, the best first; fewer where
-            the model has no more (one for an empty line).
+            the model has no more, and one for a line that is empty, translated in parts, or left
+            untranslated.
+
+        Raises:
+            UserError: the model's scores are not numbers.
         """
-        source = self.tokenizer.source.encode(lines)
+        parts = self._parts(lines)  # of long lines
+        texts = [*lines, *itertools.chain.from_iterable(parts.values())]
+        numbers = [*range(len(lines)), *(i for i, texts in parts.items() for _ in texts)]
+        source = self.tokenizer.source.encode(texts)
         lengths = np.array([len(ids) for ids in source], np.int32)
-        results = [[EMPTY]] * len(lines)
+        results = [[EMPTY]] * len(texts)
+        todo = []
         # The longest first: if memory is short, it shows at once.
-        order = [i for i in np.argsort(-lengths, kind="stable") if lengths[i] > 1]
-        bar = Progress(description, len(order), "lines") if description else nullcontext()
+        for i in np.argsort(-lengths, kind="stable"):
+            if lengths[i] > self.max_input_tokens:
+                results[i] = [_untranslated(TOO_LONG)]
+            elif lengths[i] > 1:
+                results[i] = kept.get(texts[i]) if kept else None
+                if not results[i]:
+                    todo.append(i)
+        bar = Progress(description, len(todo), "lines") if description else nullcontext()
         with bar as progress:
-            while order:
-                count = max(1, min(self.batch_size, _MAX_TOKENS // lengths[order[0]]))
-                rows, order = order[:count], order[count:]
-                found = self._search(padded([source[i] for i in rows]))
-                found = tf.nest.map_structure(lambda t: t.numpy(), found)
-                for row, i in enumerate(rows):
-                    real = np.flatnonzero(found.log_probs[row] > -1e8)[:n_best]
-                    results[i] = self._translations(lines[i], found, row, real)
+            for start in range(0, len(todo), self.batch_size):
+                rows = todo[start : start + self.batch_size]
+                for i, found in zip(rows, self._search_all([source[i] for i in rows]), strict=True):
+                    results[i] = self._translations(texts[i], numbers[i] + 1, found, n_best)
+                if kept is not None:
+                    kept.add({texts[i]: results[i] for i in rows if not results[i][0].problem})
                 if progress:
                     progress.update(len(rows))
-        return results
+        of_parts = iter(results[len(lines) :])
+        for i, some in parts.items():
+            results[i] = [self._joined([next(of_parts)[0] for _ in some])]
+        return results[: len(lines)]
 
-    def _translations(self, line, found, row, places):
-        """The hypotheses at some places of a row of `Hypotheses`, written out."""
-        target_ids = [_until_end(found.ids[row, k].tolist()) for k in places]
+    def _parts(self, lines):
+        """line number from 0 -> its parts, of the lines that are translated in parts."""
+        if not self.split_long_lines:
+            return {}
+
+        def fits(text):
+            return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
+
+        return {i: split_line(line, fits) for i, line in enumerate(lines) if not fits(line)}
+
+    def _search_all(self, source):
+        """The `Hypotheses` of each sentence in a list of ids; None where memory does not suffice.
+
+        A batch for which it does not suffice is halved, until that holds of one sentence alone.
+        """
+        try:
+            found = self._search(padded(source))
+        except tf.errors.ResourceExhaustedError:
+            half = len(source) // 2
+            if not half:
+                return [None]
+            return [*self._search_all(source[:half]), *self._search_all(source[half:])]
+        arrays = [tensor.numpy() for tensor in found]
+        return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+
+    def _translations(self, line, number, found, n_best):
+        """The best of a line's `Hypotheses`, written out; `number` counts lines from 1."""
+        if found is None:
+            return [_untranslated(NO_MEMORY)]
+        if np.isnan(found.log_probs).any():
+            raise UserError(
+                f"{self.name} gives scores that are not numbers, for line {number}: its training "
+                "diverged; train again, for example with a smaller --learning_rate"
+            )
+        places = np.flatnonzero(found.log_probs > -1e8)[:n_best]
+        if not places.size:
+            return [_untranslated(IMPOSSIBLE)]
+        target_ids = [_until_end(found.ids[k].tolist()) for k in places]
         if self.unknowns:
             texts = self.unknowns.texts(line, target_ids)
         else:
@@ -156,13 +230,32 @@ class Translator:
         return [
             Translation(
                 text,
-                float(found.scores[row, k]),
-                float(found.log_probs[row, k]),
-                bool(found.finished[row, k]),
+                float(found.scores[k]),
+                float(found.log_probs[k]),
+                bool(found.finished[k]),
                 ids,
             )
             for k, text, ids in zip(places, texts, target_ids, strict=True)
         ]
+
+    def _joined(self, parts):
+        """One `Translation` of those of a line's parts; untranslated if one of them is."""
+        problem = next((part.problem for part in parts if part.problem), "")
+        if problem:
+            return _untranslated(problem)
+        log_prob = sum(part.log_prob for part in parts)
+        ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
+        return Translation(
+            " ".join(part.text for part in parts if part.text),
+            log_prob / float(length_normaliser(len(ids), self.length_penalty)),
+            log_prob,
+            all(part.finished for part in parts),
+            ids,
+        )
+
+
+def _untranslated(problem):
+    return Translation("", -math.inf, -math.inf, True, [], problem)
 
 
 def _until_end(ids):

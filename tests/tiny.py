@@ -2,7 +2,11 @@
 
 import random
 
+import numpy as np
+import tensorflow as tf
+
 import models
+from data_pipeline.tokenizers import EOS_ID, PAD_ID
 
 WORDS = {
     "one": "eins",
@@ -68,3 +72,39 @@ def corpus_flags(folder, train=200, valid=20):
             path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
             flags.append(f"--{split}_{side}={path}")
     return flags
+
+
+class Echo(models.TranslationModel):
+    """A model that needs no training: it repeats its source, with `</s>`.
+
+    Attributes:
+        hypotheses: counts those that it was asked to extend.
+    """
+
+    def __init__(self, vocab_size, **kwargs):
+        super().__init__(vocab_size, vocab_size, **kwargs)
+        self.hypotheses = tf.Variable(0)
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        return {"source_ids": source_ids}
+
+    def initial_state(self, context, max_target_length):
+        return {}
+
+    def decode_step(self, token_ids, step, state, context):
+        self.hypotheses.assign_add(tf.size(token_ids))
+        source_ids = context["source_ids"]
+        here = tf.range(tf.shape(source_ids)[1]) == step
+        wanted = tf.reduce_max(tf.where(here, source_ids, PAD_ID), axis=1)
+        num_beams = tf.size(token_ids) // tf.size(wanted)
+        logits = tf.one_hot(tf.repeat(wanted, num_beams), self.target_vocab_size, on_value=50.0)
+        return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
+
+
+def echo_batch(lengths):
+    """`[B, S]` int32 source ids of sentences of these lengths with `</s>`, of ids from 4 to 7."""
+    ids = np.full((len(lengths), max(lengths)), PAD_ID, np.int32)
+    for row, length in zip(ids, lengths, strict=True):
+        row[:length] = [*np.arange(length - 1) % 4 + 4, EOS_ID]
+    return ids

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 
 # What says which weights are the best.
@@ -114,6 +115,19 @@ class Evaluator:
         weights = model.align(*(tf.constant([ids], tf.int32) for ids in (source_ids, target_ids)))
         pieces = tokenizer.source.pieces(source_ids), tokenizer.target.pieces(target_ids)
         return weights[0].numpy(), *pieces
+
+
+def check_bleu_tokenizer(name):
+    """Raises `UserError` if sacreBLEU has no such tokenisation, or lacks what that needs."""
+    from sacrebleu.metrics import BLEU
+
+    if name not in BLEU.TOKENIZERS:
+        raise UserError(f"--tokenize={name}: expected one of {', '.join(BLEU.TOKENIZERS)}")
+    try:
+        BLEU(tokenize=name)
+    except (RuntimeError, ImportError, OSError) as error:  # A package, or a file to download.
+        reason = " ".join(str(error).split())
+        raise UserError(f"--tokenize={name}: not to be had ({reason})") from None
 
 
 def corpus_scores(outputs, references, **bleu_options):

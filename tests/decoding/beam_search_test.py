@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import models
 from decoding.beam_search import beam_search, length_normaliser
+from tests.tiny import Echo, echo_batch
 
 PAD, UNK, BOS, EOS = range(4)
 TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
@@ -200,35 +201,10 @@ def test_unfinished_hypotheses_are_returned_and_marked():
     assert [len(tokens(i)) for i in found.ids[:, 0]] == [4, 2, 3]
 
 
-class Counting(models.TranslationModel):
-    """Repeats the source and ends; counts the hypotheses that it was asked to extend."""
-
-    def __init__(self, **kwargs):
-        super().__init__(8, 8, **kwargs)
-        self.hypotheses = tf.Variable(0)
-        self.built = True
-
-    def encode(self, source_ids, training=False):
-        return {"source_ids": source_ids, "mask": source_ids != PAD}
-
-    def initial_state(self, context, max_target_length):
-        return {}
-
-    def decode_step(self, token_ids, step, state, context):
-        self.hypotheses.assign_add(tf.size(token_ids))
-        here = tf.range(tf.shape(context["mask"])[1]) == step
-        wanted = tf.reduce_max(tf.where(here, context["source_ids"], PAD), axis=1)
-        rows = tf.size(token_ids) // tf.size(wanted)
-        logits = tf.one_hot(tf.repeat(wanted, rows), 8, on_value=50.0)
-        return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
-
-
 def test_a_sentence_that_is_done_costs_nothing_more():
-    model = Counting()
+    model = Echo(8)
     lengths = [2, 40, 3, 2, 5, 2]
-    source = np.full((6, 40), PAD, np.int32)
-    for row, length in enumerate(lengths):
-        source[row, :length] = [*np.arange(length - 1) % 4 + 4, EOS]
+    source = echo_batch(lengths)
     found = search(model, tf.constant(source), beam_size=1, limit=50)
     assert model.hypotheses.numpy() == sum(lengths)
     for row, length in enumerate(lengths):
@@ -243,16 +219,16 @@ def test_no_sentences_have_no_hypotheses(model):
 
 @pytest.mark.parametrize("score", [np.nan, np.inf])
 def test_scores_that_are_not_numbers_are_told_for_their_sentence_alone(score):
-    class Broken(Counting):
+    class Broken(Echo):
         def decode_step(self, token_ids, step, state, context):
             output = super().decode_step(token_ids, step, state, context)
-            rows = tf.size(token_ids) // tf.shape(context["mask"])[0]
-            broken = tf.repeat(context["source_ids"][:, 0] == 7, rows) & (step == 1)
+            is_broken = (context["source_ids"][:, 0] == 7) & (step == 1)
+            broken = tf.repeat(is_broken, tf.size(token_ids) // tf.size(is_broken))
             one = tf.cast(tf.one_hot(4, 8), tf.bool) & broken[:, None]
             return output._replace(logits=tf.where(one, score, output.logits))
 
     source = tf.constant([[5, 6, EOS], [7, 6, EOS], [4, EOS, PAD]])
-    found = search(Broken(), source, limit=6)
+    found = search(Broken(8), source, limit=6)
     assert np.isnan(found.log_probs[1]).all() and np.isnan(found.scores[1]).all()
     for row in (0, 2):
         assert np.isfinite(found.log_probs[row, 0])

@@ -14,8 +14,8 @@ from data_pipeline.tokenizers import EOS_ID, train_tokenizer
 from decoding import saved_model_client
 from decoding.saved_model_check import check
 from decoding.serving import ServingModule
-from decoding.translator import Translator
-from tests.tiny import SMALL, pairs
+from decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from tests.tiny import SMALL, Echo, pairs
 
 # Ops of TensorFlow itself: listed before tensorflow_text can add its own.
 PLAIN_OPS = set(tf.raw_ops.__dict__)
@@ -77,6 +77,69 @@ def saved(parts, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "model"
     ServingModule(*parts, beam_size=3).save(folder)
     return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    return train_tokenizer("bpe", *text, vocab_size=300)
+
+
+def echoing(tokenizer, model=Echo, **options):
+    return Translator(model(len(tokenizer.source)), tokenizer, beam_size=1, **options)
+
+
+def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(tokenizer):
+    text = "one dog sees two cats. big cat runs! \u2026three"
+    lines = ["one dog", text, "", "x" * 50]
+    sizes = [len(ids) for ids in tokenizer.source.encode(lines)]
+    whole = echoing(tokenizer, max_input_tokens=max(sizes)).translate(lines)
+    assert [best[0].text for best in whole] == lines
+    limit = {"max_input_tokens": 25}
+    assert sizes[1] > 25 and sizes[3] > 25
+    left = echoing(tokenizer, **limit).translate(lines)
+    assert [best[0].text for best in left] == ["one dog", "", "", ""]
+    assert [best[0].problem for best in left] == ["", TOO_LONG, "", TOO_LONG]
+    parts = echoing(tokenizer, **limit, split_long_lines=True).translate(lines)
+    assert parts[1][0].text == text and parts[3][0].text.replace(" ", "") == lines[3]
+    for i in (1, 3):  # The score is that of one translation, as if it had been made at once.
+        assert len(parts[i]) == 1 and parts[i][0].finished
+        assert parts[i][0].log_prob == pytest.approx(whole[i][0].log_prob, abs=1e-3)
+        assert parts[i][0].ids.count(EOS_ID) == 1
+
+
+class Greedy(Echo):
+    """Asks for more memory than there is at a sentence that begins with one token."""
+
+    token = None
+
+    def encode(self, source_ids, training=False):
+        much = tf.reduce_any(source_ids[:, 0] == self.token)
+        hoard = tf.random.uniform([tf.where(much, tf.constant(1 << 48, tf.int64), 1)])  # [0, 1)
+        return {"source_ids": source_ids + tf.cast(tf.reduce_max(hoard), tf.int32)}
+
+
+def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer):
+    lines = ["one dog", "big cat", "two cats", "three dogs", "one"]
+    first = [ids[0] for ids in tokenizer.source.encode(lines)]
+    assert first.count(first[1]) == 1
+    Greedy.token = first[1]
+    results = echoing(tokenizer, Greedy).translate(lines)
+    assert [best[0].text for best in results] == ["one dog", "", "two cats", "three dogs", "one"]
+    assert [best[0].problem for best in results] == ["", NO_MEMORY, "", "", ""]
+
+
+class Diverged(Echo):
+    def decode_step(self, token_ids, step, state, context):
+        output = super().decode_step(token_ids, step, state, context)
+        return output._replace(logits=output.logits * np.nan)
+
+
+def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
+    translator = echoing(tokenizer, Diverged, name="the model in runs/x")
+    message = r"^the model in runs/x gives scores that are not numbers, for line 2: .* diverged"
+    with pytest.raises(UserError, match=message):
+        translator.translate(["", "one dog"])
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,6 @@
 """The four scripts, one after the other, on a corpus of a few words; and all bad input."""
 
+import itertools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import pytest
 from data_pipeline.files import read_lines
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
+from training.archives import read_archive, write_archive
 from training.checkpoints import ModelDirectory
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
@@ -159,7 +161,7 @@ def test_translates_standard_input_line_by_line(trained):
     lines = done.stdout.decode().split("\n")
     assert len(lines) == 6 and lines[-1] == ""
     assert lines[1] == "" and lines[3] == ""
-    assert b"2 of 5 empty lines" in done.stderr
+    assert b"empty lines, left empty: 2 of 5\n" in done.stderr
 
 
 def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
@@ -190,6 +192,93 @@ def test_n_best_lists_and_scores(trained, folder, capsys):
     for line, first in zip(scored, best[::3], strict=True):
         score, text = line.split("\t")
         assert first.split(" ||| ")[1:] == [text, score]
+
+
+def test_a_tsv_is_translated_from_one_column_and_scored_against_the_other(
+    trained, folder, capsys, tmp_path
+):
+    def scores(source, target):
+        path = tmp_path / "scores.json"
+        flags = [f"--input={source}", f"--reference={target}", f"--save_scores={path}"]
+        done = run_script("translate", [f"--model_dir={trained}", *flags], capsys)
+        assert done.status == 0, done.err
+        return [json.loads(path.read_text())[name] for name in ("bleu", "chrf", "sentences")]
+
+    sides = [folder / "valid.source", folder / "valid.target"]
+    both = tmp_path / "valid.TSV"
+    both.write_text("".join(f"{s}\t{t}\n" for s, t in zip(*map(read_lines, sides), strict=True)))
+    assert scores(both, both) == scores(*sides)
+    for flags, expected in (
+        ([f"--input={both}"], "name it for --reference, too"),
+        ([f"--input={sides[0]}", f"--reference={both}"], "named for one side only"),
+        ([f"--input={sides[0]}", f"--reference={sides[0]}"], "same file for source and target"),
+    ):
+        done = run_script("translate", [f"--model_dir={trained}", *flags], capsys)
+        assert (done.status, done.out, done.err.count("\n")) == (1, "", 1)
+        assert expected in done.err
+
+
+def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained, capsys, tmp_path):
+    text = tmp_path / "text.en"
+    text.write_text("one dog\n" + "big cat runs. " * 12 + "\n\n")
+    flags = [f"--model_dir={trained}", f"--input={text}", "--max_input_tokens=40"]
+    done = run_script("translate", [*flags, "--scores"], capsys)
+    assert done.status == 0, done.err
+    assert "(longer than the limit of 40 tokens; see --long_lines): 1 of 3 (line 2)" in done.err
+    scores = [float(line.split("\t")[0]) for line in done.out.splitlines()]
+    assert scores[0] < 0 and scores[1:] == [-float("inf"), 0.0]
+    done = run_script("translate", [*flags, "--n_best=2"], capsys)
+    numbers = [line.split(" ||| ")[0] for line in done.out.splitlines()]
+    assert numbers == ["0", "0", "1", "2"]
+    done = run_script("translate", [*flags, "--long_lines=split"], capsys)
+    assert "lines of more than 40 tokens, translated in parts: 1 of 3 (line 2)" in done.err
+    translations = done.out.splitlines()
+    assert len(translations) == 3 and translations[1].split()
+
+
+def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, capsys, tmp_path):
+    output = tmp_path / "out.de"
+    text = tmp_path / "text.en"
+    lines = [" ".join(words) for words in itertools.permutations(WORDS, 4)]
+    text.write_text("".join(f"{line}\n" for line in lines))
+    flags = [f"--model_dir={trained}", f"--input={text}", f"--output={output}", "--batch_size=8"]
+    command = [sys.executable, "translate.py", *flags]
+    process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL)
+    unfinished = tmp_path / "out.de.unfinished"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and process.poll() is None:
+        if unfinished.exists() and unfinished.read_bytes().count(b"\n") > 8:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait() != 0
+    assert [p.name for p in tmp_path.glob("out*")] == [unfinished.name]
+    done_before = unfinished.read_bytes().count(b"\n") - 1
+    text.write_text("".join(f"{line}\n" for line in lines[:40]))
+    done = run_script("translate", flags, capsys)
+    assert done.status == 0 and f"{done_before} translations taken up" in done.err
+    together = output.read_text()
+    assert [p.name for p in tmp_path.glob("out*")] == ["out.de"]
+    assert run_script("translate", flags, capsys).status == 0
+    assert output.read_text() == together
+
+
+def test_a_model_whose_scores_overflow_is_refused_by_name(trained, capsys, tmp_path):
+    _damage(tmp_path / "m", trained)
+    arrays, state = read_archive(trained / "best.npz")
+    for name in arrays:  # Logits are the product of the last layer's features and the embeddings.
+        arrays[name] *= 1e15 if name.endswith("embeddings") else 1
+        arrays[name] *= 1e30 if name.endswith("decoder_norm/gamma") else 1
+    assert all(np.isfinite(array).all() for array in arrays.values())
+    write_archive(tmp_path / "m/best.npz", arrays, state)
+    text = tmp_path / "text.en"
+    text.write_text("\none dog\n")
+    flags = [f"--model_dir={tmp_path / 'm'}", f"--input={text}", f"--output={tmp_path / 'out'}"]
+    done = run_script("translate", flags, capsys)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1), done.err
+    assert f"the model in {tmp_path / 'm'} gives scores that are not numbers" in done.err
+    assert "for line 2" in done.err
+    assert not list(tmp_path.glob("out*"))
 
 
 @pytest.mark.parametrize("attention", ["cross", "encoder", "decoder"])
@@ -450,6 +539,12 @@ BAD_TRANSLATION = {
     "n_best above the beam": (["--n_best=9"], "--beam_size=4"),
     "missing input": (["--input=/no/such.en"], "/no/such.en"),
     "scores without a reference": (["--save_scores=x.json"], "--reference"),
+    "tokenisation without a reference": (["--tokenize=zh"], "--tokenize needs --reference"),
+    "unknown tokenisation": (["--reference=/no/such.de", "--tokenize=foo"], "one of none, zh, 13a"),
+    "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
+    "the input for the output": (["--output=translate.py", "--input=translate.py"], "two things"),
+    "missing reference": (["--reference=/no/such.de"], "/no/such.de"),
+    "missing lexicon": (["--replace_unknowns", "--lexicon=/no/such.lex"], "/no/such.lex"),
 }
 
 

@@ -1,0 +1,100 @@
+"""Translations that outlive a run that is interrupted: the same command takes them up again."""
+
+import contextlib
+import json
+import sys
+from pathlib import Path
+
+from data_pipeline.files import UserError, decode_lines, read_bytes, write_lines
+from decoding.translator import Translation
+
+_KIND = "translations made by"  # Begins the file.
+
+
+class KeptTranslations:
+    """Lines and their translations, in a file from which nothing is lost but the batch under way.
+
+    To be used in a `with` statement. The file goes when its block ends without an error; otherwise
+    it stays, also where the process is killed, and is taken up by the next run that was made
+    alike. Its first line tells how its translations were made; each other has one line of text.
+
+    Args:
+        path: the file.
+        made_by: all that translations depend on but the text, such as model and beam size; JSON.
+
+    Raises:
+        UserError: the file cannot be read or written, or is of another kind.
+
+    Example:
+        with KeptTranslations("out.de.unfinished", {"beam_size": 4}) as kept:
+            translator.translate(lines, kept=kept)
+    """
+
+    def __init__(self, path, made_by):
+        self.path = Path(path)
+        header = json.dumps({_KIND: made_by}, sort_keys=True)
+        self._found = self._read(header)
+        self.num_taken_up = len(self._found)
+        # Written anew, so that another process that still writes the old file writes into nothing.
+        write_lines(self.path, [header, *map(_line, self._found.items())])
+        self._file = None
+
+    def _read(self, header):
+        """Line -> translations, of what an earlier run has kept, without a torn line at the end."""
+        if not self.path.exists():
+            return {}
+        data = read_bytes(self.path)
+        lines = decode_lines(data[: data.rfind(b"\n") + 1], self.path)
+        if lines and not lines[0].startswith(f'{{"{_KIND}": '):
+            raise UserError(f"{self.path}: in the way, and not of translate.py; move it")
+        try:
+            if lines and lines[0] == header:
+                pairs = map(json.loads, lines[1:])
+                return {text: [Translation(*t) for t in found] for text, found in pairs}
+            reason = "made by another model or with other settings"
+        except (ValueError, TypeError):
+            reason = "damaged"
+        print(f"{self.path}: {reason}; begun anew", file=sys.stderr)
+        return {}
+
+    def get(self, text):
+        """The translations of a line, or None."""
+        return self._found.get(text)
+
+    def add(self, translations):
+        """Keeps translations: a dict of line -> list of `Translation`."""
+        self._found.update(translations)
+        with self._one_line_errors():
+            self._file.write("".join(f"{_line(pair)}\n" for pair in translations.items()))
+            self._file.flush()
+
+    @contextlib.contextmanager
+    def _one_line_errors(self):
+        try:
+            yield
+        except OSError as error:
+            raise UserError(
+                f"{self.path}: cannot be written ({error.strerror}); make room and give the same "
+                "command again"
+            ) from None
+
+    def __enter__(self):
+        with self._one_line_errors():
+            self._file = open(self.path, "a", encoding="utf-8", newline="\n")
+        return self
+
+    def __exit__(self, kind, *_):
+        with contextlib.suppress(OSError):  # A full disk: told when it was written to.
+            self._file.close()
+        if kind is None or not self._found:
+            self.path.unlink(missing_ok=True)
+        else:
+            print(
+                f"{self.path} keeps {len(self._found):,} translations; the same command goes on "
+                "from there",
+                file=sys.stderr,
+            )
+
+
+def _line(pair):
+    return json.dumps(pair, ensure_ascii=False)

@@ -1,0 +1,41 @@
+"""What is said of translations beside them."""
+
+from decoding.remarks import remarks
+from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
+
+FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
+LEFT = {problem: Translation("", 0.0, 0.0, True, [], problem) for problem in (TOO_LONG, NO_MEMORY)}
+
+
+def said(best, lengths):
+    return remarks([[one] for one in best], lengths, max_input_tokens=1000, max_length=20)
+
+
+def test_nothing_is_said_of_what_all_expect():
+    assert said([FINE, FINE], [2, 20]) == []
+
+
+def test_lines_are_counted_of_all_and_numbered_from_1():
+    best = [FINE, EMPTY, LEFT[TOO_LONG], FINE, LEFT[NO_MEMORY], FINE, LEFT[TOO_LONG]]
+    assert said(best, [2, 1, 1001, 1001, 9, 21, 5000]) == [
+        "empty lines, left empty: 1 of 7",
+        "lines left untranslated (longer than the limit of 1,000 tokens; see --long_lines): 2 of 7 "
+        "(lines 3, 7)",
+        "lines left untranslated (memory does not suffice): 1 of 7 (line 5)",
+        "lines of more than 1,000 tokens, translated in parts: 1 of 7 (line 4)",
+        "lines longer than any in training (20 tokens), translated in full but perhaps badly: 1 of "
+        "7",
+    ]
+
+
+def test_translations_that_are_cut_or_empty_are_counted():
+    cut, empty = FINE._replace(finished=False), FINE._replace(text="")
+    assert said([cut, empty, *[FINE] * 2_000], [5] * 2_002) == [
+        "translations cut at their length limit (twice the source and 20 tokens): 1 of 2,002",
+        "empty translations of lines that are not empty: 1 of 2,002 (line 2)",
+    ]
+
+
+def test_of_many_lines_the_first_are_numbered():
+    (remark,) = said([LEFT[NO_MEMORY]] * 11, [5] * 11)
+    assert remark.endswith(": 11 of 11 (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)")
