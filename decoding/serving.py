@@ -11,7 +11,8 @@ Signatures:
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole,
 with an `InvalidArgumentError` that names the row: TensorFlow Serving answers status 400. Refused
 are lines of too many tokens, ids that are not in the vocabulary, lengths that do not fit their
-rows, and inputs with different numbers of rows.
+rows, and inputs with different numbers of rows; and lines to which the model gives scores that are
+not numbers.
 """
 
 import tensorflow as tf
@@ -74,6 +75,8 @@ class ServingModule(tf.Module):
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
         is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
+        message = "row {} has the score {}: the training of this model diverged"
+        ids = _checked(ids, _refuse(tf.math.is_nan(scores) & ~is_empty, scores, message))
         return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
 
     @tf.function(input_signature=[_STRINGS], autograph=False)

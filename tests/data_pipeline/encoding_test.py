@@ -337,3 +337,20 @@ def test_nothing_left_is_an_error_with_the_reasons():
 
 def test_hash_of_files_is_that_of_their_lines(files):
     assert text_hash(*map(FileLines, files)) == text_hash(SOURCE, TARGET)
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "advice"),
+    [
+        ([1, 5], [5, 1], "2 a side is empty; look at the files"),
+        ([50], [50], "1 longer than 10 tokens; raise --max_length and, where"),
+        ([2], [9], "1 length ratio above 3; raise --max_length_ratio"),
+        ([1, 2], [2, 9], "look at the files, or raise --max_length_ratio"),
+    ],
+)
+def test_where_no_pair_is_left_the_advice_fits_what_dropped_them(source, target, advice):
+    pair_filter = PairFilter(max_length=10, max_length_ratio=3.0)
+    kept, dropped = pair_filter(np.array(source), np.array(target))
+    with pytest.raises(UserError, match=f"no training pair is left of {len(source)}: ") as error:
+        pair_filter.check_some_left(kept.sum(), dropped)
+    assert advice in str(error.value)

@@ -140,6 +140,9 @@ def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
     message = r"^the model in runs/x gives scores that are not numbers, for line 2: .* diverged"
     with pytest.raises(UserError, match=message):
         translator.translate(["", "one dog"])
+    served = ServingModule(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="row 1 has the score nan"):
+        served.translate(tf.constant(["", "one dog"]))
 
 
 @pytest.fixture(scope="module")
