@@ -131,8 +131,8 @@ class ServingModule(tf.Module):
                     "attention": self.attention,
                 },
             )
-        except tf.errors.OpError as error:  # Of a full disk, too.
-            raise OSError(error.message.split("\n")[0]) from None
+        except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
+            raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
 
 
 def _lengths(ids):

@@ -21,6 +21,7 @@ def unfinished_version(folder):
         UserError: the folder cannot be written.
     """
     unfinished, handle = folder / f".unfinished-{uuid.uuid4().hex}", None
+    is_new = not os.path.lexists(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
@@ -29,12 +30,18 @@ def unfinished_version(folder):
             lock(handle, folder, wait=True)
         for left in folder.glob(".unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)
-        unfinished.mkdir()
+        unfinished.mkdir(parents=True)  # Another export has failed, and removed the folder.
         yield unfinished
     except OSError as error:
-        raise UserError(f"{folder}: cannot be written ({error.strerror or error})") from None
+        raise UserError(
+            f"{folder}: cannot be written ({error.strerror or error}); check the name and the room "
+            "on the disk"
+        ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
+        if is_new:
+            with contextlib.suppress(OSError):  # It is not empty.
+                folder.rmdir()
         if handle is not None:
             os.close(handle)
 

@@ -15,6 +15,7 @@ from decoding import saved_model_client
 from decoding.saved_model_check import check
 from decoding.serving import ServingModule
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from tests.faults.storage_test import full_disk
 from tests.tiny import SMALL, Echo, pairs
 
 # Ops of TensorFlow itself: listed before tensorflow_text can add its own.
@@ -73,9 +74,14 @@ def test_a_line_of_unknown_words_is_named(parts):
 
 
 @pytest.fixture(scope="module")
-def saved(parts, tmp_path_factory):
+def serving(parts):
+    return ServingModule(*parts, beam_size=3)
+
+
+@pytest.fixture(scope="module")
+def saved(serving, tmp_path_factory):
     folder = tmp_path_factory.mktemp("saved") / "model"
-    ServingModule(*parts, beam_size=3).save(folder)
+    serving.save(folder)
     return folder
 
 
@@ -288,6 +294,12 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
     assert " there, 'Hund' here; translate_ids for 1 of 6 lines, such as 'cat sees" in message
     assert " there, [5, 3] here; attention for " in message
+
+
+@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path):
+    with full_disk(1000), pytest.raises(OSError, match=r"^File too large$"):
+        serving.save(tmp_path / "model")
 
 
 @pytest.mark.parametrize("parts", ["bpe"], indirect=True)

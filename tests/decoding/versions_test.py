@@ -62,10 +62,12 @@ def test_what_a_killed_export_left_is_removed_and_not_published(tmp_path):
 
 
 def test_an_export_that_fails_leaves_nothing(tmp_path):
-    with pytest.raises(ZeroDivisionError), unfinished_version(tmp_path) as unfinished:
-        (unfinished / "model").write_text("half")
-        raise ZeroDivisionError
-    assert names(tmp_path) == []
+    (tmp_path / "old").mkdir()
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        with pytest.raises(ZeroDivisionError), unfinished_version(folder) as unfinished:
+            (unfinished / "model").write_text("half")
+            raise ZeroDivisionError
+    assert list(tmp_path.rglob("*")) == [tmp_path / "old"]
 
 
 def test_a_version_can_be_read_by_all_that_may_read_its_folder(tmp_path):

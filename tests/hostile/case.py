@@ -171,7 +171,8 @@ def judge(case, outcome):
         return "an escape sequence reaches the terminal"
     if outcome.outside:
         return f"changed outside its folder: {', '.join(outcome.outside[:5])}"
-    if unfinished := [name for name in outcome.changed if ".unfinished-" in name]:
+    unfinished = [name for name in outcome.changed if ".unfinished-" in name]
+    if unfinished := [name for name in unfinished if (outcome.folder / name).exists()]:
         return f"left half-written: {', '.join(unfinished[:5])}"
     try:
         return case.expected.fault(outcome)
