@@ -30,32 +30,40 @@ flags.DEFINE_string("model_dir", None, "Directory that train.py wrote.", require
 flags.DEFINE_string("export_dir", None, "Folder of versions of this model.", required=True)
 flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", lower_bound=1)
 flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", lower_bound=0.0)
+flags.DEFINE_integer(
+    "max_input_tokens",
+    MAX_INPUT_TOKENS,
+    "Longest line translated, in tokens with </s>; a request with a longer one is refused.",
+    lower_bound=2,
+)
 flags.DEFINE_string("check_input", "", "Source text of the check; empty: a few built-in lines.")
 
 SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
 
 
-def lines_of_check(tokenizer):
-    """The lines to compare; those that the SavedModel refuses are counted.
+def translations_to_compare(model, tokenizer, **search):
+    """Translates the lines of the check; those that are left untranslated are counted.
+
+    Returns:
+        `(lines, translations)`, of each line a `Translation`.
 
     Raises:
         UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
-    if not FLAGS.check_input:
-        return SAMPLES
-    lines = read_lines(FLAGS.check_input)
-    lengths = [len(ids) for ids in tokenizer.source.encode(lines)]
-    long = [n for n, length in enumerate(lengths, start=1) if length > MAX_INPUT_TOKENS]
-    if long:
+    lines = read_lines(FLAGS.check_input) if FLAGS.check_input else SAMPLES
+    translator = Translator(model, tokenizer, name=f"the model in {FLAGS.model_dir}", **search)
+    found = [best[0] for best in translator.translate(lines, description="translating")]
+    left = [n for n, translation in enumerate(found, start=1) if translation.problem]
+    if left:
         print(
-            f"{FLAGS.check_input}: {len(long)} of {len(lines)} lines are not compared, because "
-            f"they have more than {MAX_INPUT_TOKENS:,} tokens; the first is line {long[0]}",
+            f"{FLAGS.check_input}: {len(left)} of {len(lines)} lines are not compared, the first "
+            f"is line {left[0]} ({found[left[0] - 1].problem})",
             file=sys.stderr,
         )
-    lines = [x for x, n in zip(lines, lengths, strict=True) if n <= MAX_INPUT_TOKENS]
-    if not any(map(str.strip, lines)):
+    compared = [both for both in zip(lines, found, strict=True) if not both[1].problem]
+    if not any(line.strip() for line, _ in compared):
         raise UserError(f"{FLAGS.check_input}: no line to compare; give some source sentences")
-    return lines
+    return tuple(zip(*compared, strict=True))
 
 
 def main(argv):
@@ -64,14 +72,14 @@ def main(argv):
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
     quiet.start()
     model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
-    lines = lines_of_check(tokenizer)
-    search = {"beam_size": FLAGS.beam_size, "length_penalty": FLAGS.length_penalty}
+    names = "beam_size", "length_penalty", "max_input_tokens"
+    search = {name: FLAGS[name].value for name in names}
     folder = Path(FLAGS.export_dir)
     with unfinished_version(folder) as unfinished:
+        lines, translations = translations_to_compare(model, tokenizer, **search)
         ServingModule(model, tokenizer, **search).save(unfinished)
-        found = Translator(model, tokenizer, **search).translate(lines, description="checking")
-        translations = [best[0] for best in found]
-        check(unfinished, model, tokenizer, lines, translations, max_tokens=MAX_INPUT_TOKENS)
+        limit = FLAGS.max_input_tokens
+        check(unfinished, model, tokenizer, lines, translations, max_tokens=limit)
         version = publish(unfinished, folder)
     print(f"wrote {version}; {len(lines)} lines translated alike in a fresh process")
     return 0

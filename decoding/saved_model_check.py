@@ -49,7 +49,7 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
         model: `TranslationModel`.
         tokenizer: its `Tokenizer`.
         lines: list of str, none of more than `max_tokens`.
-        translations: a `Translation` of each line, by the same search.
+        translations: list of `Translation`, one of each line, by the same search.
         max_tokens: longest line that the SavedModel takes, on either side.
 
     Raises:

@@ -68,11 +68,13 @@ class ServingModule(tf.Module):
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
         return _checked(ids, _refuse(lengths > limit, lengths, message))
 
-    def _best(self, source_ids):
+    def _best(self, source_ids, name):
         """The best hypothesis of each sentence, `[B, T]`; nothing for an empty sentence."""
         batch_size = tf.shape(source_ids)[0]
         found = self._search(_not_empty(source_ids))
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
+        message = f"for {name}[{{}}] the model's scores are {{}}: its weights or logits overflow"
+        scores = _checked(scores, _refuse(tf.math.is_nan(scores), scores, message))
         is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
         message = "row {} has the score {}: the training of this model diverged"
@@ -82,7 +84,7 @@ class ServingModule(tf.Module):
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def translate(self, text):
         """The endpoint `serving_default`."""
-        target_ids, score = self._best(self._encoded(self.source, text, "text"))
+        target_ids, score = self._best(self._encoded(self.source, text, "text"), "text")
         return {"translation": self.target.decode(target_ids), "score": score}
 
     @tf.function(input_signature=[_IDS, _LENGTHS], autograph=False)
@@ -97,7 +99,7 @@ class ServingModule(tf.Module):
         strange = real & ((source_ids < 0) | (source_ids > last_id))
         refusal = _refuse(strange, source_ids, message)
         ids = tf.where(real, _checked(source_ids, refusal), PAD_ID)
-        target_ids, score = self._best(self._not_too_long(ids, "source_ids"))
+        target_ids, score = self._best(self._not_too_long(ids, "source_ids"), "source_ids")
         return {"target_ids": target_ids, "target_lengths": _lengths(target_ids), "score": score}
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
