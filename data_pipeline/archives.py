@@ -192,6 +192,8 @@ def _opened(path, member):
         for info in archive:
             if posixpath.normpath(info.name) == member and (file := archive.extractfile(info)):
                 yield stack.enter_context(file)
+                while archive.fileobj.read(_BLOCK):
+                    pass  # At the end of what is compressed stands its checksum.
                 return
             names.append(info.name)
         found = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")

@@ -133,7 +133,7 @@ class Downloads(NamedTuple):
                 if not failure:
                     os.replace(_part(path), path)
                     return
-                failures.append(f"{address}: {_shown(failure)}")
+                failures.append(f"{printable(address)}: {_shown(failure)}")
                 _say(failures[-1])
         raise UserError(
             f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; look "
@@ -168,7 +168,7 @@ class Downloads(NamedTuple):
             if attempt >= self.attempts:
                 return reason
             wait = self.delay * 2 ** (attempt - 1)
-            _say(f"{address}: {_shown(reason)}; again in {wait:g} s")
+            _say(f"{printable(address)}: {_shown(reason)}; again in {wait:g} s")
             time.sleep(wait)
 
 

@@ -32,7 +32,8 @@ class GraphBpe(tf.Module):
 
     def decode(self, ids):
         """`[B, T]` int32 -> `[B]` strings."""
-        return tf.strings.regex_replace(self.processor.detokenize(_until_eos(ids)), "\n", " ")
+        line = tf.strings.regex_replace(self.processor.detokenize(_until_eos(ids)), "\n", " ")
+        return tf.strings.regex_replace(line, "^ +| +$", "")
 
     def pieces(self, ids):
         """`[B, T]` int32 -> `[B, T]` strings."""

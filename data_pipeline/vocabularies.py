@@ -137,8 +137,12 @@ class BpeVocabulary:
         return self.processor.encode(list(lines), out_type=int, add_eos=True, num_threads=1)
 
     def decode(self, ids):
-        """Ids, up to the first `EOS_ID`, to a line; a line feed among the bytes is a space."""
-        return self.processor.decode([int(i) for i in _until_eos(ids)]).replace("\n", " ")
+        """Ids, up to the first `EOS_ID`, to a line; a line feed among the bytes is a space.
+
+        Outer spaces are dropped: versions of SentencePiece differ in how many they leave.
+        """
+        line = self.processor.decode([int(i) for i in _until_eos(ids)])
+        return line.replace("\n", " ").strip(" ")
 
     def pieces(self, ids):
         """The piece of every id."""

@@ -1,9 +1,9 @@
 """Named models: a class and its settings, where they are from and what to expect of them."""
 
-import concurrent.futures
 import inspect
 import random
 import reprlib
+from concurrent.futures import ThreadPoolExecutor
 
 import keras
 
@@ -315,7 +315,7 @@ def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
     before = random.getstate()  # Keras draws seeds from it, also of weights that are not made.
     try:
         # Keras remembers for each thread which weights are to be made, and later would make these.
-        with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        with ThreadPoolExecutor(1) as thread:
             return [tuple(weight.shape) for weight in thread.submit(build).result().weights]
     except MemoryError:
         raise SettingError(f"{preset}: a table of these sizes does not fit into memory") from None

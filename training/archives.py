@@ -1,6 +1,7 @@
 """Named arrays and a JSON state in one file, whose damage is noticed."""
 
 import json
+import os
 
 import numpy as np
 
@@ -33,6 +34,8 @@ def read_archive(path):
         DamagedError: missing or damaged.
     """
     try:
+        if os.path.exists(path) and not os.path.isfile(path):  # A pipe would be waited for.
+            raise ValueError("not a regular file")
         with open(path, "rb") as file:
             if file.read(len(_MAGIC)) != _MAGIC:  # NumPy would take it for a pickle, and say how
                 raise ValueError("not an archive of arrays")  # to load it unsafely.
@@ -57,7 +60,7 @@ def restore(variables, arrays, path):
     """Assigns every variable from an archive; entries for others are left alone.
 
     Raises:
-        UserError: an entry is missing or of another shape; nothing is assigned then.
+        UserError: an entry is missing, or of another shape or type; nothing is assigned then.
     """
     for name, variable in variables.items():
         if name not in arrays:
@@ -67,5 +70,9 @@ def restore(variables, arrays, path):
                 f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "
                 f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
             )
+        dtype = variable.dtype  # A name in Keras, an object in TensorFlow.
+        found, expected = arrays[name].dtype, np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
+        if found.kind != expected.kind or not np.can_cast(found, expected, "safe"):
+            raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")
     for name, variable in variables.items():
         variable.assign(arrays[name])

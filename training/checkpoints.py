@@ -46,7 +46,8 @@ def check_model(config):
     """Raises what `model_of` raises, without making the model."""
     preset = config["model"]
     shapes = models.weight_shapes(preset, *config["vocab_sizes"], **_options(config))
-    check_fits(shapes, f"{preset} with these settings")
+    settings = ", ".join(f"{name}={value}" for name, value in config["settings"].items())
+    check_fits(shapes, f"{preset} with {settings or 'its own settings'}")
 
 
 def _options(config):
@@ -144,13 +145,11 @@ class ModelDirectory:
         """Raises `UserError` where a file of the tokenizer is not as it was written."""
         for name, expected in sums.items():
             path = self.path / "tokenizer" / name
-            try:
-                found = zlib.crc32(path.read_bytes())
-            except OSError as error:
+            if not path.is_file():
                 raise UserError(
-                    f"{path}: cannot be read ({error.strerror}); restore the vocabulary that the "
-                    "model was trained with"
-                ) from None
+                    f"{path}: no such file; restore the vocabulary that the model was trained with"
+                )
+            found = zlib.crc32(path.read_bytes())
             if found != expected:
                 raise UserError(
                     f"{path}: damaged or another file (its CRC-32 is {found:08x}, and "

@@ -59,7 +59,7 @@ def _checked(config):
             "directory that this version can read (see CHANGELOG.md)"
         )
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
-    optional = {"dataset": str, "training_text": str, "reverse_of": str}
+    optional = dict.fromkeys(("dataset", "training_text", "validation_text", "reverse_of"), str)
     for key, kind in {**kinds, **optional}.items():
         found = config.get(key, "" if key in optional else _MISSING)
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")

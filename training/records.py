@@ -48,7 +48,9 @@ def read_records(path):
         try:
             record = json.loads(line)
             fault = _fault(record)
-        except (ValueError, RecursionError):
+        except RecursionError:
+            fault = "nested too deeply"
+        except ValueError:
             if number == len(lines):  # The end of the process came in the middle of it.
                 break
             fault = "damaged"

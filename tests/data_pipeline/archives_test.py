@@ -74,6 +74,17 @@ def test_a_link_that_points_out_of_an_archive_is_refused(tmp_path):
         list(stream_lines(path, "x.de"))
 
 
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.7])
+def test_a_changed_byte_of_a_compressed_archive_is_noticed(tmp_path, place):
+    noise = "".join(random.Random(1).choices("abcdefgh\n", k=50_000))
+    path = tar(tmp_path / "x.tgz", {"x.de": noise, "x.en": noise})
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * place)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged or incomplete"):
+        list(stream_lines(path, "x.de"))
+
+
 @pytest.mark.parametrize("links", [{"x.de": "x.de"}, {"x.de": "y", "y": "x.de"}])
 def test_links_in_a_circle_are_one_line(tmp_path, links):
     with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:

@@ -1,7 +1,10 @@
 """The tokenizers inside a graph do what those outside do, byte for byte."""
 
+import io
+
 import numpy as np
 import pytest
+import sentencepiece
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - a loaded SavedModel needs its ops
 
@@ -48,8 +51,31 @@ NASTY = [
     "the quick " * 2000,
     "x" * 5000,
 ]
+
+
+def ready_model(**options):
+    """A vocabulary of somebody's SentencePiece model, which keeps spaces as it was told to."""
+    model = io.BytesIO()
+    ids = {f"{name}_id": i for i, name in enumerate(("pad", "unk", "bos", "eos"))}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TRAINING),
+        model_writer=model,
+        vocab_size=320,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        minloglevel=2,
+        **ids,
+        **options,
+    )
+    return BpeVocabulary(model.getvalue())
+
+
 VOCABULARIES = {
     "bpe": lambda: BpeVocabulary.train(TRAINING, 400),
+    "spaces kept": lambda: ready_model(remove_extra_whitespaces=False),
+    "spaces as suffixes": lambda: ready_model(
+        remove_extra_whitespaces=False, treat_whitespace_as_suffix=True
+    ),
     "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]], None, 2),
     "@@": lambda: PieceVocabulary([*SPECIALS, "the", "the@@", "quick@@", "fox", "@@", "@@@@", "▁"]),
     "▁": lambda: PieceVocabulary([*SPECIALS, "▁", "▁the", "quick", "▁fox", "▁▁", "▁a▁b", "the@@"]),

@@ -198,7 +198,7 @@ def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, option
     # What spells a special in a text is no longer one, as it must be.
     for line in [*LINES[:100:7], "日本 x", ""]:
         assert ours.processor.encode(line, out_type=str) == foreign.encode(line, out_type=str)
-        assert round_trip(ours, line) == foreign.decode(foreign.encode(line))
+        assert round_trip(ours, line) == foreign.decode(foreign.encode(line)).strip(" ")
     tokenizer.save(tmp_path / "saved")
     assert Tokenizer.load("bpe", tmp_path / "saved").fingerprint() == tokenizer.fingerprint()
 

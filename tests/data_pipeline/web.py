@@ -67,7 +67,8 @@ def serving():
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            server.answer(self)
+            with contextlib.suppress(ConnectionError):  # Who asked has heard enough.
+                server.answer(self)
 
         def log_message(self, *_):
             pass

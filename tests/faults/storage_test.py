@@ -119,6 +119,12 @@ def test_entries_that_are_no_numbers_and_states_that_are_no_objects_are_damage(t
     assert not re.search("pickle|unsafe|\n", str(caught.value))
 
 
+def test_a_pipe_in_the_place_of_an_archive_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(DamagedError, match=r"x\.npz: damaged .*not a regular file"):
+        read_archive(tmp_path / "x.npz")
+
+
 @pytest.mark.parametrize("data", [b"", b"no archive", pickle.dumps({"a": 1})])
 def test_what_is_no_archive_is_not_to_be_loaded_unsafely(tmp_path, data):
     path = tmp_path / "x.npz"
@@ -221,6 +227,7 @@ UNFIT = {
     '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}': "its nll is not a number",
     '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}': "its skipped_st",
     '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}": "its nll is not",
+    100_000 * "[": "nested too deeply",
 }
 
 

@@ -186,6 +186,7 @@ def _metrics():
             for script, arguments in scripts.items():
                 # A last line that was cut short is what a killed run leaves.
                 cut = where == "at the end" and name in ("that is cut", "of NUL bytes")
+                cut = cut or name == "with NaN"  # Earlier versions wrote it.
                 expected = (
                     Works() if cut else Refused(r"metrics\.jsonl, line \d", ("data", "model"))
                 )
@@ -198,7 +199,7 @@ def _metrics():
     for script, arguments in (("train", ("--summary", "--model_dir=model")),):
         for name, line in _BAD_RECORDS.items():
             prepare = functools.partial(_damage_metrics, line, False)
-            refused = Refused(r"metrics\.jsonl, line \d")
+            refused = Works() if name == "with NaN" else Refused(r"metrics\.jsonl, line \d")
             full_name = f"--summary, a record {name}"
             yield damaged(
                 *("metrics.jsonl", full_name, refused, prepare), script=script, arguments=arguments

@@ -159,7 +159,7 @@ def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
         with pytest.raises(UserError, match=f"^{path}: damaged .*restore the vocabulary"):
             directory.load()
         path.unlink()
-        with pytest.raises(UserError, match=f"^{path}: cannot be read"):
+        with pytest.raises(UserError, match=f"^{path}: no such file"):
             directory.load()
         path.write_bytes(whole)
     assert directory.load()[2]["vocabulary_crc32"] == config["vocabulary_crc32"]
@@ -182,6 +182,15 @@ def test_a_best_model_of_which_nonsense_is_said_is_damaged(directory, state, cap
     assert directory.best_state() is None
     assert f"{directory.best_path}: damaged" in capsys.readouterr().err
     assert directory.best_path.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("kind", ["int32", "bool", "float64"])
+def test_weights_of_another_type_are_refused(directory, kind):
+    arrays, state = directory.read_best()
+    name = next(iter(arrays))
+    write_archive(directory.best_path, {**arrays, name: arrays[name].astype(kind)}, state)
+    with pytest.raises(UserError, match=f"{name} is {kind}, the model needs float32"):
+        directory.load()
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
