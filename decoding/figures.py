@@ -3,9 +3,14 @@
 Only matplotlib's object interface is used: no display is needed and no global figure is left open.
 """
 
+import collections
 import contextlib
+import functools
+import logging
 import math
 import os
+import re
+import sys
 import unicodedata
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +29,9 @@ _METADATA = {
 }
 LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
 _MAX_LENGTH = 40  # characters of a token
+_MAX_NAMED = 10  # characters of a script without a font
+# The names of letters begin with those of their scripts: "NEW TAI LUE LETTER HIGH QA".
+_SCRIPT = re.compile("(.+?) (CAPITAL|SMALL|LETTER|VOWEL|SIGN|DIGIT|CHARACTER|SYLLABLE)")
 _MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
 
 
@@ -121,18 +129,22 @@ def printable(text: str) -> str:
 
 @contextlib.contextmanager
 def style(texts: Sequence[str], ending: str) -> Iterator[None]:
-    """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph."""
+    """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
+
+    Where no installed font has a character, a line on standard error says which font would.
+    """
     from matplotlib import style
 
     families, missing = _font_families("".join(texts))
-    if missing and ending != ".svg":  # an .svg holds text, and the viewer finds the font
-        warnings.warn(
-            f"no installed font has the characters {missing!r}, boxes stand for them; install "
-            "a font such as Noto Sans CJK, or write an .svg",
-            stacklevel=4,
-        )
+    drawn = "".join(filter(str.isprintable, missing))
+    if drawn and ending != ".svg":  # an .svg holds text, and the viewer finds the font
+        _say_once(_missing_fonts(drawn))
+    # A font of one weight alone is no news.
+    logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings = {
-        "font.family": ["sans-serif"],  # the generic name goes into the .svg as a last resort
+        # Each glyph is looked for in these families in turn. The generic name goes into the .svg as
+        # a last resort.
+        "font.family": [*families, "sans-serif"],
         "font.sans-serif": families,
         "text.parse_math": False,  # "$" is text
         "svg.fonttype": "none",  # text stays text
@@ -142,7 +154,8 @@ def style(texts: Sequence[str], ending: str) -> Iterator[None]:
         "axes.unicode_minus": False,
     }
     with style.context(["default", settings]), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        for character in missing:  # These have been named; matplotlib may warn of others.
+            warnings.filterwarnings("ignore", message=rf"Glyph {ord(character)} .* missing from")
         yield
 
 
@@ -150,24 +163,77 @@ def _font_families(text: str) -> tuple[list[str], str]:
     """Returns installed fonts that together have the text's glyphs, and the ones none has."""
     from matplotlib import font_manager
 
-    missing = {character for character in text if character.isprintable()}
     families = ["DejaVu Sans"]  # comes with matplotlib
-    upright = {
-        font.name
+    missing = _add_families(families, set(text))
+    if missing:  # matplotlib remembers the fonts of its first start
+        manager = font_manager.fontManager
+        known = {font.fname for font in manager.ttflist}
+        for path in sorted(set(font_manager.findSystemFonts()) - known):
+            with contextlib.suppress(Exception):  # whatever FreeType makes of a damaged font
+                manager.addfont(path)
+        missing = _add_families(families, missing)
+    return families, "".join(c for c in dict.fromkeys(text) if c in missing)
+
+
+def _add_families(families: list[str], missing: set[str]) -> set[str]:
+    """Adds installed fonts with glyphs for missing characters; returns those still missing."""
+    from matplotlib import font_manager
+
+    fonts = {
+        font.name: font
         for font in font_manager.fontManager.ttflist
         # "Last Resort" claims every character and draws a box for it.
-        if font.weight == 400 and font.style == "normal" and "Last" not in font.name
+        if 400 <= font.weight <= 500 and font.style == "normal" and "Last" not in font.name
     }
-    for name in families + sorted(upright, key=lambda name: ("Noto Sans" not in name, name)):
+
+    def preference(font):
+        return font.name not in families, font.weight, "Noto Sans" not in font.name, font.name
+
+    for font in sorted(fonts.values(), key=preference):
         if not missing:
             break
-        font = font_manager.findfont(font_manager.FontProperties(family=[name]))
-        glyphs = font_manager.get_font(font).get_charmap()
-        found = {character for character in missing if ord(character) in glyphs}
-        if found and name not in families:
-            families.append(name)
-        missing -= found
-    return families, "".join(sorted(missing))
+        with contextlib.suppress(OSError, RuntimeError):  # removed since, or damaged
+            glyphs = font_manager.get_font(font.fname).get_charmap()
+            found = {character for character in missing if ord(character) in glyphs}
+            if found and font.name not in families:
+                families.append(font.name)
+            missing = missing - found
+    return missing
+
+
+@functools.cache
+def _say_once(line: str) -> None:
+    """Prints a line on standard error, but not again for the next picture."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def _missing_fonts(characters: str) -> str:
+    """Returns a line that says which fonts to install for some characters."""
+    groups = collections.defaultdict(str)
+    for character in characters:
+        groups[_font_for(character)] += character
+    named = [
+        f"{found[:_MAX_NAMED] + '…' * (len(found) > _MAX_NAMED)} (install {font})"
+        for font, found in groups.items()
+    ]
+    return (
+        f"boxes stand for characters that no installed font has: {', '.join(named)}; an .svg "
+        "leaves the choice of fonts to its viewer"
+    )
+
+
+def _font_for(character: str) -> str:
+    """Returns the name of a free font that has a character."""
+    name = unicodedata.name(character, "")
+    if not name:
+        return "a font that has them"
+    is_symbol = unicodedata.category(character)[0] == "S"
+    if unicodedata.east_asian_width(character) in "WFH" and not is_symbol:
+        return "Noto Sans CJK"
+    script = _SCRIPT.match(name)
+    if script and not is_symbol:
+        return f"Noto Sans {script[1].title()}"
+    return "Noto Emoji" if ord(character) >= 0x1F000 else "Noto Sans Symbols 2"
 
 
 def check_path(path: str | os.PathLike) -> str:

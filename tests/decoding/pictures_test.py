@@ -32,6 +32,16 @@ def transformer_maps(num_layers=2, num_heads=3, source=SOURCE, target=TARGET):
     return maps
 
 
+@pytest.fixture
+def only_dejavu(monkeypatch):
+    """No fonts but those that come with matplotlib; returns the list of fonts of the system."""
+    manager, system = font_manager.fontManager, []
+    only = [font for font in manager.ttflist if font.name == "DejaVu Sans"]
+    monkeypatch.setattr(manager, "ttflist", only)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: system)
+    return system
+
+
 def png_size(path):
     return struct.unpack(">II", path.read_bytes()[16:24])
 
@@ -244,6 +254,7 @@ LEGIBLE = {
 
 
 @pytest.mark.parametrize("case", LEGIBLE)
+@pytest.mark.usefixtures("only_dejavu")
 def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, monkeypatch, case):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -281,25 +292,67 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
         checked.append(len(figure.axes))
 
     monkeypatch.setattr(Figure, "savefig", check)
-    monkeypatch.setattr(figures, "_font_families", lambda text: (["DejaVu Sans"], ""))
     title = "A title that is rather longer than some of the pictures below it are wide"
     pictures.save_attention(maps, source, target, tmp_path / "a.png", title=title)
     assert checked == [num_layers * num_heads + 1]
 
 
-def test_characters_without_a_font_are_noticed_once(tmp_path, monkeypatch):
-    manager = font_manager.fontManager
-    only = [font for font in manager.ttflist if font.name == "DejaVu Sans"]
-    monkeypatch.setattr(manager, "ttflist", only)
-    tokens = ["日本語", "本", "é"]
-    maps = {"decoder/0/cross": random_map(1, 3, 3)}
-    with pytest.warns(UserWarning) as notices:
-        pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
-    (notice,) = notices
-    assert "'日本語'" in str(notice.message)
-    assert notice.filename == __file__
-    # An .svg holds the text itself, so there is nothing to warn of.
+def square_font(path, family, characters):
+    """Writes a font in which every character is a black square."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.ttGlyphPen import TTGlyphPen
+
+    pen = TTGlyphPen(None)
+    for i, corner in enumerate([(0, 0), (0, 900), (900, 900), (900, 0)]):
+        pen.lineTo(corner) if i else pen.moveTo(corner)
+    pen.closePath()
+    names = [".notdef", *(f"uni{ord(character):04X}" for character in characters)]
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(names)
+    builder.setupCharacterMap(dict(zip(map(ord, characters), names[1:], strict=True)))
+    builder.setupGlyf(dict.fromkeys(names, pen.glyph()))
+    builder.setupHorizontalMetrics(dict.fromkeys(names, (1000, 0)))
+    builder.setupHorizontalHeader(ascent=900, descent=0)
+    builder.setupOS2(usWeightClass=400)
+    style = {"styleName": "Regular", "psName": family.replace(" ", "")}
+    builder.setupNameTable({"familyName": family, **style})
+    builder.setupPost()
+    builder.save(path)
+
+
+def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, capfd):
+    """Also by one that was installed after matplotlib had made its list of fonts."""
+    tokens = ["a漢", "字b"]
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    pictures.save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
+    assert "漢字 (install Noto Sans CJK)" in capfd.readouterr().err
+    square_font(tmp_path / "squares.ttf", "Square Han", "漢字")
+    only_dejavu.append(str(tmp_path / "squares.ttf"))
+    for ending in MAGIC:
+        pictures.save_attention(maps, tokens, tokens, tmp_path / f"drawn{ending}")
+    assert capfd.readouterr().err == ""
+    boxes, drawn = (tmp_path / f"{name}.png" for name in ("boxes", "drawn"))
+    assert boxes.read_bytes() != drawn.read_bytes()
+    fonts = re.findall(rb"/FontName /\w+\+(\S+)", (tmp_path / "drawn.pdf").read_bytes())
+    assert set(fonts) == {b"DejaVuSans", b"SquareHan"}
+    assert "'DejaVu Sans', 'Square Han', sans-serif" in (tmp_path / "drawn.svg").read_text("utf-8")
+
+
+def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_dejavu, capfd):
+    tokens = ["日本語", "本", "नमस्ते", "é", "🤖", "\u3000"]
+    maps = {"decoder/0/cross": random_map(1, 6, 6)}
+    # An .svg holds the text itself, so there is nothing to say.
     assert "日本語" in draw_svg(tmp_path, maps, tokens, tokens)
+    assert capfd.readouterr().err == ""
+    for _ in range(2):
+        pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+    (line,) = capfd.readouterr().err.splitlines()
+    for expected in (
+        "日本語 (install Noto Sans CJK), ",
+        "नमस्ते (install Noto Sans Devanagari), ",
+        "🤖 (install Noto Emoji); ",
+    ):
+        assert expected in line
 
 
 def test_control_characters_are_spelled_out(tmp_path):
