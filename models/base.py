@@ -124,6 +124,9 @@ class TranslationModel(keras.Model):
         self.pad_id = pad_id
         self.bos_id = bos_id
 
+    # Whether decoding steps know what has been translated so far, and so do not repeat `call`.
+    tracks_coverage = False
+
     @property
     def has_alignment(self):
         """Whether `align` tells source words apart: not without attention, or if it is uniform."""

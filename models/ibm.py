@@ -8,14 +8,8 @@ Simple, Fast, and Effective Reparameterization of IBM Model 2".
 import keras
 from keras import ops
 
-from models.base import (
-    StepOutput,
-    TranslationModel,
-    require,
-    require_at_least,
-    require_choices,
-    require_rates,
-)
+from models.base import require, require_at_least, require_choices, require_rates
+from models.coverage import CoverageModel
 from models.layers.jumps import Jumps, arrive, first_place, move, posterior
 from models.layers.masks import padding_mask
 from models.layers.source_positions import (
@@ -25,18 +19,13 @@ from models.layers.source_positions import (
     is_null,
     lengths_of,
 )
-from models.layers.translation_length import TranslationLength
 from models.layers.translation_table import TranslationTable
 
 _TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
-# Of decoding, found on validation text. What counts of a source word that has been translated:
-_TRANSLATED = 0.03
-# What counts of NULL, which explains words that nothing else does, and has nothing to say itself.
-_NULL = 0.1
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class AlignmentModel(TranslationModel):
+class AlignmentModel(CoverageModel):
     """Every target word comes from one source word, by a table of word translations.
 
         P(e | f) = sum over alignments a of prod_i P(a_i | ...) t(e_i | f_{a_i})
@@ -52,14 +41,7 @@ class AlignmentModel(TranslationModel):
     `align` is the posterior P(a_i = j | e, f). Both look at nothing but the word pairs of their
     sentences. With "diagonal" they depend on the target's length, as its equation does.
 
-    A decoding step is not that conditional, of which the best word may be the same again and again.
-    It gives the translation of one word after the other, and keeps in its state what each source
-    word has been translated to the extent of: its *coverage*, the sum of its posteriors for the
-    target words so far. The attention of a step is the prior times `1 - coverage` times
-    `exp(-|j - r|)`, r being the sum of all coverage: source words are read once, and, as far as the
-    prior has no other opinion, in their order. `</s>` is no word of the table there, but comes with
-    the probability that a source of n tokens has a translation of just this length. So steps do not
-    repeat `call`, and the log-probability that a search finds is not that of `score`.
+    A decoding step is not that conditional but what `CoverageModel` makes of it.
 
     Args:
         source_vocab_size: number of source ids.
@@ -96,15 +78,9 @@ class AlignmentModel(TranslationModel):
         null_probability=0.08,
         smoothing=0.02,
         num_word_pairs=0,
-        pad_id=0,
-        bos_id=2,
-        eos_id=3,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
-        self.eos_id = eos_id
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {
             "positions": positions,
             "max_positions": max_positions,
@@ -130,15 +106,14 @@ class AlignmentModel(TranslationModel):
             "diagonal": lambda: Diagonal(null_probability, name="positions"),
             "jumps": lambda: Jumps(null_probability, max_jump, name="positions"),
         }[positions]()
-        self.length = TranslationLength(name="length")
         self.build()
 
     def build(self, input_shape=None):
         if self.built:
             return
-        for layer in (self.table, self.positions, self.length):
+        for layer in (self.table, self.positions):
             layer.build(None)
-        self.built = True
+        super().build()
 
     def freeze(self):
         self.table.freeze()
@@ -193,71 +168,33 @@ class AlignmentModel(TranslationModel):
     # Decoding
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]` and `rows [B, S, V]`, translations without `</s>`."""
-        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
+        """Context: `source_mask [B, S]` and `rows [B, S, V]`, translations."""
         return {
             "source_mask": padding_mask(source_ids, self.pad_id),
-            "rows": ops.where(is_end, 0.0, self.table.rows(source_ids)),
+            "rows": self.table.rows(source_ids),
         }
 
     def initial_state(self, context, max_target_length):
-        """State: `coverage` and the last `prior`, `[B, S]`, and with "jumps" its `place`."""
-        zeros = ops.zeros_like(context["source_mask"], dtype="float32")
-        # Any prior will do: of the token that it is for, `<s>`, nothing is asked.
-        state = {"coverage": zeros, "prior": ops.ones_like(zeros)}
+        """State: as `CoverageModel`, and with "jumps" the `place`."""
+        state = super().initial_state(context, max_target_length)
         if isinstance(self.positions, Jumps):
             state["place"] = first_place(context["source_mask"])
         return state
 
-    def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`, but for what the class says of it."""
-        source_mask, rows = context["source_mask"], context["rows"]
-        batch_size = ops.shape(source_mask)[0]
-
-        def by_sentence(x):  # [N, X] -> [B, K, X]
-            return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
-
-        def by_hypothesis(x):  # [B, K, X] -> [N, X]
-            return ops.reshape(x, (-1, ops.shape(x)[-1]))
-
-        state = keras.tree.map_structure(by_sentence, state)
-        tokens = ops.reshape(token_ids, (batch_size, 1, -1))
-        translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
-        origin = posterior(state["prior"], ops.maximum(translation, _TINY))
-        origin = ops.where(step > 0, origin, 0.0)  # `<s>` is from nowhere.
-        state["coverage"] = state["coverage"] + origin
-        if "place" in state:
-            moved = move(state["place"], origin, is_null(source_mask)[:, None, :])
-            state["place"] = ops.where(step > 0, moved, state["place"])
-        state["prior"] = self._reading_prior(step, state, source_mask)
-
-        words = ops.matmul(state["prior"], rows)
-        end = self.length.end_probability(step, source_mask)[:, None, None]
-        is_end = ops.equal(ops.arange(self.target_vocab_size), self.eos_id)
-        words = (1 - end) * words / ops.sum(words, axis=-1, keepdims=True)
-        logits = ops.log(ops.maximum(ops.where(is_end, end, words), _TINY))
-        return StepOutput(
-            logits=by_hypothesis(logits),
-            state=keras.tree.map_structure(by_hypothesis, state),
-            attention=by_hypothesis(state["prior"]),
-        )
-
-    def _reading_prior(self, step, state, source_mask):
-        """`[B, K, S]`: where the next target word comes from, as far as one knows without it."""
-        null, coverage = is_null(source_mask)[:, None, :], state["coverage"]
+    def position_prior(self, step, state, source_mask):
+        """As `CoverageModel`."""
         if "place" in state:
             words, null_prior = self.positions.transitions(source_mask)
-            prior = arrive(state["place"], words) + null_prior[:, None, :]
-        else:
-            target_positions = ops.reshape(step, (1,))
-            prior = self.positions.prior(
-                target_positions, source_mask, self.length.mean(source_mask)
-            )
-        read = ops.sum(ops.where(null, 0.0, coverage), axis=-1, keepdims=True)
-        positions = ops.cast(ops.arange(ops.shape(source_mask)[1]), "float32")
-        left = ops.maximum(1 - coverage, _TRANSLATED) * ops.exp(-ops.abs(positions - read))
-        prior = prior * ops.where(null, _NULL, left)
-        return prior / ops.sum(prior, axis=-1, keepdims=True)
+            return arrive(state["place"], words) + null_prior[:, None, :]
+        lengths = self.length.mean(source_mask)
+        return self.positions.prior(ops.reshape(step, (1,)), source_mask, lengths)
+
+    def follow(self, state, origin, source_mask):
+        """As `CoverageModel`."""
+        if "place" not in state:
+            return state
+        null = is_null(source_mask)[:, None, :]
+        return {**state, "place": move(state["place"], origin, null)}
 
     def attention_maps(self, source_ids, target_ids):
         """`decoder/0/cross`, which is `align`."""
@@ -268,5 +205,4 @@ class AlignmentModel(TranslationModel):
             **super().get_config(),
             **self.settings,
             "num_word_pairs": self.num_word_pairs,
-            "eos_id": self.eos_id,
         }

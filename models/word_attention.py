@@ -7,18 +7,14 @@ embeddings in the place of tables, and three ways to average over the source wor
 import keras
 from keras import ops
 
-from models.base import (
-    StepOutput,
-    TranslationModel,
-    require_at_least,
-    require_choices,
-)
+from models.base import require_at_least, require_choices
+from models.coverage import CoverageModel
 from models.layers.attention import HIDDEN_SCORE, masked_softmax
 from models.layers.masks import padding_mask
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class WordAttention(TranslationModel):
+class WordAttention(CoverageModel):
     """An average over the source words f_1 ... f_n, `</s>` among them, predicts target word i.
 
     With U an embedding of every target word, V one of every source word and `a(j | i)` the weight
@@ -35,12 +31,11 @@ class WordAttention(TranslationModel):
     sentences translate, less well; train with `--max_length` not above it.
 
     `align` is the attention `a(j | i)` with average="embeddings". With average="probabilities" it
-    is the posterior `P(a_i = j | e_i)`, so its row t depends on target word t itself, while a
-    decoding step, which does not have that word yet, gives the prior `a(j | i)`.
+    is the posterior `P(a_i = j | e_i)`, so its row t depends on target word t itself.
 
-    Decoding is poor. No prediction sees the words before it, so nothing says that a source word is
-    translated already; and `</s>` is a target word like all others, so nothing plans a length.
-    Translations repeat one word, or end at once. Judge these models by perplexity and alignment.
+    No prediction sees the words before it, and `</s>` is a target word like all others: by these
+    probabilities translations would repeat one word, or end at once. So decoding steps are what
+    `CoverageModel` makes of them, with `a(j | i)` as the prior.
 
     Args:
         source_vocab_size: number of source ids.
@@ -70,13 +65,9 @@ class WordAttention(TranslationModel):
         average="embeddings",
         width=64,
         max_positions=0,
-        pad_id=0,
-        bos_id=2,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {"average": average, "width": width, "max_positions": max_positions}
         require_choices(self.settings, {"average": ("probabilities", "embeddings")})
         require_at_least(1, self.settings, ("width",))
@@ -116,7 +107,7 @@ class WordAttention(TranslationModel):
             if embedding is not None:
                 embedding.build((None, None))
         self.output_layer.build((None, None, self.settings["width"]))
-        self.built = True
+        super().build()
 
     @property
     def is_mixture(self):
@@ -127,8 +118,8 @@ class WordAttention(TranslationModel):
     def has_alignment(self):
         return self.is_mixture or self.target_positions is not None
 
-    def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]` and what is averaged.
+    def _read(self, source_ids):
+        """`source_mask [B, S]` and what is averaged.
 
         That is `log_probs [B, S, V]` float32, the logarithm of each source word's distribution over
         the target words, -1e9 for padding; or `values [B, S, D]`, the source embeddings.
@@ -137,17 +128,23 @@ class WordAttention(TranslationModel):
         values = self.source_embedding(source_ids)
         if not self.is_mixture:
             return {**context, "values": values}
-        log_probs = ops.log_softmax(ops.cast(self.output_layer(values), "float32"))
-        hidden = ops.where(context["source_mask"][:, :, None], log_probs, HIDDEN_SCORE)
+        hidden = ops.where(context["source_mask"][:, :, None], self._log_rows(values), HIDDEN_SCORE)
         return {**context, "log_probs": hidden}
+
+    def _log_rows(self, values):
+        """`[B, S, D]` source embeddings -> `[B, S, V]` float32, `log softmax(U V_f)`."""
+        return ops.log_softmax(ops.cast(self.output_layer(values), "float32"))
+
+    def encode(self, source_ids, training=False):
+        """Context: `source_mask [B, S]`, `rows [B, S, V]`, and of attention `values [B, S, D]`."""
+        context = self._read(source_ids)
+        if self.is_mixture:
+            return {"source_mask": context["source_mask"], "rows": ops.exp(context["log_probs"])}
+        return {**context, "rows": ops.exp(self._log_rows(context["values"]))}
 
     def translations(self, source_ids):
         """As `TranslationModel`: `softmax(U V_f)` of a mixture, None of attention."""
-        return ops.exp(self.encode(source_ids)["log_probs"]) if self.is_mixture else None
-
-    def initial_state(self, context, max_target_length):
-        """State: empty, because predictions do not depend on the words before them."""
-        return {}
+        return ops.exp(self._read(source_ids)["log_probs"]) if self.is_mixture else None
 
     def _scores(self, target_positions, source_mask):
         """`K_j . Q_i`, `[T, S]` for `[T]` positions; without positions equal scores, `[1, S]`."""
@@ -173,27 +170,22 @@ class WordAttention(TranslationModel):
         return ops.cast(self.output_layer(mean), "float32")
 
     def call(self, inputs, training=None):
-        context = self.encode(inputs["source_ids"])
+        context = self._read(inputs["source_ids"])
         batch_size, length = ops.shape(inputs["target_in_ids"])
         weights = self._weights(ops.arange(length), context["source_mask"])
         logits = self._logits(weights, context)
         return ops.broadcast_to(logits, (batch_size, length, self.target_vocab_size))
 
-    def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`; only the number of `token_ids` counts. Attention: `a(j | i)`."""
-        weights = self._weights(ops.reshape(step, (1,)), context["source_mask"])
-        logits = self._logits(weights, context)  # [B, 1, V]: the same for all K hypotheses.
-        batch_size, _, source_length = ops.shape(weights)
-        num_beams = ops.shape(token_ids)[0] // batch_size
+    def position_prior(self, step, state, source_mask):
+        """As `CoverageModel`: `a(j | i)`."""
+        return self._weights(ops.reshape(step, (1,)), source_mask)
 
-        def by_hypothesis(x, size):  # [B, 1, *] -> [N, *]
-            return ops.reshape(ops.broadcast_to(x, (batch_size, num_beams, size)), (-1, size))
-
-        return StepOutput(
-            logits=by_hypothesis(logits, self.target_vocab_size),
-            state=state,
-            attention=by_hypothesis(weights, source_length),
-        )
+    def gain(self, prior, context):
+        """As `CoverageModel`."""
+        if self.is_mixture:
+            return None
+        mixture = ops.matmul(prior, context["rows"])
+        return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, 1e-30))
 
     def attention_maps(self, source_ids, target_ids):
         """`decoder/0/cross`, which is `align`."""
@@ -204,7 +196,7 @@ class WordAttention(TranslationModel):
         source_mask = padding_mask(source_ids, self.pad_id)
         scores = self._scores(ops.arange(ops.shape(target_ids)[1]), source_mask)[None]
         if self.is_mixture:
-            log_probs = self.encode(source_ids)["log_probs"]
+            log_probs = self._read(source_ids)["log_probs"]
             # P(e_t | f_j): [B, S, V] at [B, 1, T] -> [B, S, T] -> [B, T, S]
             chosen = ops.take_along_axis(log_probs, target_ids[:, None, :], axis=2)
             scores = scores + ops.swapaxes(chosen, 1, 2)

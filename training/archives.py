@@ -7,6 +7,8 @@ import numpy as np
 
 from data_pipeline.files import UserError, atomic_path
 
+# What archives of the first version may lack.
+ADDED = ("model/length/parameters",)
 _MAGIC = b"PK\x03\x04"  # A zip file begins with it.
 
 
@@ -59,9 +61,14 @@ def read_archive(path):
 def restore(variables, arrays, path):
     """Assigns every variable from an archive; entries for others are left alone.
 
+    Returns:
+        The names of those that keep their values, because earlier versions did not write them.
+
     Raises:
         UserError: an entry is missing, or of another shape or type; nothing is assigned then.
     """
+    kept = [name for name in variables if name in ADDED and name not in arrays]
+    variables = {name: variable for name, variable in variables.items() if name not in kept}
     for name, variable in variables.items():
         if name not in arrays:
             raise UserError(f"{path}: has no {name}; it is of another model than config.json says")
@@ -76,3 +83,4 @@ def restore(variables, arrays, path):
             raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")
     for name, variable in variables.items():
         variable.assign(arrays[name])
+    return kept

@@ -13,6 +13,7 @@ Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 
 Only this module knows the layout.
 """
 
+import collections
 import json
 import re
 import sys
@@ -192,7 +193,13 @@ class ModelDirectory:
             )
         tokenizer, model = self.tokenizer(), self.new_model()
         arrays, _ = self.read_best()
-        restore(model_arrays(model), arrays, self.best_path)
+        if restore(model_arrays(model), arrays, self.best_path):
+            print(
+                f"{self.path}: trained by a version that did not measure how long translations "
+                "are; each is planned to be as long as its source",
+                file=sys.stderr,
+                flush=True,
+            )
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise UserError(
@@ -324,7 +331,7 @@ class ModelDirectory:
         Returns:
             (steps that were read, name -> array).
         """
-        total, types, found = {}, {}, []
+        total, types, found, counts = {}, {}, [], collections.Counter()
         for step in steps:
             try:
                 arrays = read_archive(self.checkpoint_path(step))[0]
@@ -336,8 +343,9 @@ class ModelDirectory:
                 if name.startswith("model/"):
                     total[name] = total.get(name, 0.0) + array.astype(np.float64)
                     types[name] = array.dtype
+                    counts[name] += 1
         return found, {
-            name: (array / len(found)).astype(types[name]) for name, array in total.items()
+            name: (array / counts[name]).astype(types[name]) for name, array in total.items()
         }
 
     def keep_bad_batches(self, step, taken, state):

@@ -27,12 +27,14 @@ def prepare(model, corpus, words):
     """Gives a fresh model what it must know of its corpus before it is trained in any way.
 
     Args:
-        model: `AlignmentModel` with as many word pairs as `words`.
+        model: `TranslationModel`; an `AlignmentModel` has as many word pairs as `words`.
         corpus: `EncodedCorpus`.
-        words: its `WordPairs`.
+        words: its `WordPairs`, or None for a model without a table.
     """
-    model.table.set_word_pairs(words.source_words, words.target_words)
-    model.length.parameters.assign(length_model(corpus))
+    if words:
+        model.table.set_word_pairs(words.source_words, words.target_words)
+    if model.tracks_coverage:
+        model.length.parameters.assign(length_model(corpus))
 
 
 def length_model(corpus):

@@ -209,10 +209,9 @@ def make_trainer(
     max_tokens = options["max_tokens_per_batch"]
     with replicas.scope():
         model = directory.new_model(PRECISIONS[options["precision"]])
-        if words:
-            em_training.prepare(model, corpus, words)
         if options["init_from"] and not directory.checkpoint_steps():
             fine_tuning.start(model, options["init_from"])
+        em_training.prepare(model, corpus, words)
         twin = open_reverse(reverse, directory, tokenizer, corpus, words) if reverse else None
         update = make_update(model, options, words, twin, replicas)
     evaluator = Evaluator(

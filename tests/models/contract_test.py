@@ -153,14 +153,6 @@ def stepped(model, source_ids, target_in_ids, room=None):
     return outputs
 
 
-def aligns_by_posterior(model):
-    """Whether `align` knows the target word that it aligns: where each comes from one source word.
-
-    A step then gives the prior, and is tested against it in the model's own tests.
-    """
-    return isinstance(model, AlignmentModel) or getattr(model, "is_mixture", False)
-
-
 def select(tree, rows):
     return keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), tree)
 
@@ -177,8 +169,8 @@ def pad(array, columns):
 
 
 def test_step_by_step_logits_equal_teacher_forced_logits(model):
-    if isinstance(model, AlignmentModel):
-        pytest.skip("a step knows what has been translated, as its class says")
+    if model.tracks_coverage:
+        pytest.skip("a step knows what has been translated, as CoverageModel says")
     outputs = stepped(model, SOURCE, target_in(TARGET))
     close(tf.stack([output.logits for output in outputs], axis=1), logits_of(model))
 
@@ -244,8 +236,8 @@ def test_step_attention_is_a_distribution_over_real_source_tokens(model):
 
 
 def test_step_attention_is_the_row_of_align(model):
-    if aligns_by_posterior(model):
-        pytest.skip("a step gives the prior, align the posterior")
+    if model.tracks_coverage:
+        pytest.skip("a step attends to what has not been translated")
     outputs = stepped(model, SOURCE, target_in(TARGET))
     attention = tf.stack([output.attention for output in outputs], axis=1)
     close(attention, model.align(ids(SOURCE), ids(TARGET)))
@@ -508,7 +500,7 @@ def test_bfloat16_stays_finite_and_its_logits_float32(model, case):
         assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
     stepped_logits = [o.logits for o in stepped(half, SOURCE, target_in(TARGET))]
     assert {o.dtype for o in stepped_logits} == {tf.float32}
-    if not isinstance(model, AlignmentModel):
+    if not model.tracks_coverage:
         assert np.abs(tf.stack(stepped_logits, 1) - logits).mean() < 0.1 * logits.std()
 
 

@@ -11,7 +11,6 @@ import tensorflow as tf
 
 import models
 from models.ibm import AlignmentModel
-from models.layers.translation_length import TranslationLength
 from models.layers.translation_table import TranslationTable
 from tests.models.layers_test import close
 
@@ -156,73 +155,6 @@ def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions
     close(tf.reduce_sum(model.align(ids(SOURCE), ids(TARGET)), axis=-1), np.ones(TARGET.shape))
     call = model({"source_ids": ids(SOURCE), "target_in_ids": ids(TARGET)})
     assert np.isfinite(call).all()
-
-
-# Decoding
-
-
-def test_lengths_of_translations_are_a_distribution_about_their_mean():
-    layer = TranslationLength()
-    layer.build(None)
-    layer.parameters.assign([1.0, 1.5, 0.5])
-    mask = tf.constant(SOURCE != PAD)
-    close(layer.mean(mask), [8.5, 7.0, 2.5])
-    lengths = np.arange(1, 200)
-    alive, mean, total = np.ones(3), np.zeros(3), np.zeros(3)
-    for length in lengths:
-        end = layer.end_probability(length - 1, mask).numpy()
-        assert (end > 0).all() and (end <= 1).all()
-        total += alive * end
-        mean += alive * end * length
-        alive *= 1 - end
-    close(total, np.ones(3), 1e-4)
-    # What would be shorter than 1 makes the shortest ones more probable than they would be.
-    np.testing.assert_allclose(mean[:2], [8.5, 7.0], rtol=0.05)
-
-
-def trained_on_itself(positions):
-    """A model in which word 4 + k translates word 4 + k, without any doubt."""
-    model = AlignmentModel(12, 12, positions=positions, num_word_pairs=8, smoothing=0.001)
-    model.table.set_word_pairs(np.arange(4, 12), np.arange(4, 12))
-    model.length.parameters.assign([0.0, 1.0, 0.05])
-    return model
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_a_translation_has_every_word_once_in_order_and_ends(positions):
-    from decoding.beam_search import beam_search
-
-    source = [[5, 9, 4, 10, 8, 5, EOS], [7, 7, 6, EOS, 0, 0, 0], [11, EOS, 0, 0, 0, 0, 0]]
-    for beam_size in (1, 3):
-        found = beam_search(
-            trained_on_itself(positions),
-            ids(source),
-            beam_size=beam_size,
-            max_target_length=20,
-            length_penalty=0.6,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-        )
-        np.testing.assert_array_equal(found.ids[:, 0, :7], source)
-        assert not found.ids[:, 0, 7:].numpy().any()
-
-
-@pytest.mark.parametrize("positions", POSITIONS)
-def test_coverage_counts_the_words_so_far(positions):
-    model = trained_on_itself(positions)
-    context = model.encode(ids([[5, 9, 4, EOS]]))
-    state = model.initial_state(context, 9)
-    for step, (token, covered) in enumerate(
-        [(BOS, [0, 0, 0, 0]), (9, [0, 1, 0, 0]), (5, [1, 1, 0, 0]), (4, [1, 1, 1, 0])]
-    ):
-        output = model.decode_step(ids([token]), step, state, context)
-        state = output.state
-        np.testing.assert_allclose(state["coverage"][0], covered, atol=0.1)
-        probabilities = tf.nn.softmax(output.logits[0]).numpy()
-        close(probabilities.sum(), 1)
-        if step < 3:
-            assert covered[[5, 9, 4].index(4 + probabilities[4:].argmax())] == 0
 
 
 # Settings

@@ -1,5 +1,6 @@
 """From alignment to attention; the laws of all models are in contract_test.py."""
 
+import functools
 import itertools
 
 import keras
@@ -8,9 +9,14 @@ import pytest
 import tensorflow as tf
 
 import models
+from data_pipeline.tokenizers import SPECIALS, Tokenizer, WordVocabulary
+from decoding.translator import Translator
 from models.word_attention import HIDDEN_SCORE, _log_mixture
 from tests.models.layers_test import close, random, softmax, weights_of
+from tests.training import textbook
+from training import em_training
 from training.updates import GradientUpdate
+from training.word_pairs import index_word_pairs
 
 PAD, BOS, EOS = 0, 2, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
@@ -91,18 +97,6 @@ def test_alignment_of_a_mixture_is_the_posterior(max_positions):
             close(scores[b, i], np.log(sum(joint)))
 
 
-@pytest.mark.parametrize(("average", "max_positions"), BOTH)
-def test_a_step_attends_by_the_prior(average, max_positions):
-    model = create(average, max_positions)
-    w = weights_of(model)
-    context = model.encode(ids(SOURCE))
-    for step in range(5):
-        attention = model.decode_step(ids([BOS] * 3), step, {}, context).attention.numpy()
-        for row, source in zip(attention, SOURCE, strict=True):
-            n = (source != PAD).sum()
-            close(row[:n], prior_equation(w, step, n))
-
-
 def test_positions_beyond_the_last_share_its_vector():
     short, long = create(max_positions=3), create(max_positions=8)
     for few, many in zip(short.weights, long.weights, strict=True):
@@ -172,8 +166,13 @@ def best_word(model, source_ids):
     return 4 + probabilities(model, source_ids)[4:].argmax()
 
 
+@functools.cache
+def learned(preset):
+    return learn(preset, QUESTIONS, 200)
+
+
 def test_ibm1_factored_learns_the_table_of_model_1():
-    model, nll = learn("ibm1_factored", QUESTIONS, 200)
+    model, nll = learned("ibm1_factored")
     w = weights_of(model)
     table = softmax(w["source_embedding/embeddings"] @ w["output/kernel"])
     close(table[POR, [WHY, FOR, WHAT, EOS]], [0.492, 0.328, 0, 0.181], 0.01)
@@ -186,11 +185,35 @@ def test_ibm1_factored_learns_the_table_of_model_1():
 
 
 def test_attention_ibm1_lets_source_words_add_up():
-    model, nll = learn("attention_ibm1", QUESTIONS, 150)
+    model, nll = learned("attention_ibm1")
     for source_ids, word in (([POR, QUE, EOS], WHY), ([POR, EOS], FOR), ([QUE, EOS], WHAT)):
         assert best_word(model, source_ids) == word
         close(probabilities(model, source_ids)[[word, EOS]], [0.5, 0.5], 0.05)
     assert nll < 10 * np.log(2) * 1.02
+
+
+def test_attention_translates_what_a_table_of_words_cannot():
+    """A table knows for each word what it means anywhere, and "por qué" is more frequent."""
+    corpus = textbook.corpus_of(
+        [([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])],
+    )
+    words = index_word_pairs(corpus)
+    table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
+    em_training.prepare(table, corpus, words)
+    update = em_training.EMUpdate(table, words)
+    for _ in range(50):
+        update.step(words)
+    attention, _ = learned("attention_ibm1")
+    em_training.prepare(attention, corpus, None)
+
+    spanish = WordVocabulary([*SPECIALS, "por", "qué", "y"])
+    english = WordVocabulary([*SPECIALS, "why", "for", "what"])
+    found = {}
+    for name, model in (("attention", attention), ("table", table)):
+        translator = Translator(model, Tokenizer("word", spanish, english))
+        best = translator.translate(["por qué", "por", "qué"])
+        found[name] = [translations[0].text for translations in best]
+    assert found == {"attention": ["why", "for", "what"], "table": ["why", "why", "why"]}
 
 
 def test_attention_ibm2_learns_the_order_of_words_and_attention_ibm1_cannot():

@@ -162,6 +162,13 @@ def test_a_loaded_model_has_the_perplexity_that_training_saw(trained, folder, lo
     assert math.exp(-mean) == pytest.approx(record["perplexity"], rel=1e-4)
 
 
+def test_a_model_that_plans_the_length_of_translations_has_measured_it(loaded):
+    if not loaded[0].tracks_coverage:
+        pytest.skip("its own probabilities end a translation")
+    # Sentences are as long as their translations.
+    np.testing.assert_allclose(loaded[0].length.parameters, [0, 1, 0.01], atol=1e-6)
+
+
 @pytest.mark.parametrize("beam_size", [1, 3])
 def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
     trained, translated, beam_size
@@ -171,8 +178,7 @@ def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
     scores, texts = zip(*(line.split("\t", 1) for line in lines), strict=True)
     assert lines[2] == "0.0000\t"
     assert all(float(score) < 0 for score, line in zip(scores, LINES, strict=True) if line)
-    if models.PRESETS[trained.preset][0] is not WordAttention:  # Which may end at once.
-        assert len(set(texts)) > 2  # They depend on the source.
+    assert len(set(texts)) > 2  # They depend on the source.
 
 
 def test_greedy_translations_are_those_that_training_showed(trained, translated):
@@ -198,7 +204,7 @@ def test_the_export_translates_without_python(exported, folder, translated, tran
 
 def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, served):
     model, tokenizer = loaded
-    if isinstance(model, AlignmentModel):
+    if model.tracks_coverage:
         pytest.skip("its steps know what has been translated, and its score does not")
     ids = tokenizer.source.encode(list(filter(None, LINES)))
     lengths = [len(row) for row in ids]
