@@ -7,29 +7,29 @@ is first asked about sample lines, in a fresh process that knows nothing of this
 the model as a server does, and must answer as the model does here.
 """
 
-import sys
-from pathlib import Path
-
-from training import quiet  # before all that imports TensorFlow
+from training import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
-from absl import app, flags
+import sys
+from pathlib import Path
 
-from data_pipeline.files import UserError, read_lines
+from absl import flags
+
+from data_pipeline.files import UserError, check_folder, read_lines
 from decoding.saved_model_check import check
 from decoding.serving import ServingModule
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.versions import publish, unfinished_version
+from training import console, quiet
 from training.checkpoints import ModelDirectory
-from training.console import one_line_errors
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("model_dir", None, "Directory that train.py wrote.", required=True)
 flags.DEFINE_string("export_dir", None, "Folder of versions of this model.", required=True)
-flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", lower_bound=1)
-flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", lower_bound=0.0)
+flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", 1, 1000)
+flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", 0.0, 10.0)
 flags.DEFINE_integer(
     "max_input_tokens",
     MAX_INPUT_TOKENS,
@@ -68,8 +68,8 @@ def translations_to_compare(model, tokenizer, **search):
 
 def main(argv):
     """Reads flags, exports, compares; a version appears only once it has passed."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
+    check_folder(FLAGS.export_dir)
     quiet.start()
     model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
     names = "beam_size", "length_penalty", "max_input_tokens"
@@ -86,4 +86,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -7,23 +7,32 @@
 The same command again goes on where it stopped.
 """
 
-import itertools
-import json
-
-from training import quiet  # noqa: F401 - before all that imports TensorFlow
+from training import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
-from absl import app, flags
+import itertools
+import json
+
+from absl import flags
 
 import models
-from data_pipeline import datasets, dry_run, pipeline, streams, tokenizers
+from data_pipeline import datasets, dry_run, mixing, pipeline, streams, tokenizers
 from data_pipeline.batching import largest_shape
-from data_pipeline.files import UserError
-from training import em_training, fine_tuning, memory, ngram_training, recipes, summary, wiring
+from data_pipeline.files import UserError, check_folder
+from training import (
+    console,
+    em_training,
+    fine_tuning,
+    memory,
+    ngram_training,
+    recipes,
+    summary,
+    wiring,
+)
 from training.agreement_training import reverse_directory
 from training.checkpoints import ModelDirectory, model_of
-from training.console import one_line_errors
+from training.command_line import shortened
 from training.distribution import KINDS, Replicas, start_replicas
 from training.evaluation import CRITERIA
 from training.precision import PRECISIONS
@@ -45,7 +54,7 @@ flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if t
 flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
 flags.DEFINE_bool("dry_run", False, "Only prints the plan of the training.")
 flags.DEFINE_enum("distribution", "none", KINDS, "Devices that train together.")
-flags.DEFINE_integer("num_replicas", 0, "mirrored: devices; 0: all GPUs.", lower_bound=0)
+flags.DEFINE_integer("num_replicas", 0, "mirrored: devices; 0: all GPUs.", 0, 64)
 flags.DEFINE_string("tpu_address", "", "tpu: its name or address; empty: TPU_NAME, or local.")
 flags.DEFINE_bool("summary", False, "Only prints what every --model_dir holds.")
 flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
@@ -86,7 +95,7 @@ flags.DEFINE_integer("max_sentences_per_batch", None, "0: tokens alone decide.",
 flags.DEFINE_integer("accumulate_steps", None, "Batches of an update.", lower_bound=1)
 flags.DEFINE_bool("pad_to_bucket", None, "Batches in at most 24 shapes, for XLA and TPU.")
 flags.DEFINE_bool("largest_batch_first", None, "Each epoch starts with its largest batch.")
-flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", lower_bound=0.0)
+flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", 0.0, 1000.0)
 flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
 flags.DEFINE_enum("schedule", None, list(SCHEDULES), "Learning rate behind the warm-up.")
 flags.DEFINE_integer("decay_steps", None, "linear, cosine: last update; 0: max_steps.", 0)
@@ -120,7 +129,7 @@ flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", 
 flags.DEFINE_enum("precision", None, list(PRECISIONS), "Of products; weights are float32.")
 flags.DEFINE_bool("jit_compile", None, "XLA compiles updates; needs --pad_to_bucket.")
 flags.DEFINE_integer(
-    "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", lower_bound=0
+    "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", 0, 1024
 )
 flags.DEFINE_integer("seed", None, "Of weights, dropout and order.", lower_bound=0)
 
@@ -130,22 +139,21 @@ def settings_given(preset):
     valid = models.preset_settings(preset)
     settings = {}
     for text in FLAGS.set:
-        name, equals, value = text.partition("=")
+        (name, equals, value), shown = text.partition("="), f"--set {shortened(text)}"
         if not equals:
-            raise UserError(f"--set {text}: expected name=value")
+            raise UserError(f"{shown}: expected name=value")
         if name not in valid:
-            raise UserError(
-                f"--set {text}: {preset} has no such setting; valid: {', '.join(sorted(valid))}"
-            )
+            known = ", ".join(sorted(valid))
+            raise UserError(f"{shown}: {preset} has no such setting; valid: {known}")
         try:
             settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
-        except json.JSONDecodeError:
-            raise UserError(f"--set {text}: expected a value like {valid[name]!r}") from None
+        except (ValueError, RecursionError):
+            raise UserError(f"{shown}: expected a value like {valid[name]!r}") from None
     return settings
 
 
 def corpus_files():
-    """(dataset name, its train and valid `Split`) from the flags."""
+    """(dataset name, train and valid `Split` of files, or None if they have to be prepared)."""
     own = {name: FLAGS[name].value for name in OWN_FILES}
     if FLAGS.dataset in ("", "files") and any(own.values()):
         targets_suffice = FLAGS.model in models.LANGUAGE_MODELS
@@ -163,9 +171,12 @@ def corpus_files():
         raise UserError(f"--dataset={FLAGS.dataset} and --train_source exclude each other")
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
-    name = FLAGS.dataset or "demo"
-    how = {"offline": FLAGS.offline, "mirror": FLAGS.mirror}
-    return name, datasets.prepare(name, FLAGS.data_dir, **how)
+    return FLAGS.dataset or "demo", None
+
+
+def prepare(dataset):
+    """The train and valid `Split` of a dataset by name."""
+    return datasets.prepare(dataset, FLAGS.data_dir, offline=FLAGS.offline, mirror=FLAGS.mirror)
 
 
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
@@ -192,7 +203,7 @@ def read_flags():
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    return dataset, splits, settings, options
+    return dataset, splits or prepare(dataset), settings, options
 
 
 def make_language_model():
@@ -206,7 +217,8 @@ def make_language_model():
     dataset, splits = corpus_files()
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
     settings = settings_given(FLAGS.model)
-    config, text = ngram_training.configure(FLAGS.model, settings, given, dataset, splits)
+    of_text = dataset, splits or prepare(dataset)
+    config, text = ngram_training.configure(FLAGS.model, settings, given, *of_text)
     directory = ModelDirectory(FLAGS.model_dir[0])
     if directory.exists():
         wiring.check_same_run(directory, config)
@@ -220,6 +232,7 @@ def train_or_plan():
     of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
     replicas = start_replicas(options, *of_devices)
     train_lines = streams.open_split(splits["train"])
+    mixing.parse_weights(options["corpus_weights"], len(train_lines[0].sizes))
     valid_lines = datasets.read_split(splits["valid"])
     config = {
         "model": FLAGS.model,
@@ -286,7 +299,7 @@ def print_plan(config, batched, words, batching):
         lengths = corpus.source.lengths, corpus.target.lengths
         told.append(memory.report(update, largest_shape(plan, *lengths)))
     for line in itertools.chain(*told):
-        print(line, flush=True)
+        console.write_result(line)
 
 
 def print_run(config, model, plan, valid):
@@ -318,20 +331,23 @@ def print_end(directory, reverse):
 
 def main(argv):
     """Does what the flags ask for."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
     if FLAGS.list_datasets:
-        print(*datasets.listing(), sep="\n")
+        console.write_result(*datasets.listing())
         return 0
     if FLAGS.summary:
-        print(*summary.table(map(ModelDirectory, FLAGS.model_dir)), sep="\n")
+        console.write_result(*summary.table(map(ModelDirectory, FLAGS.model_dir)))
         return 0
     if len(FLAGS.model_dir) > 1:
         raise UserError("a run has one --model_dir; several go with --summary only")
+    check_folder(FLAGS.data_dir)
+    directory = ModelDirectory(FLAGS.model_dir[0])
+    if not directory.exists():
+        directory.check_free()
     if FLAGS.model in models.LANGUAGE_MODELS:
         return make_language_model()
     return train_or_plan()
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -6,17 +6,17 @@ python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 """
 
+from training import startup  # noqa: F401 - first of all, for what it does
+
+# isort: split
+
 import contextlib
 import json
 import os
 import sys
 import time
 
-from training import quiet  # before all that imports TensorFlow
-
-# isort: split
-
-from absl import app, flags
+from absl import flags
 
 from data_pipeline.files import (
     UserError,
@@ -31,6 +31,7 @@ from decoding.kept import KeptTranslations
 from decoding.remarks import remarks
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
+from training import console, quiet
 from training.checkpoints import ModelDirectory
 from training.combination import (
     CHANNEL_WEIGHT,
@@ -38,7 +39,6 @@ from training.combination import (
     load_fusion,
     load_noisy_channel,
 )
-from training.console import machine, one_line_errors
 from training.evaluation import check_bleu_tokenizer, corpus_scores
 
 FLAGS = flags.FLAGS
@@ -51,16 +51,19 @@ flags.DEFINE_float(
     None,
     "Of its log-probabilities; 1 with --channel_model is Bayes' rule. "
     f"Default: {FUSION_WEIGHT}, with --channel_model {CHANNEL_WEIGHT}.",
+    lower_bound=0.0,
+    upper_bound=100.0,
 )
 flags.DEFINE_string("input", "", "Source text, one sentence a line; empty: standard input.")
 flags.DEFINE_string("output", "", "Where translations go; empty: standard output.")
 flags.DEFINE_string("reference", "", "Human translations of the input: prints BLEU and chrF.")
-flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", lower_bound=1)
+flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", 1, 1000)
 flags.DEFINE_float(
     "length_penalty",
     None,
     "Alpha of Wu et al. 2016; 0: none. Default: 0.6, with --channel_model 0.",
     lower_bound=0.0,
+    upper_bound=10.0,
 )
 flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
 flags.DEFINE_integer(
@@ -75,7 +78,7 @@ flags.DEFINE_enum(
     ["skip", "split"],
     "Lines above --max_input_tokens are left untranslated, or translated in parts.",
 )
-flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.")
+flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.", 1)
 flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
 flags.DEFINE_bool("replace_unknowns", False, "word: UNK becomes the source word attended to.")
 flags.DEFINE_string("lexicon", "", "Its translations: source word, target word, probability.")
@@ -160,9 +163,12 @@ def formatted(results):
 def print_scores(outputs, references, run, seconds):
     """Prints BLEU and chrF with their signatures; keeps them as JSON if asked."""
     scores = corpus_scores(outputs, references, lowercase=FLAGS.lowercase, tokenize=FLAGS.tokenize)
-    file = sys.stdout if FLAGS.output else sys.stderr
     for name in ("bleu", "chrf"):
-        print(scores[name].format(signature=scores[f"{name}_signature"]), file=file)
+        line = scores[name].format(signature=scores[f"{name}_signature"])
+        if FLAGS.output:
+            console.write_result(line)
+        else:
+            print(line, file=sys.stderr)
     if FLAGS.save_scores:
         record = {
             **run,
@@ -210,8 +216,7 @@ def what_translates():
 
 def main(argv):
     """Reads flags and text, translates, scores."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
     quiet.start()
     if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
@@ -221,6 +226,8 @@ def main(argv):
     if FLAGS.reference:
         check_bleu_tokenizer(FLAGS.tokenize)
     check_paths()
+    if not FLAGS.output:
+        console.check_standard_output()
     directory = the_directory()
     directory.config()  # A directory without a model shows before standard input is read.
     lexicon = read_translations()
@@ -267,18 +274,17 @@ def main(argv):
             file=sys.stderr,
         )
     if not FLAGS.output:
-        sys.stdout.buffer.write("".join(f"{line}\n" for line in formatted(results)).encode())
-        sys.stdout.buffer.flush()
+        console.write_result(*formatted(results))
     if references is not None:
         run = {
             **config,
             "parameters": model.count_params(),
             "training": training,
-            "machine": machine(),
+            "machine": console.machine(),
         }
         print_scores([best[0].text for best in results], references, run, seconds)
     return 0
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

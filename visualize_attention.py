@@ -8,22 +8,24 @@
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 """
 
-import json
-import sys
-
-from training import quiet  # before all that imports TensorFlow
+from training import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
+import json
+import re
+import sys
+
 import tensorflow as tf
-from absl import app, flags
+from absl import flags
 
 from data_pipeline.files import UserError, check_writable, write_text
+from data_pipeline.tokenizers import EOS_ID
 from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions, word_maps
 from decoding.embeddings import PROJECTIONS, embedding_points
 from decoding.lexicons import LEAST_PROBABLE, lexicon_entries, table_entries, write_lexicon
 from decoding.parallel_text import ParallelText
-from decoding.pictures import check_kind, save_attention
+from decoding.pictures import check_choice, check_kind, save_attention
 from decoding.points import save_points
 from decoding.translator import Translator
 from decoding.word_alignments import (
@@ -35,8 +37,9 @@ from decoding.word_alignments import (
     symmetrise,
     write_alignments,
 )
+from training import console, quiet
 from training.checkpoints import ModelDirectory
-from training.console import chosen_mode, machine, one_line_errors, picture
+from training.command_line import shortened
 from training.curves import save_learning_curves
 
 FLAGS = flags.FLAGS
@@ -57,7 +60,7 @@ flags.DEFINE_enum(
 flags.DEFINE_integer("layer", None, "Only this layer, counted from 1.", lower_bound=1)
 flags.DEFINE_string("head", "", "Only this head, counted from 1, or: mean.")
 flags.DEFINE_bool("merge_subwords", False, "Words instead of subword pieces.")
-flags.DEFINE_integer("beam_size", 4, "Of the search for the translation.", lower_bound=1)
+flags.DEFINE_integer("beam_size", 4, "Of the search for the translation.", 1, 1000)
 flags.DEFINE_string("gold_links", "", "To mark: i-j sure, ipj possible; words counted from 0.")
 # The word alignments of a text.
 flags.DEFINE_string("source_file", "", "Text to align, a sentence a line.")
@@ -103,7 +106,7 @@ def the_model_dir():
 
 def the_head():
     """--head as `save_attention` and `Aligner` take it."""
-    return int(FLAGS.head) if FLAGS.head.isdecimal() else FLAGS.head or None
+    return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
 
 
 def draw_attention():
@@ -111,7 +114,11 @@ def draw_attention():
     if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
         raise UserError("--gold_links needs --target, the words that it links, and cross attention")
     path = the_model_dir()
+    console.check_picture("output", FLAGS.output)
     model, tokenizer, config = ModelDirectory(path).load()
+    of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
+    check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
+    check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
     translator = Translator(model, tokenizer, beam_size=FLAGS.beam_size)
     translator.check_known([FLAGS.source], "--source")
     ids = tokenizer.source.encode([FLAGS.source])
@@ -127,7 +134,6 @@ def draw_attention():
         ids.append(best.ids)
 
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
-    check_kind(maps, FLAGS.attention, f"{path}: this {config['model']}")
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
@@ -135,7 +141,7 @@ def draw_attention():
         maps, tokens = word_maps(maps, tokenizer, (FLAGS.source, FLAGS.target))
         pair = [len(words) - 1 for words in tokens]
         gold = parse_gold(FLAGS.gold_links, "--gold_links", pair=pair)
-    with picture(FLAGS.output):
+    with console.picture("output", FLAGS.output):
         save_attention(
             maps,
             *tokens,
@@ -245,7 +251,7 @@ def print_scores(alignments, gold, records):
     """Prints AER, precision and recall; keeps them as JSON if asked."""
     score = score_alignments(alignments, gold)
     num_links = sum(map(len, alignments))
-    print(
+    console.write_result(
         f"AER {score.aer:.4f}, precision {score.precision:.4f}, recall {score.recall:.4f} "
         f"({len(gold):,} sentence pairs, {num_links:,} links)"
     )
@@ -257,7 +263,7 @@ def print_scores(alignments, gold, records):
             **{"sentences": len(gold), "links": num_links},
             **{name: FLAGS[name].value for name in settings},
             "threshold": the_threshold(),
-            "machine": machine(),
+            "machine": console.machine(),
         }
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
@@ -277,10 +283,11 @@ def write_table():
 def draw_embeddings():
     """Draws source and target words in one plane."""
     path = the_model_dir()
+    console.check_picture("embeddings", FLAGS.embeddings)
     model, tokenizer, config = ModelDirectory(path).load()
     options = {"projection": FLAGS.projection, "num_words": FLAGS.num_words}
     name = f"the {config['model']} of {path}"
-    with picture(FLAGS.embeddings):
+    with console.picture("embeddings", FLAGS.embeddings):
         save_points(embedding_points(model, tokenizer, name=name, **options), FLAGS.embeddings)
 
 
@@ -288,7 +295,8 @@ def draw_curves():
     """Draws how perplexity, or the likelihood in EM, went in training."""
     if not FLAGS.model_dir:
         raise UserError("--curves needs a --model_dir, or several")
-    with picture(FLAGS.curves):
+    console.check_picture("curves", FLAGS.curves)
+    with console.picture("curves", FLAGS.curves):
         save_learning_curves([ModelDirectory(path) for path in FLAGS.model_dir], FLAGS.curves)
 
 
@@ -311,14 +319,14 @@ MODES = {
 
 def main(argv):
     """Does the one thing that the flags ask for."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; put --source in quotation marks")
-    if FLAGS.head not in ("", "mean") and not FLAGS.head.isdecimal():
-        raise UserError(f"--head={FLAGS.head}: expected a number, counted from 1, or mean")
+    del argv
+    if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
+        head = shortened(FLAGS.head)
+        raise UserError(f"--head={head}: expected a number, counted from 1, or mean")
     quiet.start()
-    chosen_mode(MODES, {name for name in FLAGS if FLAGS[name].present})()
+    console.chosen_mode(MODES, {name for name in FLAGS if FLAGS[name].present})()
     return 0
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import app, flags  # noqa: E402
+from absl import flags  # noqa: E402
 
 from data_pipeline.files import UserError, read_lines, write_lines, write_text  # noqa: E402
 from decoding.word_alignments import (  # noqa: E402
@@ -32,7 +32,7 @@ from decoding.word_alignments import (  # noqa: E402
     score_alignments,
     symmetrise,
 )
-from training.console import machine, one_line_errors  # noqa: E402
+from training import console  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -184,8 +184,7 @@ def aligners():
 
 def main(argv):
     """Runs every aligner, prints and writes the figures."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
     if FLAGS.held_out and not FLAGS.gold:
         raise UserError("--held_out needs --gold, whose lines it keeps out of the training")
     gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
@@ -195,7 +194,11 @@ def main(argv):
     found = aligners()
     if set(FLAGS.only) - set(found):
         raise UserError(f"--only: known here are {', '.join(found)}")
-    result = {"machine": machine(), "command": " ".join(["python", *sys.argv]), "aligners": {}}
+    result = {
+        "machine": console.machine(),
+        "command": " ".join(["python", *sys.argv]),
+        "aligners": {},
+    }
     result["pairs"] = len(read_lines(sides[0]))
     for name in FLAGS.only or found:
         folder = work / name.replace(" ", "_")
@@ -216,4 +219,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -16,14 +16,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import app, flags  # noqa: E402
+from absl import flags  # noqa: E402
 
 import models  # noqa: E402
 from benchmarks.scripts import run  # noqa: E402
 from data_pipeline.files import UserError, write_text  # noqa: E402
-from training import recipes  # noqa: E402
+from training import console, recipes  # noqa: E402
 from training.checkpoints import ModelDirectory  # noqa: E402
-from training.console import one_line_errors  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -85,8 +84,7 @@ def score(preset):
 
 def main(argv):
     """Trains and scores."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
     unknown = set(FLAGS.only) - set(models.preset_names())
     if unknown:
         raise UserError(f"--only: no preset {', '.join(sorted(unknown))}")
@@ -97,4 +95,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -16,13 +16,13 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import app, flags  # noqa: E402
+from absl import flags  # noqa: E402
 
 import models  # noqa: E402
 from benchmarks.scripts import run  # noqa: E402
 from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
 from decoding.figures import save_curves  # noqa: E402
-from training.console import one_line_errors  # noqa: E402
+from training import console  # noqa: E402
 from training.evaluation import corpus_scores  # noqa: E402
 
 FLAGS = flags.FLAGS
@@ -186,4 +186,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -18,12 +18,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import app, flags  # noqa: E402
+from absl import flags  # noqa: E402
 
 from benchmarks.scripts import run  # noqa: E402
-from data_pipeline.files import UserError, write_text  # noqa: E402
+from data_pipeline.files import write_text  # noqa: E402
+from training import console  # noqa: E402
 from training.checkpoints import ModelDirectory  # noqa: E402
-from training.console import machine, one_line_errors  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -128,9 +128,8 @@ def result(preset, way, order):
 
 def main(argv):
     """Trains, chooses, scores, writes."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    record = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
+    del argv
+    record = {"machine": console.machine(), "command": " ".join(["python", *sys.argv])}
     for preset in PRESETS:
         run(train_command(preset, "en", "de"))
         run(train_command(preset, "de", "en"))
@@ -144,4 +143,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

@@ -30,14 +30,14 @@ from training import quiet  # noqa: E402, F401 - before all that imports TensorF
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-from absl import app, flags  # noqa: E402
+from absl import flags  # noqa: E402
 
 from benchmarks.rehearsal_corpus import make  # noqa: E402
 from data_pipeline import cleaning, encoding, pipeline, streams, tokenizers  # noqa: E402
 from data_pipeline.batching import padding_share  # noqa: E402
 from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
-from training.console import machine, one_line_errors  # noqa: E402
+from training import console  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -278,8 +278,7 @@ def _rounded(record):
 
 def main(argv):
     """Runs the stages and writes what they measured."""
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    del argv
     if FLAGS.stage:
         run_stage(FLAGS.stage)
         return 0
@@ -299,7 +298,7 @@ def main(argv):
         print(json.dumps(record), flush=True)
     output = Path(FLAGS.output or ROOT / f"docs/results/pipeline/wmt_rehearsal_{FLAGS.pairs}.json")
     result = {
-        "machine": machine(),
+        "machine": console.machine(),
         "command": " ".join(["python", *sys.argv]),
         "vocab_size": FLAGS.vocab_size,
         "max_tokens": FLAGS.max_tokens,
@@ -315,4 +314,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(one_line_errors(main))
+    console.run(main)

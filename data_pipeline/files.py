@@ -144,6 +144,24 @@ def check_writable(path):
         raise _Checked
 
 
+def check_folder(path):
+    """Raises `UserError` if files could not be made in a folder, which need not exist yet.
+
+    Nothing is made, so this can be asked long before it is known that something will be written.
+    """
+    path = Path(path)
+    try:
+        nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); check the name and its permissions"
+        ) from None
+    if not nearest.is_dir():
+        raise UserError(f"{path}: cannot be written ({nearest} is not a folder); check the name")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: cannot be written ({nearest} may not be changed); check the name")
+
+
 class _Checked(Exception):
     """Leaves `atomic_path` before it replaces anything."""
 

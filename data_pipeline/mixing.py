@@ -1,8 +1,11 @@
 """Several corpora as one: how often the pairs of each are seen."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
+
+from data_pipeline.files import UserError
 
 
 class Mixture(NamedTuple):
@@ -47,6 +50,33 @@ class Mixture(NamedTuple):
         """One line: how much of an epoch is of each corpus."""
         counts = zip(self.sizes, self.counts(), strict=True)
         return "an epoch has " + " and ".join(f"{n:,} of {size:,}" for size, n in counts)
+
+
+def parse_weights(text, count):
+    """Reads the weights of several corpora.
+
+    Args:
+        text: numbers with commas between them, as --corpus_weights has them; empty for none.
+        count: how many corpora there are.
+
+    Returns:
+        list of float, one for each corpus; [] for an empty text.
+
+    Raises:
+        UserError: weights that are no finite numbers, not as many as there are corpora, negative,
+            or all 0.
+    """
+    try:
+        weights = [float(weight) for weight in text.split(",") if text]
+    except ValueError:
+        weights = [-1.0]
+    total = sum(weights)  # Infinite or NaN if one of them is, or all are too large together.
+    if weights and (len(weights) != count or min(weights) < 0 or not 0 < total < math.inf):
+        raise UserError(
+            f"--corpus_weights={text}: expected a number for each of {count} corpora, with commas "
+            "between them, finite, none negative and not all 0"
+        )
+    return weights
 
 
 def mixture(sizes, weights=(), temperature=1.0):

@@ -18,7 +18,7 @@ from data_pipeline.encoding import (  # noqa: F401
     text_hash,
 )
 from data_pipeline.files import UserError
-from data_pipeline.mixing import mixture
+from data_pipeline.mixing import mixture, parse_weights
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenizers import PAD_ID, UNK_ID
 
@@ -43,7 +43,7 @@ def batch_options(
         sizes: number of pairs of each corpus that it is of.
         max_tokens: budget of a batch.
         max_sentences: most pairs of a batch; 0 for no such limit.
-        corpus_weights: text, numbers with commas between them, as `weights` of `mixture`.
+        corpus_weights: text, as `parse_weights` takes it.
         temperature: as that of `mixture`.
         pad_to_bucket: whether batches have few static shapes.
         largest_first: as that of `plan_epoch`.
@@ -52,17 +52,9 @@ def batch_options(
         dict, for `batches`, `plan_batches` and `describe`.
 
     Raises:
-        UserError: weights that are no numbers, or not as many as there are corpora.
+        UserError: weights that cannot be used; a corpus without a pair.
     """
-    try:
-        weights = [float(weight) for weight in corpus_weights.split(",") if corpus_weights]
-    except ValueError:
-        weights = [-1.0]
-    if weights and (len(weights) != len(sizes) or min(weights) < 0 or not sum(weights)):
-        raise UserError(
-            f"--corpus_weights={corpus_weights}: expected a number for each of {len(sizes)} "
-            "corpora, with commas between them, none negative and not all 0"
-        )
+    weights = parse_weights(corpus_weights, len(sizes))
     if not all(sizes):
         raise UserError(f"no training pair is left of corpus {sizes.index(0) + 1}; leave it out")
     lengths = [side.lengths for side in corpus]

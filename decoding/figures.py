@@ -241,21 +241,30 @@ def check_path(path: str | os.PathLike) -> str:
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in _METADATA:
-        raise ValueError(f"{path}: a picture's name must end in {', '.join(_METADATA)}")
+        raise ValueError(f"a picture's name must end in {', '.join(_METADATA)}")
     return ending
+
+
+def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
+    """Returns the dots per inch of a picture of a size in inches, at most those wanted.
+
+    Raises:
+        ValueError: too large for a legible .png.
+    """
+    if ending != ".png":
+        return dpi
+    dpi = min(dpi, math.sqrt(_MAX_PIXELS / float(np.prod(size))))
+    if dpi < _MIN_DPI:
+        raise ValueError(
+            "too large for a legible .png; draw one layer or one head, or write an .svg or .pdf"
+        )
+    return dpi
 
 
 def save(figure: Any, path: str | os.PathLike, dpi: float) -> None:
     """Writes the figure whole or not at all."""
     path = Path(path)
     ending = path.suffix.lower()
-    if ending == ".png":
-        area = float(np.prod(figure.get_size_inches()))
-        dpi = min(dpi, math.sqrt(_MAX_PIXELS / area))
-        if dpi < _MIN_DPI:
-            raise ValueError(
-                f"{path}: too large for a legible .png; draw one layer or one head, or write "
-                "an .svg or .pdf"
-            )
+    dpi = check_size(figure.get_size_inches(), ending, dpi)
     with atomic_path(path) as temporary:
         figure.savefig(temporary, format=ending[1:], dpi=dpi, metadata=_METADATA[ending])

@@ -12,7 +12,15 @@ import numpy as np
 
 from data_pipeline.files import UserError
 from decoding import alignments
-from decoding.figures import LINE_COLOURS, check_path, printable, save, shorten, style
+from decoding.figures import (
+    LINE_COLOURS,
+    check_path,
+    check_size,
+    printable,
+    save,
+    shorten,
+    style,
+)
 from decoding.layout import BAR_SPACE, BAR_WIDTH, KEY_HEIGHT, MARGIN, PAD, Layout, lay_out
 from decoding.word_alignments import GoldAlignment
 
@@ -100,6 +108,7 @@ def save_attention(
     with style([*rows, *columns, title], ending):
         names = [panel.name for panel in panels]
         layout = lay_out(rows, columns, names, row_length, title, bool(frames))
+        check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.
         save(_draw(layout, rows, columns, panels, frames), path, dpi)
 
 
@@ -116,6 +125,26 @@ def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
     if kind not in found:
         have = " or ".join(f"--attention={kind}" for kind in found)
         raise UserError(f"{name} has no {kind} attention; draw it with {have}")
+
+
+def check_choice(
+    maps: Mapping[str, np.ndarray], kind: str, layer: int | None, head: int | str | None
+) -> None:
+    """Raises `UserError` if there is no such layer or head, as `save_attention` takes them.
+
+    Args:
+        maps: the maps of any text, "decoder/0/cross" [B, H, T, S] and so on.
+        kind: a kind that they have.
+        layer: counted from 1, or None.
+        head: counted from 1, or "mean", or None.
+    """
+    layers = {number: maps[name][0].numpy() for number, name in layer_names(maps, kind).items()}
+    for name, choice in (("layer", (layer, None)), ("head", (layer, head))):
+        try:
+            _select_panels(layers, *choice)
+        except ValueError as error:
+            value = layer if name == "layer" else head
+            raise UserError(f"--{name}={value}: {error}") from None
 
 
 def layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:

@@ -15,6 +15,7 @@ Only this module knows the layout.
 
 import collections
 import json
+import os
 import re
 import sys
 import zlib
@@ -23,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import models
-from data_pipeline.files import UserError, write_text
+from data_pipeline.files import UserError, check_folder, write_text
 from data_pipeline.tokenizers import BOS_ID, PAD_ID, Tokenizer
 from training.archives import DamagedError, read_archive, restore, write_archive
 from training.configuration import FORMAT, read_configuration
@@ -65,6 +66,8 @@ class ModelDirectory:
     """
 
     def __init__(self, path):
+        if not str(path):
+            raise UserError("the name of a model directory is empty; give --model_dir a folder")
         self.path = Path(path)
         self.config_path = self.path / "config.json"
         self.metrics_path = self.path / "metrics.jsonl"
@@ -81,9 +84,18 @@ class ModelDirectory:
         return self.config_path.exists()
 
     def check_free(self):
-        """Raises `UserError` if a new run cannot begin here."""
-        if self.path.exists() and (not self.path.is_dir() or self.best_path.exists()):
-            raise UserError(f"{self.path}: exists and is no model directory; name another")
+        """Raises `UserError` if a new run cannot begin here: in a folder of other things.
+
+        A run that was stopped before its configuration was written has left a lock and a tokenizer.
+        """
+        check_folder(self.path)
+        names = sorted(os.listdir(self.path)) if self.path.exists() else []
+        others = [n for n in names if n not in ("lock", "tokenizer") and not n.startswith(".")]
+        if others:
+            raise UserError(
+                f"{self.path}: holds other things, such as {others[0]}, and is no model directory; "
+                "name another, or a new one"
+            )
 
     def start(self, config, tokenizer):
         """Makes the directory of a new run; the configuration is written last, as its seal.

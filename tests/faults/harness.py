@@ -27,13 +27,12 @@ sys.path.insert(0, str(ROOT))
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np  # noqa: E402
-from absl import flags  # noqa: E402
 
 import train  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
 from training.checkpoints import ModelDirectory, read_archive  # noqa: E402
-from training.console import machine, one_line_errors  # noqa: E402
+from training.console import machine, status_of  # noqa: E402
 
 SAVE_EVERY = 3  # No multiple of the steps between records, nor those of validation.
 LOG_EVERY = 2
@@ -71,8 +70,7 @@ def start(arguments, log):
         output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.dup2(output, 1)
         os.dup2(output, 2)
-        flags.FLAGS(["train", *arguments])
-        status = one_line_errors(train.main)(["train"])
+        status = status_of(train.main, ["train", *arguments])
     finally:
         os._exit(status or 0)
 

@@ -4,9 +4,9 @@ import importlib.util
 from pathlib import Path
 from typing import NamedTuple
 
-from absl import flags
+from absl import app, flags
 
-from training.console import one_line_errors
+from training.console import status_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -26,15 +26,15 @@ def run_script(name, arguments, capsys=None):
     """
     if capsys:
         capsys.readouterr()
+    app.define_help_flags()  # Once in a process.
     before = set(flags.FLAGS)
     spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
-        flags.FLAGS([name, *map(str, arguments)])
-        status = one_line_errors(module.main)([name])
+        status = status_of(module.main, [name, *map(str, arguments)])
     finally:
         for flag in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, flag)
         flags.FLAGS.unparse_flags()
-    return Done(status or 0, *(capsys.readouterr() if capsys else ("", "")))
+    return Done(status, *(capsys.readouterr() if capsys else ("", "")))
