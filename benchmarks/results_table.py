@@ -262,7 +262,7 @@ def pipeline_table():
 def faults_table():
     """One row for each preset whose runs tests/faults/harness.py killed."""
     record = json.loads((RESULTS / "faults" / "kills.json").read_text("utf-8"))
-    head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "at most")
+    head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "most")
     rows = (
         (
             f"`{name}`",
