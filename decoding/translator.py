@@ -190,10 +190,14 @@ class Translator:
         if not self.split_long_lines:
             return {}
 
-        def fits(text):
-            return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
+        def are_long(texts):
+            return [len(ids) > self.max_input_tokens for ids in self.tokenizer.source.encode(texts)]
 
-        return {i: split_line(line, fits) for i, line in enumerate(lines) if not fits(line)}
+        return {
+            i: split_line(lines[i], lambda text: not are_long([text])[0])
+            for i, is_long in enumerate(are_long(lines))
+            if is_long
+        }
 
     def _search_all(self, source):
         """The `Hypotheses` of each sentence in a list of ids; None where memory does not suffice.
