@@ -253,7 +253,7 @@ def _archives():
         yield case(f"the file is {name}", refused, files({"x.tgz": data}))
     yield case("the file is missing", refused, None)
     yield case("the file is a folder", refused, lambda: os.mkdir("x.tgz"))
-    for share in (0.01, 0.5, 0.99):
+    for share in (0.01, 0.5, 0.9):
 
         def cut(share=share):
             _tar((_MEMBER, text + str(random.Random(1).random())))()
@@ -262,20 +262,19 @@ def _archives():
 
         yield case(f"cut off at {share:.0%}", refused, cut)
 
-    def flip():
-        _tar((_MEMBER, "".join(random.Random(1).choices("abc\n", k=50_000))))()
-        data = bytearray(Path("x.tgz").read_bytes())
-        data[len(data) // 2] ^= 0xFF
-        Path("x.tgz").write_bytes(data)
-
-    yield case("one byte changed", refused, flip)
     large = _special(_MEMBER, tarfile.REGTYPE, size=10**12)
     yield case("a member that promises a TB", refused, _tar(large))
     yield case("a member that is not UTF-8", Refused(r"x\.tgz: .*line 2: not UTF-8"), _latin)
-    plain = {"x.gz": gzip.compress(_TEXT.encode())[:-6], "y.gz": b"\x1f\x8b"}
-    for path, data in plain.items():
-        gz = Refused(path.replace(".", r"\."))
-        yield case(f"gzip that is cut, {path}", gz, files({path: data}), member="", path=path)
+    whole = gzip.compress("".join(random.Random(1).choices("abc\n", k=50_000)).encode())
+    half = len(whole) // 2
+    for name, data in {
+        "without its end": whole[:-6],
+        "of two bytes": whole[:2],
+        "with one byte changed": whole[:half] + bytes([whole[half] ^ 0xFF]) + whole[half + 1 :],
+        "with text after it": whole + b"more",
+    }.items():
+        prepare = files({"x.gz": data})
+        yield case(f"gzip {name}", Refused(r"x\.gz"), prepare, member="", path="x.gz")
 
 
 def _latin():
