@@ -5,7 +5,7 @@ BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
 
-.PHONY: demo test test-slow test-faults clean
+.PHONY: demo test test-slow test-faults test-hostile clean
 
 # One environment for both; made anew when the lists of packages change.
 .venv/run: requirements.txt
@@ -52,6 +52,11 @@ test-slow: .venv/dev
 # Hundreds of kills; the suite has a few.
 test-faults: .venv/dev
 	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
+
+# Some thousand hostile inputs at all scripts, in ten minutes; the suite has a few.
+test-hostile: .venv/dev
+	$(BIN)/python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
+	$(BIN)/python benchmarks/results_table.py
 
 clean:
 	rm -rf .venv data runs serving

@@ -352,6 +352,14 @@ def settings_table():
     return markdown([("model", "class", "from; what it scores", "settings"), *rows])
 
 
+def hostile_table():
+    """One row for each group of cases of tests/hostile/harness.py."""
+    record = json.loads((RESULTS / "hostile" / "inputs.json").read_text("utf-8"))
+    counts = {**record["groups"], "**all**": record}
+    rows = ((name, *(f"{r[k]:,}" for k in ("tried", "good", "bad"))) for name, r in counts.items())
+    return markdown([("kind of input", "tried", "good", "bad"), *rows])
+
+
 TABLES = {
     "models": model_table,
     "settings": settings_table,
@@ -363,6 +371,7 @@ TABLES = {
     "noisy_channel": noisy_channel_table,
     "pipeline": pipeline_table,
     "faults": faults_table,
+    "hostile": hostile_table,
     "updates": update_table,
 }
 

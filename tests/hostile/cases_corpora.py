@@ -41,8 +41,8 @@ def _corpora():
     for name, (changed, pattern) in {
         "unequal numbers of lines": ({"b": TARGET + "mehr\n"}, "20 lines.*21"),
         "an empty side": ({"a": ""}, r"\ba: empty"),
-        "all lines blank": ({"a": " \n" * 20, "b": "\t\n" * 20}, "empty|blank"),
-        "UTF-16": ({"a": UTF16 * 10}, "a, line 1: not UTF-8"),
+        "all lines blank": ({"a": " \n" * 20, "b": "\t\n" * 20}, "no word|empty|blank"),
+        "UTF-16": ({"a": UTF16 * 10, "b": TARGET + "eins\n"}, "a, line 1: not UTF-8"),
         "gzip": ({"a": b"\x1f\x8b\x08\x00" + b"\n\x80" * 20}, r"a: .*gzip"),
         "all lines too long": ({"a": "one " * 300 + "\n", "b": "eins " * 300 + "\n"}, "max_length"),
         "all lengths too far apart": ({"a": "one\n", "b": "eins " * 50 + "\n"}, "max_length_ratio"),

@@ -38,8 +38,16 @@ def damaged(group, name, expected, prepare, *, script="translate", arguments=_TR
 
 def resume(*more, preset="transformer_tiny"):
     """Arguments that resume a copy of the model `bpe`."""
-    given = ("--max_steps=102", "--learning_rate=0.01", "--save_every_steps=50")
-    return quick(preset, *given, "--eval_every_steps=50", *more, model_dir="model")
+    given = ("--max_steps=302", "--learning_rate=0.01", "--save_every_steps=100")
+    return quick(
+        preset,
+        *given,
+        "--set=dropout=0",
+        "--label_smoothing=0",
+        "--eval_every_steps=100",
+        *more,
+        model_dir="model",
+    )
 
 
 class _Touch:
@@ -214,7 +222,7 @@ def _damage_metrics(line, at_the_end):
 
 
 def _checkpoints():
-    newest = "checkpoints/00000100.npz"
+    newest = "checkpoints/00000300.npz"
     for name, prepare in {
         "empty": functools.partial(replace, newest, b""),
         "cut": functools.partial(replace, newest, None),
@@ -223,7 +231,7 @@ def _checkpoints():
         "a raw pickle": functools.partial(replace, newest, pickle.dumps(_Touch())),
         "a folder": functools.partial(folder_for, newest),
     }.items():
-        aside = Works(_resumed, says=r"00000100")
+        aside = Works(_resumed, says=r"00000300")
         arguments = resume()
         yield damaged(
             "checkpoints", f"newest: {name}", aside, prepare, script="train", arguments=arguments
@@ -242,7 +250,7 @@ def _resumed(outcome):
     last = json.loads((outcome.folder / "model/metrics.jsonl").read_text("utf-8").split("\n")[-2])
     if (outcome.folder / "pwned").exists():
         return "a pickle was executed"
-    return "" if last["step"] == 102 else f"ends with step {last['step']}"
+    return "" if last["step"] == 302 else f"ends with step {last['step']}"
 
 
 def _damage_all():

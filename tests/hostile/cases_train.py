@@ -75,7 +75,6 @@ def _conflicts():
         (("--dataset=demo",), "--dataset"),
         (("--valid_target=",), "valid_target"),
         (("--model_dir=x", "--model_dir=y"), "model_dir"),
-        (("--offline",), "offline|--dataset"),
         (("one dog",), "one dog"),
         (("--init_from=nowhere",), "nowhere"),
         (("--init_from=../models/ibm1",), "ibm1"),
@@ -106,7 +105,11 @@ def _conflicts():
 
         flags = ("--distribution=multi_worker",)
         refused = Refused("TF_CONFIG", ("data",))
-        yield train_case(group, f"TF_CONFIG: {name}", refused, *flags, prepare=set_config)
+        yield train_case(
+            *(group, f"TF_CONFIG: {name}", refused, *flags),
+            preset="transformer_tiny",
+            prepare=set_config,
+        )
 
 
 def _folders():

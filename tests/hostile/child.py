@@ -24,13 +24,24 @@ _FD_NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 class Running(NamedTuple):
-    """A case under way."""
+    """A case under way.
+
+    Attributes:
+        case: `Case`.
+        pid: its process, and the group of all that it starts.
+        began: when, in seconds of a monotonic clock.
+        folder: its scratch folder.
+        known: `listing` of the folder above, from before.
+        printed: {reading end of a pipe: what has come out of it}, of standard output and error.
+        signalled: has an entry once its signal was sent.
+    """
 
     case: object
     pid: int
     began: float
     folder: Path
     known: dict
+    printed: dict
     signalled: list
 
 
@@ -52,10 +63,17 @@ def start(case, worker):
     known = listing(worker)
     sys.stdout.flush()
     sys.stderr.flush()
+    # Not files: a limit on the size of files is none on what is said.
+    pipes = [os.pipe() for _ in (1, 2)]
     pid = os.fork()
     if not pid:
         status = 70
         try:
+            for number, (_, writer) in enumerate(pipes, start=1):
+                os.dup2(writer, number)
+            for ends in pipes:
+                for end in ends:
+                    os.close(end)
             status = _child(case, worker)
         except BaseException:
             traceback.print_exc()
@@ -63,17 +81,27 @@ def start(case, worker):
             os._exit(status)
     with contextlib.suppress(OSError):  # The child does so, too; one of both is first.
         os.setpgid(pid, pid)
-    return Running(case, pid, time.monotonic(), folder, known, [])
+    printed = {}
+    for reader, writer in pipes:
+        os.close(writer)
+        os.set_blocking(reader, False)
+        printed[reader] = bytearray()
+    return Running(case, pid, time.monotonic(), folder, known, printed, [])
 
 
 def finish(running, time_limit):
     """The `Outcome` of a case if it has ended, else None; sends its signal, or ends its time."""
+    _drain(running.printed)
     done, status, usage = os.wait4(running.pid, os.WNOHANG)
     worker, case = running.folder.parent, running.case
     elapsed = time.monotonic() - running.began
     timed_out = False
     if not done:
-        if case.signal and not running.signalled and _is_due(case.signal[1], elapsed, worker):
+        if (
+            case.signal
+            and not running.signalled
+            and _is_due(case.signal[1], elapsed, running.printed)
+        ):
             running.signalled.append(True)
             os.kill(running.pid, case.signal[0])
         if elapsed <= (case.seconds or time_limit):
@@ -82,14 +110,18 @@ def finish(running, time_limit):
         kill(running)
         _, status, usage = os.wait4(running.pid, 0)
     kill(running)  # What it started and did not wait for.
+    _drain(running.printed)
+    out, err = (bytes(data).decode(errors="replace") for data in running.printed.values())
+    for reader in running.printed:
+        os.close(reader)
     found = listing(worker)
     before = _prepared(worker)
     inside = {n.removeprefix("case/"): v for n, v in found.items() if n.startswith("case/")}
     outside = [n for n in {**running.known, **found} if not n.startswith("case")]
     return Outcome(
         status=os.waitstatus_to_exitcode(status),
-        out=_text(worker / "stdout"),
-        err=_text(worker / "stderr"),
+        out=out,
+        err=err,
         folder=running.folder,
         changed=tuple(sorted(n for n in {**before, **inside} if before.get(n) != inside.get(n))),
         outside=tuple(sorted(n for n in outside if running.known.get(n) != found.get(n))),
@@ -115,7 +147,7 @@ def listing(worker):
         for name in folders:
             found[os.path.normpath(os.path.join(relative, name))] = "folder"
         for name in names:
-            if relative == "." and name in ("stdin", "stdout", "stderr", "prepared"):
+            if relative == "." and name in ("stdin", "prepared"):
                 continue
             with contextlib.suppress(FileNotFoundError):
                 status = os.lstat(os.path.join(path, name))
@@ -132,13 +164,17 @@ def _prepared(worker):
         return {}
 
 
-def _text(path):
-    return path.read_bytes().decode(errors="replace")
+def _drain(printed):
+    """Takes what is in the pipes."""
+    for reader, data in printed.items():
+        with contextlib.suppress(BlockingIOError):
+            while piece := os.read(reader, 1 << 16):
+                data += piece
 
 
-def _is_due(moment, elapsed, worker):
+def _is_due(moment, elapsed, printed):
     if isinstance(moment, str):
-        return moment in _text(worker / "stdout")
+        return moment.encode() in next(iter(printed.values()))
     return elapsed >= moment
 
 
@@ -147,11 +183,7 @@ def _child(case, worker):
     os.setpgid(0, 0)
     os.chdir(worker / "case")
     os.environ.update(HOME=str(worker / "home"), TMPDIR=str(worker / "tmp"))
-    for name in ("stdout", "stderr"):
-        (worker / name).write_bytes(b"")
     try:
-        _redirect(1, worker / "stdout")
-        _redirect(2, worker / "stderr")
         (worker / "prepared").unlink(missing_ok=True)
         if case.prepare:
             case.prepare()

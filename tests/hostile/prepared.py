@@ -29,8 +29,9 @@ QUICK = (
 
 def quick(preset, *more, corpus=CORPUS, model_dir="run"):
     """Arguments of train.py for one step of a tiny model; those given last count."""
-    small = small_flags(preset)
-    return (*corpus, *small, *QUICK, f"--model_dir={model_dir}", *more)
+    if not any(os.fsencode(flag).startswith(b"--model_dir") for flag in more):
+        more = (f"--model_dir={model_dir}", *more)
+    return (*corpus, *small_flags(preset), *QUICK, *more)
 
 
 # Name -> (script, arguments); each may use those before it.
@@ -38,13 +39,13 @@ _COMMANDS = {
     "bpe": (
         "train",
         quick(
-            *("transformer_tiny", "--max_steps=100", "--learning_rate=0.01"),
-            *("--save_every_steps=50", "--eval_every_steps=50"),
+            *("transformer_tiny", "--max_steps=300", "--learning_rate=0.01", "--set=dropout=0"),
+            *("--save_every_steps=100", "--eval_every_steps=100", "--label_smoothing=0"),
         ),
     ),
     "word": ("train", quick("lstm_luong", "--tokenizer=word", "--min_word_count=1")),
     "ibm1": ("train", quick("ibm1")),
-    "ibm1_bpe": ("train", quick("ibm1", "--tokenizer=bpe")),
+    "ibm1_bpe": ("train", quick("ibm1", "--tokenizer=bpe", "--max_steps=5")),
     "ibm1_reverse": ("train", quick("ibm1", corpus=SWAPPED)),
     "lm": (
         "train",
