@@ -5,7 +5,7 @@ BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
 
-.PHONY: demo test test-slow test-faults test-hostile clean
+.PHONY: demo test test-slow test-faults test-hostile test-mutations clean
 
 # One environment for both; made anew when the lists of packages change.
 .venv/run: requirements.txt
@@ -56,6 +56,11 @@ test-faults: .venv/dev
 # Some thousand hostile inputs at all scripts, in ten minutes; the suite has a few.
 test-hostile: .venv/dev
 	$(BIN)/python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
+	$(BIN)/python benchmarks/results_table.py
+
+# Faults that the suite must find.
+test-mutations: .venv/dev
+	$(BIN)/python tests/mutations.py --output=docs/results/faults/mutations.json
 	$(BIN)/python benchmarks/results_table.py
 
 clean:

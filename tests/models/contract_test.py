@@ -286,6 +286,22 @@ def test_every_source_token_counts(model):
     assert (np.abs(logits[1:] - logits[0]).max(axis=(1, 2)) > 1e-4).all()
 
 
+def test_the_order_of_source_words_counts_where_a_model_knows_of_positions(model):
+    swapped = SOURCE[:1].copy()
+    swapped[0, [0, 2]] = swapped[0, [2, 0]]
+    change = np.abs(
+        logits_of(model, swapped, TARGET[:1]) - logits_of(model, SOURCE[:1], TARGET[:1])
+    )
+    settings = model.get_config()
+    has_order = settings.get("positions") != "uniform" and settings.get("max_positions") != 0
+    assert (change.max() > 1e-4) == has_order
+
+
+def test_the_decoder_is_given_the_start_and_all_words_but_the_last():
+    shifted = models.shift_right(ids([[7, 8, 3], [9, 3, 0]]), 2).numpy()
+    assert shifted.tolist() == [[2, 7, 8], [2, 9, 3]]
+
+
 # Explanations
 
 

@@ -109,6 +109,7 @@ def test_the_end_has_the_probability_of_the_length_alone(model):
         output = model.decode_step(ids([token]), step, state, context)
         state = output.state
         ends.append(np.exp(output.logits[0, EOS]))
+        close(np.exp(output.logits).sum(), 1)
     mask = context["source_mask"]
     close(ends, [model.length.end_probability(step, mask)[0] for step in range(5)])
     assert ends[2] < 0.2 < ends[3]

@@ -100,6 +100,14 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
     assert [r["perplexity"] for r in records(directory, "valid")] == [9, 8, 7]
 
 
+@pytest.mark.parametrize("seed", [1, 5])
+def test_the_seed_orders_the_batches(directory, corpus, seed):
+    run = trainer(directory, corpus, [], more={"seed": seed})
+    for actual, expected in zip(run._batches(), batches(corpus, 64, seed=seed), strict=True):
+        for side, ids in expected.items():
+            np.testing.assert_array_equal(actual[side], ids)
+
+
 def test_stops_after_the_largest_number_of_epochs(directory, corpus):
     run = trainer(directory, corpus, [9] * 99, max_steps=0, max_epochs=2)
     run.run()
@@ -221,10 +229,15 @@ def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
             keras.utils.set_random_seed(1)
             more, limits = {"shapes": shapes}, {"max_steps": max_steps}
             trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
-        return read_archive(ModelDirectory(copy).checkpoint_path(18))[0]
+        losses = [(r["step"], r["loss"]) for r in records(ModelDirectory(copy), "train")]
+        return read_archive(ModelDirectory(copy).checkpoint_path(18))[0], losses
 
-    at_once, resumed = train(tmp_path / "a", 18), train(tmp_path / "b", 5, 18)
+    (at_once, losses), (resumed, same_losses) = (
+        train(tmp_path / "a", 18),
+        train(tmp_path / "b", 5, 18),
+    )
     assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
+    assert losses == same_losses
 
 
 def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(

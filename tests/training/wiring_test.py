@@ -29,6 +29,17 @@ def test_options_that_do_not_fit_are_refused(name):
         wiring.check_options(preset, recipes.options(preset, "demo", given), given)
 
 
+def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
+    given = {"eval_every_steps": 3}
+    options = recipes.options("ibm1", "demo", given)
+    of_model, of_dataset = recipes.BY_MODEL["ibm1"], recipes.BY_DATASET["demo"]
+    of_update = recipes.BY_UPDATE["em"]
+    assert options["eval_every_steps"] == 3 != of_update["eval_every_steps"]
+    assert options["max_steps"] == of_update["max_steps"] != of_dataset["max_steps"]
+    assert options["vocab_size"] == of_dataset["vocab_size"] != of_model["vocab_size"]
+    assert options["tokenizer"] == of_model["tokenizer"] != recipes.DEFAULTS["tokenizer"]
+
+
 def test_a_rate_that_falls_does_so_until_the_last_step():
     given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
     options = recipes.options("lstm_luong", "demo", given)

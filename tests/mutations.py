@@ -1,0 +1,302 @@
+"""Plants one fault after the other in copies of the project; the tests must find every one.
+
+    python tests/mutations.py --output=docs/results/faults/mutations.json
+    python tests/mutations.py --only="beam_search|dropout"
+
+A suite that is green says little unless it turns red for what is wrong. mutations.txt lists faults
+that a reader would call a bug; below each stand the tests that are to find it, few so that a run
+takes minutes. First these tests run on an unchanged copy, where all must pass; then each fault is
+planted in a copy of its own. A fault is killed by a test that fails, or by one that a time limit
+ends; it survives if all pass. The text that a fault replaces must stand exactly once in its file:
+one that has changed is an error that names the fault.
+
+A start of TensorFlow takes longer than such tests, so it is imported once, by a process that never
+starts its run-time, and every trial is a fork of that process.
+"""
+
+import argparse
+import ast
+import collections
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from training import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+
+# isort: split
+
+import keras  # noqa: E402, F401 - imported once, for all forks
+import pytest  # noqa: E402
+from tqdm import tqdm  # noqa: E402
+
+from data_pipeline.files import write_text  # noqa: E402
+from data_pipeline.progress import Progress  # noqa: E402
+
+tqdm.monitor_interval = 0  # A thread, which no fork would have.
+
+TABLE = Path(__file__).with_suffix(".txt")
+
+
+class Mutation(NamedTuple):
+    """A fault: `old` becomes `new` in `file`, and `tests` must fail. Without a file, no fault."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: str
+
+
+class Trial(NamedTuple):
+    """What came of a mutation: `outcome` is one of `OUTCOMES`, `log` what pytest wrote."""
+
+    mutation: Mutation
+    outcome: str
+    seconds: float
+    log: str
+
+
+# Killed are a failed test, a crash and an end by the time limit. The last one is no trial: a file
+# that cannot be imported, or tests that are not there.
+KILLED = ("failed", "crashed", "time limit")
+OUTCOMES = ("survived", *KILLED, "not run")
+LEAST_SECONDS = 60  # Of the time limit, which is ten times what the tests take without the fault.
+
+
+def listed(table=TABLE):
+    """The `Mutation`s of a file like mutations.txt.
+
+    Raises:
+        ValueError: a block of another form.
+    """
+    mutations, file = [], ""
+    for block in table.read_text(encoding="utf-8").strip().split("\n\n"):
+        name, *lines = block.split("\n")
+        if name.startswith("== "):
+            file = name[3:]
+        elif not name.startswith("#"):
+            old, new, tests = (
+                "\n".join(line[2:] for line in lines if line[0] == mark) for mark in "-+?"
+            )
+            if not (file and old and tests and {line[0] for line in lines} == set("-+?")):
+                raise ValueError(f"{table}: {block!r} has not a name and lines of -, + and ?")
+            mutations.append(Mutation(name, file, old, new, tests))
+    return mutations
+
+
+def planted(mutation, root):
+    """The text of a mutation's file with the fault in it.
+
+    Raises:
+        ValueError: the file is missing, or has the old text not exactly once, or is no Python with
+            the new one, or the tests are missing.
+    """
+    path = root / mutation.file
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    count = text.count(mutation.old)
+    if count != 1:
+        raise ValueError(f"{mutation.file} has the old text {count} times, expected once")
+    changed = text.replace(mutation.old, mutation.new)
+    ast.parse(changed)
+    tests = shlex.split(mutation.tests)[0]
+    if not (root / "tests" / tests).exists():
+        raise ValueError(f"there is no tests/{tests}")
+    return changed
+
+
+def stale(mutations, root=ROOT):
+    """Lines that name the mutations that cannot be planted, and names that stand twice."""
+    names = collections.Counter(mutation.name for mutation in mutations)
+    lines = [f"{name}: stands there {count} times" for name, count in names.items() if count > 1]
+    for mutation in mutations:
+        try:
+            planted(mutation, root)
+        except (ValueError, SyntaxError) as error:
+            lines.append(f"{mutation.name}: {error}")
+    return lines
+
+
+def copy_project(folder):
+    """Copies all packages and scripts, with what Python has compiled of them."""
+    folder.mkdir()
+    for path in ROOT.iterdir():
+        if (path / "__init__.py").exists():
+            shutil.copytree(path, folder / path.name)
+        elif path.suffix in (".py", ".toml"):
+            shutil.copy2(path, folder)
+
+
+def in_copy(copy, tests, limit, log):
+    """Runs tests in a copy of the project; never returns."""
+    status = 70
+    try:
+        os.setsid()  # So that what the tests start can be ended with them.
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.alarm(limit)
+        output = os.open(log, os.O_WRONLY | os.O_CREAT)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        os.chdir(copy)
+        ours = {path.name for path in copy.iterdir()}
+        for name in [name for name in sys.modules if name.split(".")[0] in ours]:
+            del sys.modules[name]
+        sys.path[:] = [path for path in sys.path if Path(path) not in (ROOT, ROOT / "tests")]
+        options = ["-x", "-p", "no:cacheprovider", f"--basetemp={copy.parent / 'tmp'}"]
+        options += ["-m", "not slow and not replicas"]
+        first, *rest = shlex.split(tests)
+        status = pytest.main([f"tests/{first}", *rest, *options])
+    finally:
+        sys.stdout.flush()
+        os._exit(int(status))
+
+
+def outcome_of(status):
+    """One of `OUTCOMES`, from the status of `os.wait`."""
+    if os.WIFSIGNALED(status):
+        return "time limit" if os.WTERMSIG(status) == signal.SIGALRM else "crashed"
+    return {0: "survived", 1: "failed"}.get(os.WEXITSTATUS(status), "not run")
+
+
+def try_all(mutations, limits, jobs, base, folder, progress):
+    """Tries mutations, several at a time.
+
+    Args:
+        mutations: list of `Mutation`.
+        limits: tests -> seconds after which they are ended.
+        jobs: how many are tried at a time.
+        base: folder of an unchanged copy.
+        folder: where the others are made, and removed again.
+        progress: `Progress`.
+
+    Yields:
+        A `Trial` of each, as they end.
+    """
+    waiting, running = collections.deque(mutations), {}
+    try:
+        while waiting or running:
+            while waiting and len(running) < jobs:
+                mutation = waiting.popleft()
+                room = Path(tempfile.mkdtemp(dir=folder))
+                shutil.copytree(base, room / "copy")
+                if mutation.file:
+                    changed = planted(mutation, room / "copy")
+                    (room / "copy" / mutation.file).write_text(changed, encoding="utf-8")
+                sys.stdout.flush()
+                child = os.fork()
+                if not child:
+                    in_copy(room / "copy", mutation.tests, limits[mutation.tests], room / "log")
+                running[child] = mutation, room, time.monotonic()
+            child, status = os.wait()
+            mutation, room, began = running.pop(child)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+            log = (room / "log").read_text(encoding="utf-8", errors="replace")
+            if not mutation.file:  # What Python has compiled serves all copies.
+                shutil.rmtree(base)
+                (room / "copy").rename(base)
+            shutil.rmtree(room)
+            progress.update(1)
+            seconds = time.monotonic() - began
+            yield Trial(mutation, outcome_of(status), round(seconds, 1), log)
+    finally:
+        for child in running:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child, signal.SIGKILL)
+
+
+def found_by(log):
+    """The test that failed first; "" where none did."""
+    failed = re.search("^(?:FAILED|ERROR) (.*?)(?: - .*)?$", log, re.MULTILINE)
+    return failed[1] if failed else ""
+
+
+def report_of(trials, seconds):
+    """What is written to the file of results."""
+    killed = [trial for trial in trials if trial.outcome in KILLED]
+    rooms = collections.Counter(trial.mutation.file.split("/")[0] for trial in trials)
+    return {
+        "mutations": len(trials),
+        "killed": len(killed),
+        "survived": [t.mutation.name for t in trials if t.outcome == "survived"],
+        "rooms": {
+            room: {
+                "mutations": count,
+                "killed": sum(t.mutation.file.startswith(f"{room}/") for t in killed),
+            }
+            for room, count in rooms.items()
+        },
+        "seconds": round(seconds),
+        "trials": {
+            t.mutation.name: {
+                "file": t.mutation.file,
+                "tests": t.mutation.tests,
+                "outcome": t.outcome,
+                "found_by": found_by(t.log),
+                "seconds": t.seconds,
+            }
+            for t in trials
+        },
+    }
+
+
+def main():
+    """Reads the command line; exits with 1 if a mutation survives."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", default="", help="regular expression for `FILE: NAME`")
+    parser.add_argument("--jobs", type=int, default=1, help="how many are tried at a time")
+    parser.add_argument("--output", help="JSON file to write")
+    given = parser.parse_args()
+    mutations = [m for m in listed() if re.search(given.only, f"{m.file}: {m.name}")]
+    problems = stale(mutations) or ([] if mutations else [f"{given.only}: no such mutation"])
+    if problems:
+        sys.exit("\n".join(problems))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # With all trials.
+    began, trials = time.monotonic(), []
+    tests = list(dict.fromkeys(mutation.tests for mutation in mutations))
+    with tempfile.TemporaryDirectory() as folder:
+        base = Path(folder, "base")
+        copy_project(base)
+        place = {"jobs": given.jobs, "base": base, "folder": folder}
+        with Progress("mutations", len(tests) + len(mutations), "trials") as progress:
+            limits = dict.fromkeys(tests, 10 * LEAST_SECONDS)
+            unchanged = [Mutation("no fault", "", "", "", selection) for selection in tests]
+            for trial in try_all(unchanged, limits, **{**place, "jobs": 1}, progress=progress):
+                if trial.outcome != "survived":
+                    failing = f"{trial.mutation.tests}: {trial.outcome} without any fault"
+                    problems.append(f"{trial.log[-2000:]}\n{failing}")
+                limits[trial.mutation.tests] = int(max(10 * trial.seconds, LEAST_SECONDS))
+            if problems:
+                sys.exit("\n".join(problems))
+            for trial in try_all(mutations, limits, **place, progress=progress):
+                trials.append(trial)
+                if trial.outcome not in KILLED:
+                    progress.say(f"{trial.outcome}: {trial.mutation.name} ({trial.mutation.file})")
+                if trial.outcome == "not run":
+                    progress.say(trial.log[-2000:])
+    report = report_of(trials, time.monotonic() - began)
+    for room, found in report["rooms"].items():
+        print(f"{room:15} {found['killed']:3} of {found['mutations']:3} killed")
+    print(f"{'all':15} {report['killed']:3} of {report['mutations']:3} killed")
+    if given.output:
+        from training.console import machine  # Starts what no fork may have.
+
+        report["command"] = [f"python {shlex.join(sys.argv)}"]
+        text = json.dumps({**report, "machine": machine()}, indent=2, ensure_ascii=False)
+        write_text(given.output, text + "\n")
+    return int(report["killed"] < report["mutations"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
