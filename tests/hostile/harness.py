@@ -14,6 +14,7 @@ import importlib
 import json
 import os
 import pkgutil
+import shlex
 import shutil
 import sys
 import tempfile
@@ -222,7 +223,7 @@ def main():
     )
     if given.output:
         report = {
-            "command": "make test-hostile",
+            "command": shlex.join(["python", *sys.argv]),
             "tried": len(found),
             "good": len(found) - len(bad),
             "bad": len(bad),
