@@ -65,12 +65,13 @@ flags.DEFINE_float(
     lower_bound=0.0,
     upper_bound=10.0,
 )
-flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", lower_bound=1)
+flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", 1, 10_000)
 flags.DEFINE_integer(
     "max_input_tokens",
     MAX_INPUT_TOKENS,
     "Longest line translated, in tokens with </s>. Memory grows with the square of it.",
     lower_bound=2,
+    upper_bound=1_000_000,
 )
 flags.DEFINE_enum(
     "long_lines",

@@ -63,6 +63,10 @@ def _check_plain(data, name):
     for beginning, (compressor, command) in _COMPRESSED.items():
         if data.startswith(beginning):
             raise UserError(f"{name}: compressed by {compressor}; decompress it first: `{command}`")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(
+            f"{name}, line 1: not UTF-8 but UTF-16; convert it: `iconv -f utf-16 -t utf-8`"
+        )
 
 
 @contextlib.contextmanager

@@ -54,6 +54,7 @@ class FileLines:
     Attributes:
         paths: as given.
         sizes: lines of each file.
+        blank: whether each file has white space alone.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
 
     Raises:
@@ -69,19 +70,22 @@ class FileLines:
     def __init__(self, *paths):
         self.paths = paths
         self.sizes = []
+        self.blank = []
         self._digests = []  # Of all lines up to the end of each file.
         digest = hashlib.sha256()
         separator = b""
         with Progress(f"reading {paths[0]}", sum(map(_bytes_of, paths)), "bytes") as progress:
             for path in paths:
-                count = 0
+                count, blank = 0, True
                 for block in _blocks(path):
                     digest.update(separator)
                     digest.update(block)
                     separator = b"\n"
                     count += block.count(b"\n") + 1
+                    blank = blank and not block.strip()
                     progress.update(len(block) + 1)
                 self.sizes.append(count)
+                self.blank.append(blank)
                 self._digests.append(digest.digest())
         self.digest = digest.digest()
 
@@ -198,13 +202,14 @@ def open_splits(*splits):
         (source `FileLines`, target `FileLines`), equally many in each corpus, at least one.
 
     Raises:
-        UserError: a file that is missing or empty, or unequal numbers of lines.
+        UserError: a file that is missing, empty or blank, or unequal numbers of lines.
     """
     source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
+    for lines in (source, target):
+        for path, blank in zip(lines.paths, lines.blank, strict=True):
+            if blank:
+                raise UserError(f"{path}: empty or blank; expected one sentence a line")
     for paths, sizes in zip(splits, zip(source.sizes, target.sizes, strict=True), strict=True):
-        for path, size in zip(paths, sizes, strict=True):
-            if not size:
-                raise UserError(f"{path}: empty; expected one sentence a line")
         if sizes[0] != sizes[1]:
             shorter = paths[sizes.index(min(sizes))]
             raise UserError(

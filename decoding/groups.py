@@ -41,8 +41,8 @@ def search_in_groups(search, source_ids, limits, beam_size, pad_id):
         similar = tf.reduce_sum(tf.cast(2 * limits[start:] >= limits[start], tf.int32))
         longest = tf.reduce_max(lengths[start : start + similar])
         fitting = tf.minimum(
-            MAX_SOURCE_WEIGHTS // (longest * longest),
-            MAX_TARGET_POSITIONS // (limits[start] * beam_size),
+            MAX_SOURCE_WEIGHTS // longest // longest,  # The square may be beyond int32.
+            MAX_TARGET_POSITIONS // limits[start] // beam_size,
         )
         end = start + tf.clip_by_value(fitting, 1, similar)
         group = search(source_ids[start:end, :longest], limits[start:end])

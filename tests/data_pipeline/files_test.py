@@ -103,6 +103,13 @@ def test_compressed_text_is_named_so(tmp_path, read, compress):
         decode_lines(path.read_bytes(), "standard input")
 
 
+@pytest.mark.parametrize("read", [read_lines, FileLines])
+def test_text_in_16_bits_is_named_so(tmp_path, read):
+    (tmp_path / "a").write_bytes("a dog\n".encode("utf-16"))
+    with pytest.raises(UserError, match=r"a, line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"):
+        read(tmp_path / "a")
+
+
 def test_written_lines_are_read_back(tmp_path):
     lines = ["", "a\rb", "\u2028", "ä 😀", "", "\u0085x"]
     write_lines(tmp_path / "a" / "b" / "c.txt", lines)

@@ -49,6 +49,11 @@ def test_a_group_is_no_larger_than_memory_allows(beam_size):
     assert len(shapes) < 40
 
 
+def test_a_group_of_a_sentence_whose_square_is_beyond_int32_is_that_sentence():
+    shapes, _ = groups_of([1 << 16, (1 << 16) - 1, 5])
+    assert shapes == [(1, 1 << 16), (1, (1 << 16) - 1), (1, 5)]
+
+
 def test_a_search_in_a_graph_finds_every_sentence_of_a_mixed_batch():
     lengths = [3, 90, 2, 1, 40, 6]
     source = echo_batch(lengths)
