@@ -73,11 +73,9 @@ class ServingModule(tf.Module):
         batch_size = tf.shape(source_ids)[0]
         found = self._search(_not_empty(source_ids))
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
-        message = f"for {name}[{{}}] the model's scores are {{}}: its weights or logits overflow"
-        scores = _checked(scores, _refuse(tf.math.is_nan(scores), scores, message))
         is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
-        message = "row {} has the score {}: the training of this model diverged"
+        message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"
         ids = _checked(ids, _refuse(tf.math.is_nan(scores) & ~is_empty, scores, message))
         return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
 

@@ -121,7 +121,8 @@ def test_a_line_with_other_tabs_is_named(tabbed, tmp_path, line, tabs):
         read_split(Split(tabbed, tabbed))
 
 
-def test_two_files_may_have_tabs_and_the_ending(tabbed, tmp_path):
-    other = tmp_path / "other.tsv"
+def test_a_file_of_both_sides_that_is_named_for_one_is_refused(tabbed, tmp_path):
+    other = tmp_path / "other.de"
     other.write_bytes(b"a\nb\nc\td\n")
-    assert read_split(Split(tabbed, other))[1] == ["a", "b", "c\td"]
+    with pytest.raises(UserError, match=r"pairs\.tsv: named for one side only"):
+        read_split(Split(tabbed, other))

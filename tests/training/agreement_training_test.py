@@ -197,7 +197,7 @@ BAD_FLAGS = {
     "one directory": (["--reverse_model_dir={folder}/never/../never"], "is --model_dir; name"),
     "a run's own": (["--reverse_model_dir={folder}/run"], "run: holds another model than the"),
     "another run's": (["--reverse_model_dir={folder}/run-reverse"], "holds another model than the"),
-    "a file": (["--reverse_model_dir={folder}/train.source"], "exists and is no model directory"),
+    "a file": (["--reverse_model_dir={folder}/train.source"], "is not a folder"),
     "the reverse as a run": (
         ["--model_dir={folder}/run-reverse", "--reverse_model_dir="],
         "reverse_of was '{folder}/run', is None",
