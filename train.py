@@ -11,8 +11,10 @@ from training import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
+import gc
 import itertools
 import json
+import time
 
 from absl import flags
 
@@ -26,6 +28,8 @@ from training import (
     fine_tuning,
     memory,
     ngram_training,
+    pace,
+    quiet,
     recipes,
     summary,
     wiring,
@@ -110,7 +114,11 @@ flags.DEFINE_float("clip_norm", None, "Largest norm of the gradient; 0: any.", l
 flags.DEFINE_integer("max_steps", None, "Stop after this many updates; 0: no limit.", lower_bound=0)
 flags.DEFINE_integer("max_epochs", None, "Stop after this many epochs; 0: no limit.", lower_bound=0)
 flags.DEFINE_float(
-    "max_minutes", None, "Stop after this long, all sittings; 0: no limit.", lower_bound=0
+    "max_minutes",
+    None,
+    "Ends within this long, from the start of the command to its end, all runs together; "
+    "0: no limit.",
+    lower_bound=0,
 )
 flags.DEFINE_integer(
     "patience", None, "Stop after so many validations without a better one; 0: no.", lower_bound=0
@@ -183,7 +191,12 @@ OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
 def read_flags():
-    """(dataset name, its `Split`s, settings of the model, training options) from the flags."""
+    """Reads what is to be trained on what and how.
+
+    Returns:
+        (dataset name, its `Split`s, settings of the model, training options, names of the options
+        that `training.pace` chooses).
+    """
     dataset, splits = corpus_files()
     given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
     given_settings = settings_given(FLAGS.model)
@@ -199,11 +212,12 @@ def read_flags():
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update({**inherited, **given_settings})
-    wiring.check_options(FLAGS.model, options, given)
+    undecided = pace.undecided(dataset, options, given)
+    wiring.check_options(FLAGS.model, options, given, undecided)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    return dataset, splits or prepare(dataset), settings, options
+    return dataset, splits or prepare(dataset), settings, options, undecided
 
 
 def make_language_model():
@@ -228,7 +242,7 @@ def make_language_model():
 
 def train_or_plan():
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
-    dataset, splits, settings, options = read_flags()
+    dataset, splits, settings, options, undecided = read_flags()
     of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
     replicas = start_replicas(options, *of_devices)
     train_lines = streams.open_split(splits["train"])
@@ -246,6 +260,10 @@ def train_or_plan():
     directory = replicas.directory(FLAGS.model_dir[0])
     if not (FLAGS.dry_run or replicas.is_chief):
         replicas.join(directory, config)
+    of_flags, is_new = config, not directory.exists()
+    if not is_new:
+        options = resumed_options(options, undecided, directory)
+        config = {**config, "options": options}
     reverse = reverse_directory(directory, config)
     tokenizer = wiring.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
@@ -258,44 +276,94 @@ def train_or_plan():
     )
     batching = wiring.make_batching(corpus, sizes, options, replicas)
     words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
-    whole_config = {**config, **wiring.sizes_of_model(tokenizer, words)}
+    config = {**config, **wiring.sizes_of_model(tokenizer, words)}
     batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
     print(f"dropped: {dropped}", flush=True)
+    plan = pipeline.plan_batches(
+        corpus, options["max_tokens_per_batch"], seed=options["seed"], **batching
+    )
+    if is_new and undecided:
+        options = {**options, **choose_pace(config, undecided, corpus, words, plan, replicas)}
+        config = {**config, "options": options}
     if FLAGS.dry_run:
-        print_plan(whole_config, batched, words, batching)
+        print_plan(config, batched, words, batching, plan)
         return 0
-    if not directory.exists():
-        directory.start(whole_config, tokenizer)
+    if is_new:
+        directory.start(config, tokenizer)
     elif replicas.is_chief:
         directory.complete_config(validation_text=config["validation_text"])
     if replicas.is_chief:
-        replicas.join(directory, config)
+        replicas.join(directory, of_flags)
     texts = corpus, words, valid, valid_lines
     trainer = wiring.make_trainer(
         directory, reverse, tokenizer, options, *texts, batching, replicas
     )
-    plan = *pipeline.describe(*batched, **batching), *replicas.describe(options)
+    plan = *pipeline.describe(*batched, plan=plan, **batching), *replicas.describe(options)
     print_run(config, trainer.update.model, plan, valid)
     signal_number = trainer.run()
     if signal_number or not replicas.is_chief:
         return signal_number and 128 + signal_number
     print_end(directory, reverse)
+    if options["update"] == "gradient" and trainer.state["step"] < options["warmup_steps"]:
+        print(
+            f"the run ended within its warm-up, at step {trainer.state['step']:,} of "
+            f"--warmup_steps={options['warmup_steps']}, before the learning rate was at its peak; "
+            "go on with a longer limit, or give fewer in a new --model_dir"
+        )
     return 0
 
 
-def print_plan(config, batched, words, batching):
-    """Prints what the first epoch would be, and what memory its updates take."""
+def resumed_options(options, undecided, directory):
+    """The options of a run that goes on; prints what it has from its beginning."""
+    found = pace.resumed(options, undecided, directory.config()["options"])
+    kept = [f"--{name}={found[name]}" for name in undecided if found[name] != options[name]]
+    if kept:
+        print(f"as when the run began: {', '.join(kept)}", flush=True)
+    return found
+
+
+def update_to_try(config, corpus, words):
+    """An update of a fresh model on one device, for what is measured before a run."""
     options = config["options"]
     model = model_of(config, PRECISIONS[options["precision"]])
-    corpus, _, max_tokens, seed = batched
-    plan = pipeline.plan_batches(corpus, max_tokens, seed=seed, **batching)
+    if words:
+        em_training.prepare(model, corpus, words)
+    return wiring.make_update(model, options, words, None, Replicas())
+
+
+def choose_pace(config, undecided, corpus, words, plan, replicas):
+    """Chooses and prints the undecided options of a new run; returns name -> value."""
+    options, seconds = config["options"], None
+    limit = 60 * options["max_minutes"]
+    # Updates of several devices, and those that XLA compiles, take other times than a first few.
+    if limit and not (replicas.strategy or options["jit_compile"]):
+        update, batches = update_to_try(config, corpus, words), pipeline.dataset_of(corpus, plan)
+        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], limit)
+        del update
+        gc.collect()  # Two models at once may be too much for an accelerator.
+    batches_an_update = replicas.num_replicas * options["accumulate_steps"]
+    outlook = pace.outlook(
+        options,
+        -(-plan.batch_sizes.size // batches_an_update),
+        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
+        seconds,
+    )
+    chosen = pace.choose(options, undecided, outlook)
+    for line in pace.report(chosen, options, outlook):
+        print(line, flush=True)
+    return chosen
+
+
+def print_plan(config, batched, words, batching, plan):
+    """Prints what the first epoch would be, and what memory its updates take."""
+    corpus, update = batched[0], None
+    if config["options"]["update"] == "gradient":
+        update = update_to_try(config, corpus, words)
+    model = update.model if update else model_of(config)
     known = {"num_parameters": model.count_params(), "plan": plan}
     told = [dry_run.report(*batched, **known, **batching)]
-    if options["update"] == "gradient":
-        if words:
-            em_training.prepare(model, corpus, words)
-        update = wiring.make_update(model, options, words, None, Replicas())  # Of one device.
+    if update:
         lengths = corpus.source.lengths, corpus.target.lengths
         told.append(memory.report(update, largest_shape(plan, *lengths)))
     for line in itertools.chain(*told):

@@ -9,7 +9,7 @@ class Limits(NamedTuple):
     Attributes:
         max_steps: updates.
         max_epochs: passes over the training pairs.
-        max_minutes: minutes of training and validation, over all sittings.
+        max_minutes: minutes of all runs of the command together, each from its start to its end.
         patience: validations without a better one.
         eval_every_steps: updates between validations.
         save_every_steps: updates between checkpoints.
@@ -28,17 +28,27 @@ class Limits(NamedTuple):
     keep_checkpoints: int
     max_bad_steps: int = 10
 
-    def reached(self, state, criterion="perplexity"):
+    def is_late(self, seconds, closing_seconds=0.0):
+        """Whether the time is over.
+
+        Args:
+            seconds: that the run has taken.
+            closing_seconds: that its end will take.
+        """
+        return 0 < self.max_minutes * 60 <= seconds + closing_seconds
+
+    def reached(self, state, criterion="perplexity", closing_seconds=0.0):
         """The first limit that a run has come to, in words, or None.
 
         Args:
             state: name -> value, as `training.loop.Trainer` has it.
             criterion: what says which validation is better.
+            closing_seconds: as `is_late`.
         """
         reasons = {
             f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],
             f"{self.max_epochs} epochs": 0 < self.max_epochs <= state["epoch"],
-            f"{self.max_minutes:g} minutes": 0 < self.max_minutes * 60 <= state["seconds"],
+            f"{self.max_minutes:g} minutes": self.is_late(state["seconds"], closing_seconds),
             f"no better {criterion} in {self.patience} validations": 0
             < self.patience
             <= state["evaluations_since_best"],

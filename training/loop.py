@@ -12,6 +12,8 @@ from training.console import stop_on_signals
 from training.evaluation import perplexity
 from training.finite import ADVICE, check_finite
 
+SAVE_SECONDS = 300.0  # The most work, in seconds, that a kill may cost.
+
 
 class Trainer:
     """Updates a model until a limit is reached, and can be stopped and resumed at any step.
@@ -28,6 +30,7 @@ class Trainer:
         seed: of the order of pairs.
         keep_best_by: "perplexity" or "bleu" of validation: which weights are the best.
         accumulate_steps: batches of an update; at the end of an epoch it may have fewer.
+        began: `time.monotonic()` from which --max_minutes counts; None for that of `run`.
         **batching: more options of `data_pipeline.pipeline.batches`, such as `shapes`.
     """
 
@@ -44,6 +47,7 @@ class Trainer:
         seed,
         keep_best_by="perplexity",
         accumulate_steps=1,
+        began=None,
         **batching,
     ):
         self.directory = directory
@@ -57,6 +61,7 @@ class Trainer:
         self.keep_best_by = keep_best_by
         self.best = f"best_{keep_best_by}"  # Its name in the state.
         self.accumulate_steps = accumulate_steps
+        self.began = began
         self.num_replicas = 1
         self.batching = batching
         self.variables = update.variables()
@@ -64,6 +69,9 @@ class Trainer:
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # What the newest checkpoint holds: (step, step of the validation).
         self.kept = None  # The score of what best.npz holds, which may be an average.
+        self.saved_at = None  # When, as `time.monotonic()`.
+        self.validation_seconds = None  # That the last validation took,
+        self.save_seconds = 0.0  # and the last checkpoint.
         self.shown = {}  # Beside the progress bar.
         # All that a resumed run must know besides the variables.
         self.state = {
@@ -86,8 +94,8 @@ class Trainer:
             Number of the signal that stopped the run, or 0 if it reached its end.
 
         Raises:
-            UserError: loss, weights or all validations are not finite, the directory cannot be
-                written, or another run is under way in it.
+            UserError: loss, weights or all validations are not finite, time is over before the
+                first step, the directory cannot be written, or another run is under way in it.
         """
         self.directory.lock.acquire()
         try:
@@ -99,7 +107,7 @@ class Trainer:
     def _run(self):
         self._resume()
         self.board = Board(self.directory.tensorboard_path)
-        self.logged_at = time.monotonic()
+        self.logged_at = self.saved_at = time.monotonic()
         self.clock = self.logged_at - self.state["seconds"]
         total, done = self.limits.max_steps or None, self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
@@ -107,6 +115,12 @@ class Trainer:
                 self._evaluate()  # If a signal kept the run before from it.
             while not (self.stop or self._finished()):
                 self._epoch()
+            if not (self.stop or self.state["step"]):
+                raise UserError(
+                    f"--max_minutes={self.limits.max_minutes:g}: the time was over before the "
+                    f"first update, as the start took {self.state['seconds'] / 60:.1f} minutes; "
+                    "give more"
+                )
             if not self.stop:
                 self.progress.say(f"finished: {self.reason}")
                 self._evaluate()
@@ -129,6 +143,8 @@ class Trainer:
             print(f"resumed at step {self.state['step']:,}", flush=True)
         self._resume_best()
         self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
+        now = time.monotonic()
+        self.state["seconds"] += now - (self.began or now)
 
     def _resume_best(self):
         """Finds the score that a better model has to beat.
@@ -146,8 +162,20 @@ class Trainer:
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        self.reason = self.limits.reached(self.state, self.keep_best_by)
+        closing = self._closing_seconds()
+        self.reason = self.limits.reached(self.state, self.keep_best_by, closing)
         return self.reason is not None
+
+    def _closing_seconds(self):
+        """Seconds that validation, checkpoint and average in the end will take."""
+        if self.validation_seconds is None:  # Not known yet.
+            return min(self.limits.max_minutes * 6, 120.0)
+        num_averaged = self.limits.keep_checkpoints
+        validations = int(self.state["evaluated_step"] != self.state["step"])
+        validations += num_averaged > 1
+        # Reading a checkpoint takes about as long as writing it.
+        saves = 1 + (num_averaged if num_averaged > 1 else 0)
+        return validations * self.validation_seconds + saves * self.save_seconds
 
     def _plan(self):
         """The batches of the epoch; one that other replicas began is ended with their batches."""
@@ -183,12 +211,15 @@ class Trainer:
                 self._log()
             if state["step"] % limits.eval_every_steps == 0:
                 self._evaluate()
-            if state["step"] % limits.save_every_steps == 0:
+            if state["step"] % limits.save_every_steps == 0 or self._save_is_due():
                 self._save()
             if self.stop or self._finished():
                 return
         state["epoch"] += 1
         state["batch"] = 0
+
+    def _save_is_due(self):
+        return time.monotonic() - self.saved_at >= SAVE_SECONDS
 
     def _count(self):
         """Adds the values of the last step to the sums, or its batch to those that are skipped."""
@@ -283,19 +314,26 @@ class Trainer:
         else:
             verdict = "" if evaluation.is_finite else "; it counts as no better"
         self.progress.say(
-            f"step {state['step']:,}, epoch {state['epoch'] + 1}: {evaluation}{verdict}"
+            f"step {state['step']:,}, epoch {self._epoch_number()}: {evaluation}{verdict}"
         )
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
         self.board.samples(evaluation, state["step"])
-        self.logged_at += time.monotonic() - began  # Validation is no part of the training rate.
+        now = time.monotonic()
+        self.validation_seconds = now - began
+        self.logged_at += self.validation_seconds  # They are no part of the training rate.
+        state["seconds"] = now - self.clock
+
+    def _epoch_number(self):
+        """The epoch of the last step, counted from 1."""
+        return max(self.state["epoch"] + (self.state["batch"] > 0), 1)
 
     def _record(self, kind, values):
         state = self.state
         self.directory.append_metrics(
             {
                 "step": state["step"],
-                "epoch": state["epoch"],
+                "epoch": self._epoch_number(),
                 "seconds": round(state["seconds"], 3),
                 "kind": kind,
                 **values,
@@ -320,7 +358,8 @@ class Trainer:
             return
         self._count()
         self._check_finite(self.variables)
-        self.state["seconds"] = time.monotonic() - self.clock
+        began = time.monotonic()
+        self.state["seconds"] = began - self.clock
         sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
         self.directory.save_checkpoint(
             self.variables,
@@ -329,12 +368,21 @@ class Trainer:
             every=self.limits.save_every_steps,
         )
         self.saved = self._position()
+        self.saved_at = time.monotonic()
+        self.save_seconds = self.saved_at - began
 
     def _average(self):
         """Keeps the average of the last checkpoints as the best model if it is better."""
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
         steps = steps[-self.limits.keep_checkpoints :]
         if len(steps) < 2:
+            return
+        # Plans are kept to about a tenth.
+        over = time.monotonic() - self.clock - self.limits.max_minutes * 6
+        if self.limits.is_late(over, self.validation_seconds or 0.0):
+            self.progress.say(
+                f"no time is left to validate the average of {len(steps)} checkpoints"
+            )
             return
         steps, arrays = self.directory.average(steps)
         weights = model_arrays(self.update.model)

@@ -7,6 +7,9 @@ still raises as usual.
 
 import contextlib
 import os
+import time
+
+BEGAN = time.monotonic()  # About when the process did: --max_minutes counts from here.
 
 
 @contextlib.contextmanager

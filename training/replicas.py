@@ -221,13 +221,20 @@ class ReplicaTrainer(Trainer):
                     f"{self.state['step']:,}, that of worker 0 at step {chiefs[0]:,.0f}; "
                     "--model_dir has to be a folder that all hosts share"
                 )
-        self.replicas.from_chief(0)
-        self.late = 0 < self.limits.max_minutes * 60 <= self.state["seconds"]
+        (late,) = self.replicas.from_chief(float(self._is_late()))
+        self.late = late > 0
 
     def _wishes(self):
-        limit = self.limits.max_minutes * 60
-        late = self.replicas.is_chief and 0 < limit <= self.state["seconds"]
-        return float(bool(self.asked)), float(late)
+        return float(bool(self.asked)), float(self.replicas.is_chief and self._is_late())
+
+    def _is_late(self):
+        return self.limits.is_late(self.state["seconds"], self._closing_seconds())
+
+    def _save_is_due(self):
+        # The workers agree on it where all have counted the same steps.
+        if self.state["step"] % self.limits.log_every_steps:
+            return False
+        return self.replicas.from_chief(float(super()._save_is_due()))[0] > 0
 
     def _finished(self):
         reason = self.limits._replace(max_minutes=0).reached(self.state, self.keep_best_by)

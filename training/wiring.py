@@ -8,7 +8,7 @@ import models
 from data_pipeline import pipeline, tokenizers
 from data_pipeline.files import UserError
 from decoding.translator import Translator
-from training import em_training, fine_tuning, recipes
+from training import em_training, fine_tuning, quiet, recipes
 from training.agreement_training import AgreementTrainer, AgreementUpdate, open_reverse
 from training.checkpoints import ModelDirectory, check_model
 from training.evaluation import Evaluator
@@ -35,8 +35,14 @@ _ONLY_WITH = {
 }
 
 
-def check_options(preset, options, given):
-    """Raises `UserError` where options do not go together; `given` are those of the user.
+def check_options(preset, options, given, undecided=()):
+    """Raises `UserError` where options do not go together.
+
+    Args:
+        preset: name of the model.
+        options: name -> value, of all training options; `decay_steps` may be set.
+        given: name -> value of those of the user.
+        undecided: names of those that `training.pace` may make smaller.
 
     Where the learning rate falls until a last update, that is kept as a number of its own: a run
     that goes on beyond its first --max_steps has to say it, as its rate would change.
@@ -68,11 +74,12 @@ def check_options(preset, options, given):
         )
     if options["schedule"] in _ONLY_WITH["decay_steps"][1]:
         options["decay_steps"] = options["decay_steps"] or options["max_steps"]
-        if options["decay_steps"] < options["warmup_steps"]:
+        last = options["decay_steps"]
+        least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
+        if last < least:
             raise UserError(
                 f"--schedule={options['schedule']} falls until the last update: give --decay_steps "
-                f"or --max_steps of at least --warmup_steps, {options['warmup_steps']:,}; found "
-                f"{options['decay_steps']:,}"
+                f"or --max_steps of at least --warmup_steps, {least:,}; found {last:,}"
             )
 
 
@@ -242,5 +249,6 @@ def make_trainer(
         seed=options["seed"],
         keep_best_by=options["keep_best_by"],
         accumulate_steps=options["accumulate_steps"],
+        began=quiet.BEGAN,
         **{name: value for name, value in batching.items() if name != "num_workers"},
     )

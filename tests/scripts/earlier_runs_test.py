@@ -87,7 +87,8 @@ def test_the_validation_text_of_an_earlier_run_is_noted_when_it_goes_on(runs, ca
     flags = [*flags, *TEXTS, "--model_dir=ibm2", f"--max_steps={last}"]
     done = run_script("train", flags, capsys)
     assert done.status == 0 and done.out.count("did not note its validation text") == 1
-    done = run_script("train", [*flags, f"--valid_source={TEXTS[3].split('=')[1]}"], capsys)
+    other = [flag.replace("--train", "--valid") for flag in TEXTS[:2]]
+    done = run_script("train", [*flags, *other], capsys)
     assert done.status == 1 and "validation_text was" in done.err
     assert "did not note" not in done.out
 

@@ -1,11 +1,13 @@
 """Runs a script of the top level inside the test's process, as its command line would."""
 
 import importlib.util
+import time
 from pathlib import Path
 from typing import NamedTuple
 
 from absl import app, flags
 
+from training import quiet
 from training.console import status_of
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,6 +29,7 @@ def run_script(name, arguments, capsys=None):
     if capsys:
         capsys.readouterr()
     app.define_help_flags()  # Once in a process.
+    quiet.BEGAN = time.monotonic()
     before = set(flags.FLAGS)
     spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")
     module = importlib.util.module_from_spec(spec)

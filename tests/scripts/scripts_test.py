@@ -53,6 +53,8 @@ def trained(folder, corpus):
     assert done.returncode == 0, done.stderr
     assert "training pairs: 200" in done.stdout
     assert "padding" in done.stdout
+    assert "pace: about 6 updates at most (--max_steps=6), " in done.stdout
+    assert "--warmup_steps=1 instead of 1000" in done.stdout and "warm-up" not in done.stdout
     return folder / "run"
 
 
@@ -79,12 +81,17 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):
     twice = [f"{flag},{flag.split('=')[1]}" if "train_" in flag else flag for flag in corpus]
     done = train(
-        twice, folder, capsys, "--dry_run", "--pad_to_bucket", "--corpus_weights=1,3", model_dir="x"
+        twice,
+        folder,
+        capsys,
+        *("--dry_run", "--pad_to_bucket", "--corpus_weights=1,3", "--max_minutes=0.001"),
+        model_dir="x",
     )
     assert done.status == 0
     for line in (
         "training pairs: 400, an epoch has 100 of 200 and 300 of 200",
         "dropped: 0 a side is empty",
+        "pace: about 1 updates at most (--max_minutes=0.001 at ",
         "the pipeline alone:",
         "memory of the device:",
         "memory is enough for batches of",
@@ -125,6 +132,7 @@ def test_a_finished_run_started_again_changes_nothing(trained, folder, corpus, c
     before = (trained / "best.npz").read_bytes()
     done = train(corpus, folder, capsys, "--max_steps=6")
     assert done.status == 0 and "resumed at step 6" in done.out
+    assert "as when the run began: --warmup_steps=1, " in done.out
     assert (trained / "best.npz").read_bytes() == before
 
 

@@ -69,10 +69,11 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
 ):
     other = corpus_flags(tmp_path, train=80)
     flags = [f"--init_from={trained}", "--max_steps=1", "--learning_rate=1e-9"]
-    flags += ["--set=dropout=0.3", "--average_checkpoints=1"]
+    flags += ["--set=dropout=0.3", "--average_checkpoints=1", "--warmup_steps=9"]
     done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
     assert done.status == 0, done.err
     assert f"starts from the best weights of {trained}" in done.out
+    assert "ended within its warm-up, at step 1 of --warmup_steps=9" in done.out
     begun, best = arrays(folder / "tuned/best.npz"), arrays(trained / "best.npz")
     for name in best:
         np.testing.assert_allclose(begun[name], best[name], atol=1e-6)

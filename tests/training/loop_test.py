@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+from types import SimpleNamespace
 
 import keras
 import numpy as np
@@ -16,7 +17,7 @@ from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenizers import train_tokenizer
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
-from training import recipes
+from training import loop, recipes
 from training.checkpoints import ModelDirectory, model_arrays, read_archive, restore
 from training.evaluation import Evaluation, Evaluator, perplexity
 from training.limits import Limits
@@ -108,16 +109,87 @@ def test_the_seed_orders_the_batches(directory, corpus, seed):
             np.testing.assert_array_equal(actual[side], ids)
 
 
-def test_stops_after_the_largest_number_of_epochs(directory, corpus):
+def test_stops_after_the_largest_number_of_epochs(directory, corpus, capsys):
     run = trainer(directory, corpus, [9] * 99, max_steps=0, max_epochs=2)
     run.run()
-    assert run.state["step"] == 2 * sum(1 for _ in batches(corpus, 64, seed=1))
+    last = 2 * sum(1 for _ in batches(corpus, 64, seed=1))
+    assert run.state["step"] == last
+    assert records(directory, "valid")[-1]["epoch"] == 2
+    assert f"step {last}, epoch 2: valid" in capsys.readouterr().err
 
 
 def test_stops_after_the_largest_number_of_minutes(directory, corpus):
     run = trainer(directory, corpus, [9, 9], max_minutes=1e-9)
     run.run()
     assert run.state["step"] == 1
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds of the loop's clock, in a list, which tests move."""
+    seconds = [1000.0]
+    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    return seconds
+
+
+def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, clock, capsys):
+    """The start takes 20 seconds, an update 1, a validation 7."""
+
+    class Slow(Script):
+        def __call__(self):
+            clock[0] += 7
+            return super().__call__()
+
+    def make(scores, max_minutes):
+        limits = {"max_steps": 0, "max_minutes": max_minutes, "save_every_steps": 5}
+        run = trainer(directory, corpus, [], more={"began": clock[0]}, **limits)
+        clock[0] += 20
+        step, run.evaluator = run.update.step, Slow(scores)
+        run.update.step = lambda batch: (clock.__setitem__(0, clock[0] + 1), step(batch))[1]
+        return run
+
+    run = make([9, 8, 7, 3], 1)
+    began = clock[0] - 20
+    run.run()
+    # 7 seconds are left for the average.
+    assert (run.state["step"], run.reason) == (12, "1 minutes")
+    assert clock[0] - began == 60
+    run = make([9], 1.2)  # 12 seconds more are over before an update.
+    run.run()
+    assert run.state["step"] == 12 and run.state["seconds"] > 72
+    assert "average of 2" in capsys.readouterr().err
+    run = make([], 1)  # The start alone goes on for too long to validate the average again.
+    run.run()
+    assert "no time is left to validate the average" in capsys.readouterr().err
+
+
+def test_time_that_is_over_before_the_first_update_is_an_error(directory, corpus, clock):
+    run = trainer(directory, corpus, [], max_minutes=1, more={"began": clock[0] - 90})
+    with pytest.raises(UserError, match=r"--max_minutes=1: .* the start took 1\.5 minutes"):
+        run.run()
+    assert not directory.best_path.exists() and not directory.checkpoint_steps()
+
+
+def test_work_is_saved_by_the_clock_too_and_what_is_averaged_stays(
+    directory, corpus, tmp_path, monkeypatch
+):
+    other = ModelDirectory(shutil.copytree(directory.path, tmp_path / "other"))
+    limits = {"max_steps": 8, "eval_every_steps": 8, "keep_checkpoints": 2}
+    keras.utils.set_random_seed(1)
+    trainer(directory, corpus, [9, 3], **limits).run()
+    monkeypatch.setattr(loop, "SAVE_SECONDS", 0.0)
+    saved, save = [], other.save_checkpoint
+    other.save_checkpoint = lambda variables, state, **how: (
+        saved.append(state["step"]),
+        save(variables, state, **how),
+    )
+    keras.utils.set_random_seed(1)
+    trainer(other, corpus, [9, 3], **limits).run()
+    assert saved == list(range(1, 9))
+    assert other.checkpoint_steps() == [4, 7, 8]  # 7 is before the newest.
+    (best, state), (same, same_state) = (read_archive(d.best_path) for d in (directory, other))
+    assert state == same_state and state["averaged_steps"] == [4, 8]
+    assert all(np.array_equal(best[name], same[name]) for name in best)
 
 
 def test_stops_without_a_better_perplexity(directory, corpus):
@@ -260,7 +332,7 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
     assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
     assert (state["step"], state["epoch"], state["batch"]) == (steps, 1, 6)
     epochs = [r["epoch"] for r in records(ModelDirectory(tmp_path / "a"), "train")]
-    assert epochs == [0] * updates + [1] * 2
+    assert epochs == [1] * updates + [2] * 2  # As on the screen.
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from data_pipeline.files import UserError
-from training import recipes, wiring
+from training import pace, recipes, wiring
 from training.checkpoints import ModelDirectory
 
 UNFIT = {
@@ -45,6 +45,18 @@ def test_a_rate_that_falls_does_so_until_the_last_step():
     options = recipes.options("lstm_luong", "demo", given)
     wiring.check_options("lstm_luong", options, given)
     assert options["decay_steps"] == 5000
+
+
+def test_a_fall_that_is_shorter_than_a_warm_up_is_for_the_pace():
+    given = {"schedule": "cosine", "max_steps": 500}
+    options = recipes.options("transformer_tiny", "files", given)
+    wiring.check_options("transformer_tiny", options, given, pace.NAMES)
+    with pytest.raises(UserError, match="of at least --warmup_steps, 1,000; found 500"):
+        wiring.check_options("transformer_tiny", options, given)
+    del given["max_steps"]
+    options = recipes.options("transformer_tiny", "files", given)
+    with pytest.raises(UserError, match="of at least --warmup_steps, 1; found 0"):
+        wiring.check_options("transformer_tiny", options, given, pace.NAMES)
 
 
 def test_lines_for_bleu_may_change_where_bleu_does_not_choose_the_best(tmp_path):

@@ -1,0 +1,172 @@
+"""The pace of a new run: its warm-up, and how often it validates and saves.
+
+The numbers of `training.recipes` suit long runs. In a short one they would be a warm-up without an
+end, and no validation or checkpoint before the end. So a new run has smaller ones where its text or
+its limits ask for it. They are chosen once and kept in config.json, and a resumed run takes them
+from there: whatever the machine does meanwhile, it goes on as it began.
+"""
+
+import itertools
+import time
+from typing import NamedTuple
+
+from training import recipes
+
+NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
+
+_SHARE = 0.75  # Of the time left, for updates; the rest is for validation, saving and averaging.
+_APART = 120.0  # Seconds between validations where time is the limit.
+_LINES = 20  # Validation lines for BLEU a minute of such a run.
+_TIMED = 10.0  # Most seconds to time updates, where a few of them take less.
+
+
+def undecided(dataset, options, given):
+    """Names of the options that are chosen here.
+
+    They are none where the recipe of the corpus has a pace of its own, and none that the user gave.
+
+    Args:
+        dataset: name of a corpus, or "files".
+        options: of the training, as `recipes.options`.
+        given: name -> value of the options that the user gave.
+    """
+    if options["update"] != "gradient" or set(NAMES) & set(recipes.BY_DATASET.get(dataset, {})):
+        return []
+    return [name for name in NAMES if name not in given]
+
+
+def resumed(options, names, earlier):
+    """The options of a run that goes on: undecided ones are those that it began with.
+
+    Args:
+        options: name -> value, from recipes and flags.
+        names: those that are `undecided`.
+        earlier: name -> value, the options in config.json.
+    """
+    return {**options, **{name: earlier[name] for name in names if name in earlier}}
+
+
+def seconds_an_update(update, batches, accumulate_steps, limit):
+    """Times updates; the model is of no use afterwards.
+
+    Args:
+        update: `GradientUpdate` of one device.
+        batches: iterable of batches, such as those of the first epoch.
+        accumulate_steps: batches of an update.
+        limit: seconds that the run has.
+
+    Returns:
+        Mean seconds of at least two updates, without the first, which TensorFlow traces.
+    """
+    batches = itertools.cycle(batches)
+    began, elapsed = 0.0, 0.0
+    for count in itertools.count():
+        values = update.step(*itertools.islice(batches, accumulate_steps))
+        float(values["loss"][0])  # Waits for it.
+        if not count:
+            began = time.monotonic()
+        elapsed = time.monotonic() - began
+        if count > 1 and elapsed >= min(_TIMED, limit / 50):
+            return elapsed / count
+
+
+class Outlook(NamedTuple):
+    """What is known of the length of a run before it begins.
+
+    Attributes:
+        updates_an_epoch: updates of an epoch.
+        updates: the most that the run can make; None without a limit.
+        limit: in words.
+        seconds_an_update: where time is what limits them, else None.
+    """
+
+    updates_an_epoch: int
+    updates: int | None = None
+    limit: str = "no limit of steps, epochs or measured time"
+    seconds_an_update: float | None = None
+
+
+def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None):
+    """The `Outlook` of a run.
+
+    Args:
+        options: of the training.
+        updates_an_epoch: updates of an epoch.
+        seconds_left: of --max_minutes.
+        seconds_an_update: as measured; None if it was not.
+    """
+    limits = [
+        (options[name] * updates, f"--{name}={options[name]}", None)
+        for name, updates in (
+            ("max_steps", 1),
+            ("decay_steps", 1),
+            ("max_epochs", updates_an_epoch),
+        )
+        if options[name]
+    ]
+    if seconds_an_update:
+        words = f"--max_minutes={options['max_minutes']:g} at {seconds_an_update:.3g} s an update"
+        updates = max(1, int(_SHARE * seconds_left / seconds_an_update))
+        limits.append((updates, words, seconds_an_update))
+    if not limits:
+        return Outlook(updates_an_epoch)
+    return Outlook(updates_an_epoch, *min(limits, key=lambda limit: limit[0]))
+
+
+def choose(options, names, outlook):
+    """Chooses the pace of a new run.
+
+    Warm-up takes a quarter of the updates that are expected. There are about eight validations, at
+    least 50 updates apart, and about twenty checkpoints, at least 10 updates apart, so that those
+    that are averaged in the end are of the last quarter. Epochs of 100 updates and more have at
+    least one of both. But where time is the limit, validations are two minutes apart, or two in
+    all, and translate fewer lines if BLEU does not choose the best; and `patience` cannot end a run
+    within twice its warm-up. No number exceeds the recipe's.
+
+    Args:
+        options: of the training, with the recipe's numbers.
+        names: those that are `undecided`.
+        outlook: the `Outlook` of the run.
+
+    Returns:
+        name -> number, of all `names`.
+    """
+    expected, seconds = outlook.updates, outlook.seconds_an_update
+    epoch = max(outlook.updates_an_epoch, 100)
+    found = {name: options[name] for name in NAMES}
+    if expected and "warmup_steps" in names:
+        found["warmup_steps"] = min(found["warmup_steps"], max(1, expected // 4))
+    patient = 2 * found["warmup_steps"] // options["patience"] if options["patience"] else 0
+    validation, saving = max(epoch, patient), epoch
+    if expected:
+        apart = min(int(_APART / seconds), expected // 2) if seconds else 0
+        validation = min(max(validation, apart), max(expected // 8, 50, apart))
+        saving = min(saving, max(expected // 20, 10))
+    found["eval_every_steps"] = min(found["eval_every_steps"], validation)
+    found["save_every_steps"] = min(found["save_every_steps"], saving)
+    if seconds and options["keep_best_by"] != "bleu":
+        lines = max(100, int(_LINES * options["max_minutes"]))
+        found["bleu_lines"] = min(found["bleu_lines"], lines)
+    return {name: found[name] for name in names}
+
+
+def report(chosen, options, outlook):
+    """Lines that say what was chosen and why: one, or none where it is what the recipe has.
+
+    Args:
+        chosen: name -> number.
+        options: of the training, with the recipe's numbers.
+        outlook: the `Outlook` of the run.
+    """
+    changed = [
+        f"--{name}={number} instead of {options[name]}"
+        for name, number in chosen.items()
+        if number != options[name]
+    ]
+    if not changed:
+        return []
+    limit = outlook.limit
+    if outlook.updates:
+        limit = f"about {outlook.updates:,} updates at most ({limit})"
+    epoch = f"{outlook.updates_an_epoch:,} updates an epoch"
+    return [f"pace: {limit}, {epoch}; so {', '.join(changed)}"]
