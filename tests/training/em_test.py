@@ -225,14 +225,26 @@ def test_translation_tables_sum_to_one(name):
     np.testing.assert_allclose(words.source_sums(estimate.translation), 1)
 
 
+def digamma(x):
+    """The derivative of math.lgamma, by a difference."""
+    return (math.lgamma(x * (1 + 1e-6)) - math.lgamma(x * (1 - 1e-6))) / (2e-6 * x)
+
+
+def test_a_row_under_a_sparse_prior_has_the_means_of_its_logarithms():
+    """Johnson 2007, section 2.3."""
+    (words, _), alpha = random_index(), 0.3
+    counts = np.random.default_rng(1).random(words.source_words.size) * 5
+    found = np.split(maximise_translation(words, counts, alpha), words.first_pairs[1:])
+    for row, of_row in zip(found, np.split(counts + alpha, words.first_pairs[1:]), strict=True):
+        expected = [math.exp(digamma(x) - digamma(of_row.sum())) for x in of_row]
+        np.testing.assert_allclose(row, expected, rtol=1e-6)
+
+
 def test_a_sparse_prior_never_lowers_its_bound():
     """Variational Bayes: the log-likelihood with the expected logarithms, less the divergence of
     the table's posterior from the prior, both by math.lgamma; the means by differences of it."""
     words, _ = random_index(count=30, words=10)
     alpha, estimate = 0.05, first_estimate(words)
-
-    def digamma(x):
-        return (math.lgamma(x * (1 + 1e-6)) - math.lgamma(x * (1 - 1e-6))) / (2e-6 * x)
 
     def divergence(counts):
         total = 0.0
