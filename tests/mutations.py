@@ -58,6 +58,10 @@ class Mutation(NamedTuple):
     new: str
     tests: str
 
+    @property
+    def test_file(self):
+        return shlex.split(self.tests)[0]
+
 
 class Trial(NamedTuple):
     """What came of a mutation: `outcome` is one of `OUTCOMES`, `log` what pytest wrote."""
@@ -110,9 +114,8 @@ def planted(mutation, root):
         raise ValueError(f"{mutation.file} has the old text {count} times, expected once")
     changed = text.replace(mutation.old, mutation.new)
     ast.parse(changed)
-    tests = shlex.split(mutation.tests)[0]
-    if not (root / "tests" / tests).exists():
-        raise ValueError(f"there is no tests/{tests}")
+    if not (root / "tests" / mutation.test_file).exists():
+        raise ValueError(f"there is no tests/{mutation.test_file}")
     return changed
 
 
@@ -169,12 +172,23 @@ def outcome_of(status):
     return {0: "survived", 1: "failed"}.get(os.WEXITSTATUS(status), "not run")
 
 
+def without_fault(mutations):
+    """One `Mutation` without a fault for each file of tests, with all tests that are used of it."""
+    chosen = {}
+    for mutation in mutations:
+        file, *selection = shlex.split(mutation.tests)
+        chosen.setdefault(file, {})[selection[-1] if selection else ""] = None
+    for file, expressions in chosen.items():
+        together = " or ".join(f"({e})" for e in expressions) if all(expressions) else ""
+        yield Mutation("no fault", "", "", "", f"{file} -k {shlex.quote(together)}")
+
+
 def try_all(mutations, limits, jobs, base, folder, progress):
     """Tries mutations, several at a time.
 
     Args:
         mutations: list of `Mutation`.
-        limits: tests -> seconds after which they are ended.
+        limits: file of tests -> seconds after which they are ended.
         jobs: how many are tried at a time.
         base: folder of an unchanged copy.
         folder: where the others are made, and removed again.
@@ -196,7 +210,7 @@ def try_all(mutations, limits, jobs, base, folder, progress):
                 sys.stdout.flush()
                 child = os.fork()
                 if not child:
-                    in_copy(room / "copy", mutation.tests, limits[mutation.tests], room / "log")
+                    in_copy(room / "copy", mutation.tests, limits[mutation.test_file], room / "log")
                 running[child] = mutation, room, time.monotonic()
             child, status = os.wait()
             mutation, room, began = running.pop(child)
@@ -264,19 +278,18 @@ def main():
         sys.exit("\n".join(problems))
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # With all trials.
     began, trials = time.monotonic(), []
-    tests = list(dict.fromkeys(mutation.tests for mutation in mutations))
+    unchanged = list(without_fault(mutations))
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder, "base")
         copy_project(base)
         place = {"jobs": given.jobs, "base": base, "folder": folder}
-        with Progress("mutations", len(tests) + len(mutations), "trials") as progress:
-            limits = dict.fromkeys(tests, 10 * LEAST_SECONDS)
-            unchanged = [Mutation("no fault", "", "", "", selection) for selection in tests]
+        with Progress("mutations", len(unchanged) + len(mutations), "trials") as progress:
+            limits = {m.test_file: 30 * LEAST_SECONDS for m in unchanged}
             for trial in try_all(unchanged, limits, **{**place, "jobs": 1}, progress=progress):
                 if trial.outcome != "survived":
                     failing = f"{trial.mutation.tests}: {trial.outcome} without any fault"
                     problems.append(f"{trial.log[-2000:]}\n{failing}")
-                limits[trial.mutation.tests] = int(max(10 * trial.seconds, LEAST_SECONDS))
+                limits[trial.mutation.test_file] = int(max(10 * trial.seconds, LEAST_SECONDS))
             if problems:
                 sys.exit("\n".join(problems))
             for trial in try_all(mutations, limits, **place, progress=progress):
