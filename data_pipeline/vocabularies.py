@@ -77,10 +77,10 @@ class BpeVocabulary:
         """
         if not vocab_size:
             raise UserError("--tokenizer=bpe needs --vocab_size, the number of pieces")
-        writer = io.BytesIO()
+        writer, raised = io.BytesIO(), []
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=iter(lines),
+                sentence_iterator=_noting(lines, raised),
                 model_writer=writer,
                 model_type="bpe",
                 vocab_size=vocab_size,
@@ -97,6 +97,8 @@ class BpeVocabulary:
                 minloglevel=2,
             )
         except RuntimeError as error:
+            if raised:  # Ctrl-C, or a line that is not UTF-8; SentencePiece makes a text of it.
+                raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
                 f"its bytes and characters alone take {too_small[1]}; give a larger --vocab_size"
@@ -340,6 +342,15 @@ def join_pieces(pieces, style):
         return "".join(pieces).replace("▁", " ").strip(" ")
     line = " ".join(pieces)
     return re.sub("@@( |$)", "", line) if style == "@@" else line
+
+
+def _noting(lines, raised):
+    """Goes through lines and appends what they raise to a list."""
+    try:
+        yield from lines
+    except (Exception, KeyboardInterrupt) as error:
+        raised.append(error)
+        raise
 
 
 def _read_bytes(path):

@@ -135,6 +135,17 @@ def test_too_small_bpe_vocabulary_is_one_line_of_error(size):
     assert one_line(e)
 
 
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UserError("x.en, line 3: not UTF-8")])
+def test_what_a_text_raises_ends_the_training_of_bpe_as_it_is(error):
+    def lines():
+        yield from LINES
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        BpeVocabulary.train(lines(), 400)
+    assert raised.value is error
+
+
 def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
     with pytest.raises(UserError) as e:
         BpeVocabulary.train(LINES, 100)
