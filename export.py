@@ -7,7 +7,7 @@ is first asked about sample lines, in a fresh process that knows nothing of this
 the model as a server does, and must answer as the model does here.
 """
 
-from training import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
@@ -16,13 +16,13 @@ from pathlib import Path
 
 from absl import flags
 
+from command_line import console, quiet
 from data_pipeline.files import UserError, check_folder, read_lines
-from decoding.saved_model_check import check
-from decoding.serving import ServingModule
+from decoding.serving.saved_model import ServingModule
+from decoding.serving.saved_model_check import check
+from decoding.serving.versions import publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
-from decoding.versions import publish, unfinished_version
-from training import console, quiet
-from training.checkpoints import ModelDirectory
+from model_directory.directory import ModelDirectory
 
 FLAGS = flags.FLAGS
 

@@ -7,7 +7,7 @@
 The same command again goes on where it stopped.
 """
 
-from training import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
@@ -19,30 +19,25 @@ import time
 from absl import flags
 
 import models
-from data_pipeline import datasets, dry_run, mixing, pipeline, streams, tokenizers
+from command_line import console, quiet
+from command_line.flag_values import shortened
+from data_pipeline import datasets, mixing, pipeline, streams
 from data_pipeline.batching import largest_shape
 from data_pipeline.files import UserError, check_folder
-from training import (
-    console,
-    em_training,
-    fine_tuning,
-    memory,
-    ngram_training,
-    pace,
-    quiet,
-    recipes,
-    summary,
-    wiring,
-)
-from training.agreement_training import reverse_directory
-from training.checkpoints import ModelDirectory, model_of
-from training.command_line import shortened
-from training.distribution import KINDS, Replicas, start_replicas
+from data_pipeline.tokenization import tokenizers
+from model_directory import memory, summary
+from model_directory.directory import ModelDirectory, model_of
+from model_directory.options import DEFAULTS
+from training import fine_tuning, pace, recipes, run
+from training.devices.strategies import KINDS, Replicas, start_replicas
 from training.evaluation import CRITERIA
-from training.precision import PRECISIONS
-from training.schedules import SCHEDULES
-from training.updates import LOSS_AVERAGES
-from training.word_pairs import index_word_pairs
+from training.expectation_maximisation import em_update
+from training.expectation_maximisation.agreement_update import reverse_directory
+from training.expectation_maximisation.word_pairs import index_word_pairs
+from training.ngrams import ngram_training
+from training.updates.gradient import LOSS_AVERAGES
+from training.updates.precision import PRECISIONS
+from training.updates.schedules import SCHEDULES
 
 FLAGS = flags.FLAGS
 
@@ -198,7 +193,7 @@ def read_flags():
         that `training.pace` chooses).
     """
     dataset, splits = corpus_files()
-    given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
+    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
     given_settings = settings_given(FLAGS.model)
     of_tokenizer, inherited = {}, {}
     if FLAGS.init_from:
@@ -213,7 +208,7 @@ def read_flags():
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update({**inherited, **given_settings})
     undecided = pace.undecided(dataset, options, given)
-    wiring.check_options(FLAGS.model, options, given, undecided)
+    run.check_options(FLAGS.model, options, given, undecided)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options["max_length"] = options["max_tokens_per_batch"]
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
@@ -229,13 +224,13 @@ def make_language_model():
     of_counts = {"update": "em", "intra_op_threads": 0}
     start_replicas(of_counts, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
     dataset, splits = corpus_files()
-    given = {name: FLAGS[name].value for name in recipes.DEFAULTS if FLAGS[name].present}
+    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
     settings = settings_given(FLAGS.model)
     of_text = dataset, splits or prepare(dataset)
     config, text = ngram_training.configure(FLAGS.model, settings, given, *of_text)
     directory = ModelDirectory(FLAGS.model_dir[0])
     if directory.exists():
-        wiring.check_same_run(directory, config)
+        run.check_same_run(directory, config)
     ngram_training.train(directory, config, text)
     return 0
 
@@ -265,7 +260,7 @@ def train_or_plan():
         options = resumed_options(options, undecided, directory)
         config = {**config, "options": options}
     reverse = reverse_directory(directory, config)
-    tokenizer = wiring.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
+    tokenizer = run.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
     valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
     corpus, dropped, sizes = pipeline.encode_pairs(
         *train_lines,
@@ -274,9 +269,9 @@ def train_or_plan():
         "training pairs",
         pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
     )
-    batching = wiring.make_batching(corpus, sizes, options, replicas)
-    words = index_word_pairs(corpus) if em_training.is_table(FLAGS.model) else None
-    config = {**config, **wiring.sizes_of_model(tokenizer, words)}
+    batching = run.make_batching(corpus, sizes, options, replicas)
+    words = index_word_pairs(corpus) if em_update.is_table(FLAGS.model) else None
+    config = {**config, **run.sizes_of_model(tokenizer, words)}
     batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
     dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
     print(f"dropped: {dropped}", flush=True)
@@ -296,9 +291,7 @@ def train_or_plan():
     if replicas.is_chief:
         replicas.join(directory, of_flags)
     texts = corpus, words, valid, valid_lines
-    trainer = wiring.make_trainer(
-        directory, reverse, tokenizer, options, *texts, batching, replicas
-    )
+    trainer = run.make_trainer(directory, reverse, tokenizer, options, *texts, batching, replicas)
     plan = *pipeline.describe(*batched, plan=plan, **batching), *replicas.describe(options)
     print_run(config, trainer.update.model, plan, valid)
     signal_number = trainer.run()
@@ -328,8 +321,8 @@ def update_to_try(config, corpus, words):
     options = config["options"]
     model = model_of(config, PRECISIONS[options["precision"]])
     if words:
-        em_training.prepare(model, corpus, words)
-    return wiring.make_update(model, options, words, None, Replicas())
+        em_update.prepare(model, corpus, words)
+    return run.make_update(model, options, words, None, Replicas())
 
 
 def choose_pace(config, undecided, corpus, words, plan, replicas):
@@ -362,7 +355,7 @@ def print_plan(config, batched, words, batching, plan):
         update = update_to_try(config, corpus, words)
     model = update.model if update else model_of(config)
     known = {"num_parameters": model.count_params(), "plan": plan}
-    told = [dry_run.report(*batched, **known, **batching)]
+    told = [plan.report(*batched, **known, **batching)]
     if update:
         lengths = corpus.source.lengths, corpus.target.lengths
         told.append(memory.report(update, largest_shape(plan, *lengths)))

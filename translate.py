@@ -6,7 +6,7 @@ python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 """
 
-from training import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
@@ -18,6 +18,8 @@ import time
 
 from absl import flags
 
+from command_line import console, quiet
+from command_line.machine import machine
 from data_pipeline.files import (
     UserError,
     check_writable,
@@ -31,14 +33,13 @@ from decoding.kept import KeptTranslations
 from decoding.remarks import remarks
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
-from training import console, quiet
-from training.checkpoints import ModelDirectory
-from training.combination import (
+from model_directory.combined_models import (
     CHANNEL_WEIGHT,
     FUSION_WEIGHT,
     load_fusion,
     load_noisy_channel,
 )
+from model_directory.directory import ModelDirectory
 from training.evaluation import check_bleu_tokenizer, corpus_scores
 
 FLAGS = flags.FLAGS
@@ -281,7 +282,7 @@ def main(argv):
             **config,
             "parameters": model.count_params(),
             "training": training,
-            "machine": console.machine(),
+            "machine": machine(),
         }
         print_scores([best[0].text for best in results], references, run, seconds)
     return 0

@@ -8,7 +8,7 @@
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 """
 
-from training import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
@@ -19,16 +19,25 @@ import sys
 import tensorflow as tf
 from absl import flags
 
+from command_line import console, quiet
+from command_line.flag_values import shortened
+from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, write_text
-from data_pipeline.tokenizers import EOS_ID
-from decoding.aligner import AGREED, Aligner, align_agreeing, align_directions, word_maps
-from decoding.embeddings import PROJECTIONS, embedding_points
-from decoding.lexicons import LEAST_PROBABLE, lexicon_entries, table_entries, write_lexicon
-from decoding.parallel_text import ParallelText
-from decoding.pictures import check_choice, check_kind, save_attention
-from decoding.points import save_points
-from decoding.translator import Translator
-from decoding.word_alignments import (
+from data_pipeline.tokenization.vocabularies import EOS_ID
+from decoding.alignment.aligner import (
+    AGREED,
+    Aligner,
+    align_agreeing,
+    align_directions,
+    word_maps,
+)
+from decoding.alignment.lexicons import (
+    LEAST_PROBABLE,
+    lexicon_entries,
+    table_entries,
+    write_lexicon,
+)
+from decoding.alignment.links import (
     SYMMETRISATIONS,
     parse_gold,
     read_directions,
@@ -37,10 +46,13 @@ from decoding.word_alignments import (
     symmetrise,
     write_alignments,
 )
-from training import console, quiet
-from training.checkpoints import ModelDirectory
-from training.command_line import shortened
-from training.curves import save_learning_curves
+from decoding.alignment.parallel_text import ParallelText
+from decoding.pictures.attention_pictures import check_choice, check_kind, save_attention
+from decoding.pictures.embedding_points import PROJECTIONS, embedding_points
+from decoding.pictures.points import save_points
+from decoding.translator import Translator
+from model_directory.directory import ModelDirectory
+from training.reports.curves import save_learning_curves
 
 FLAGS = flags.FLAGS
 
@@ -263,7 +275,7 @@ def print_scores(alignments, gold, records):
             **{"sentences": len(gold), "links": num_links},
             **{name: FLAGS[name].value for name in settings},
             "threshold": the_threshold(),
-            "machine": console.machine(),
+            "machine": machine(),
         }
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 

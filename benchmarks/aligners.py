@@ -24,15 +24,16 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
+from command_line import console  # noqa: E402
+from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import UserError, read_lines, write_lines, write_text  # noqa: E402
-from decoding.word_alignments import (  # noqa: E402
+from decoding.alignment.links import (  # noqa: E402
     SYMMETRISATIONS,
     read_alignments,
     read_gold,
     score_alignments,
     symmetrise,
 )
-from training import console  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -195,7 +196,7 @@ def main(argv):
     if set(FLAGS.only) - set(found):
         raise UserError(f"--only: known here are {', '.join(found)}")
     result = {
-        "machine": console.machine(),
+        "machine": machine(),
         "command": " ".join(["python", *sys.argv]),
         "aligners": {},
     }

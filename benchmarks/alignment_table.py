@@ -20,9 +20,10 @@ from absl import flags  # noqa: E402
 
 import models  # noqa: E402
 from benchmarks.scripts import run  # noqa: E402
+from command_line import console  # noqa: E402
 from data_pipeline.files import UserError, write_text  # noqa: E402
-from training import console, recipes  # noqa: E402
-from training.checkpoints import ModelDirectory  # noqa: E402
+from model_directory.directory import ModelDirectory  # noqa: E402
+from training import recipes  # noqa: E402
 
 FLAGS = flags.FLAGS
 

@@ -48,7 +48,7 @@ def products(threads, corpus, max_tokens, batches, vocab_size, settings, options
     The operands of the first batches are made once, and serve for all. Returns operations a second
     of `count` batches, or of large squares where that is 0.
     """
-    from training import quiet
+    from command_line import quiet
 
     # isort: split
 

@@ -21,9 +21,10 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 from benchmarks.scripts import run  # noqa: E402
+from command_line import console  # noqa: E402
+from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
-from training import console  # noqa: E402
-from training.checkpoints import ModelDirectory  # noqa: E402
+from model_directory.directory import ModelDirectory  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -129,7 +130,7 @@ def result(preset, way, order):
 def main(argv):
     """Trains, chooses, scores, writes."""
     del argv
-    record = {"machine": console.machine(), "command": " ".join(["python", *sys.argv])}
+    record = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
     for preset in PRESETS:
         run(train_command(preset, "en", "de"))
         run(train_command(preset, "de", "en"))

@@ -49,7 +49,7 @@ def make_batches(corpus, sentences, count, seed):
     Returns:
         List of `(source_ids [B, S], target_ids [B, T])`, int32 arrays, B = `sentences`.
     """
-    from data_pipeline.tokenizers import PAD_ID
+    from data_pipeline.tokenization.vocabularies import PAD_ID
 
     rng = np.random.default_rng(seed)
     order = rng.permutation(corpus.num_pairs)
@@ -71,7 +71,7 @@ def make_batches(corpus, sentences, count, seed):
 
 def tensorflow_update(vocab_sizes, settings, options, seed):
     """`(step, model, tensor)`: `step(source_ids, target_ids)` -> loss a token, gradient norm."""
-    from training import quiet  # before all that imports TensorFlow
+    from command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
 
@@ -79,7 +79,7 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     import tensorflow as tf
 
     import models
-    from training.updates import GradientUpdate, adam
+    from training.updates.gradient import GradientUpdate, adam
 
     quiet.start()
     keras.utils.set_random_seed(seed)
@@ -204,7 +204,7 @@ def report(case):
 
 def main(argv):
     """Measures every case and writes the figures."""
-    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
@@ -212,9 +212,9 @@ def main(argv):
     import torch
 
     import models
+    from command_line.machine import machine
     from data_pipeline.files import UserError, atomic_path
     from training import recipes
-    from training.console import machine
 
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")

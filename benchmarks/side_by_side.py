@@ -20,7 +20,7 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
         target: its translation.
         data_dir: where the demo corpus is kept.
         max_length: the longest sentence, in tokens with `</s>`.
-        **tokenizer: `kind` and more of `data_pipeline.tokenizers.train_tokenizer`.
+        **tokenizer: `kind` and more of `data_pipeline.tokenization.tokenizers.train_tokenizer`.
 
     Returns:
         `(EncodedCorpus, [source vocabulary size, target vocabulary size])`.
@@ -28,8 +28,9 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     Raises:
         UserError: one of the two texts without the other, or one that cannot be read.
     """
-    from data_pipeline import datasets, pipeline, tokenizers
+    from data_pipeline import datasets, pipeline
     from data_pipeline.files import UserError
+    from data_pipeline.tokenization import tokenizers
 
     if bool(source) != bool(target):
         raise UserError("--source and --target go together")

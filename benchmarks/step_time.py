@@ -55,7 +55,7 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 def create_model(vocab_size, settings, seed):
     """Our model, TensorFlow having started."""
-    from training import quiet  # before all that imports TensorFlow
+    from command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
 
@@ -70,7 +70,7 @@ def create_model(vocab_size, settings, seed):
 
 def our_update(model, options):
     """`GradientUpdate` with Adam, as train.py makes it."""
-    from training.updates import GradientUpdate, adam
+    from training.updates.gradient import GradientUpdate, adam
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)
@@ -82,7 +82,7 @@ def minimal_update(model, options):
     import keras
     import tensorflow as tf
 
-    from training.schedules import SCHEDULES
+    from training.updates.schedules import SCHEDULES
 
     rate = SCHEDULES["inverse_sqrt"](options["learning_rate"], options["warmup_steps"])
     optimizer = keras.optimizers.Adam(rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
@@ -274,7 +274,7 @@ def report(result):
 
 def main(argv):
     """Measures and writes the figures."""
-    from training import quiet  # noqa: F401 - before all that imports TensorFlow
+    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
@@ -282,9 +282,9 @@ def main(argv):
     import torch
 
     import models
+    from command_line.machine import machine
     from data_pipeline.files import UserError, atomic_path
     from training import recipes
-    from training.console import machine
 
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")

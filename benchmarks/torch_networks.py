@@ -204,7 +204,7 @@ def _sinusoids(length, width):
 
 
 class TorchUpdate:
-    """What `training.updates.GradientUpdate` does to a batch.
+    """What `training.updates.gradient.GradientUpdate` does to a batch.
 
     Args:
         model: `LuongModel` or `TransformerModel`.

@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from training import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+from command_line import quiet  # noqa: E402, F401 - before all that imports TensorFlow
 
 # isort: split
 
@@ -33,11 +33,14 @@ import tensorflow as tf  # noqa: E402
 from absl import flags  # noqa: E402
 
 from benchmarks.rehearsal_corpus import make  # noqa: E402
-from data_pipeline import cleaning, encoding, pipeline, streams, tokenizers  # noqa: E402
+from command_line import console  # noqa: E402
+from command_line.machine import machine  # noqa: E402
+from data_pipeline import encoding, pipeline, streams  # noqa: E402
 from data_pipeline.batching import padding_share  # noqa: E402
+from data_pipeline.downloads import cleaning  # noqa: E402
 from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
-from training import console  # noqa: E402
+from data_pipeline.tokenization import tokenizers  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -298,7 +301,7 @@ def main(argv):
         print(json.dumps(record), flush=True)
     output = Path(FLAGS.output or ROOT / f"docs/results/pipeline/wmt_rehearsal_{FLAGS.pairs}.json")
     result = {
-        "machine": console.machine(),
+        "machine": machine(),
         "command": " ".join(["python", *sys.argv]),
         "vocab_size": FLAGS.vocab_size,
         "max_tokens": FLAGS.max_tokens,

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipeline import demo_corpus
-from data_pipeline.cleaning import KEEP_ALL
-from data_pipeline.downloads import Downloads, RemoteFile
+from data_pipeline.demo import demo_corpus
+from data_pipeline.downloads.cleaning import KEEP_ALL
+from data_pipeline.downloads.corpora import Corpus, Split, Text
+from data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from data_pipeline.files import UserError, read_lines, write_lines
-from data_pipeline.preparation import Corpus, Split, Text
 from data_pipeline.streams import open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")

@@ -18,7 +18,7 @@ from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from data_pipeline.files import UserError, atomic_path, write_text
 from data_pipeline.locks import lock
 from data_pipeline.progress import Progress
-from data_pipeline.tokenizers import SIDES
+from data_pipeline.tokenization.tokenizers import SIDES
 
 _VERSION = 2
 _PAIRS_AT_ONCE = 5_000

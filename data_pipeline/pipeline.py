@@ -20,7 +20,7 @@ from data_pipeline.encoding import (  # noqa: F401
 from data_pipeline.files import UserError
 from data_pipeline.mixing import mixture, parse_weights
 from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenizers import PAD_ID, UNK_ID
+from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID
 
 _COUNTED_AT_ONCE = 1 << 24
 

@@ -10,7 +10,7 @@ import tensorflow as tf
 
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
-from data_pipeline.tokenizers import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.beam_search import Hypotheses, beam_search, length_normaliser
 from decoding.groups import search_in_groups
 from decoding.splitting import split_line

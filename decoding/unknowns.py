@@ -10,7 +10,7 @@ import math
 import tensorflow as tf
 
 from data_pipeline.files import UserError, read_lines
-from data_pipeline.tokenizers import UNK_ID
+from data_pipeline.tokenization.vocabularies import UNK_ID
 from decoding.translator import padded
 
 _IDS = tf.TensorSpec([None, None], tf.int32)

@@ -27,9 +27,9 @@ class NgramLanguageModel(TranslationModel):
         P(w | c) = a(c w) + g(c) P(w | c')
 
     where `a`, what was seen, and `g`, the weight of the shorter context, are tables that
-    `training.ngram` makes by modified Kneser-Ney smoothing (Chen and Goodman 1998). Under an
-    unseen context g is 1 and a is 0. Every word but `<pad>` and `<s>` has a probability above 0,
-    `<unk>` as any other, and they sum to 1.
+    `training.ngrams.counting` makes by modified Kneser-Ney smoothing (Chen and Goodman 1998).
+    Under an unseen context g is 1 and a is 0. Every word but `<pad>` and `<s>` has a probability
+    above 0, `<unk>` as any other, and they sum to 1.
 
     The n-grams are a trie in one sorted list: n-gram number i is node V + i, word w is node w, and
     the key of an n-gram is its context's node times V plus its last word. So the words that follow
@@ -100,7 +100,7 @@ class NgramLanguageModel(TranslationModel):
         self.built = True
 
     def fill(self, table):
-        """Takes over the arrays of a `training.ngram.NgramTable`."""
+        """Takes over the arrays of a `training.ngrams.counting.NgramTable`."""
         self.unigrams.assign(table.unigrams)
         self.ngram_keys.assign(np.append(table.keys, _LAST))
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))

@@ -20,10 +20,10 @@ from models.base import (
     require_rates,
     shift_right,
 )
+from models.layers.attention_scores import SCORES
 from models.layers.masks import padding_mask
 from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from models.layers.recurrent_decoder import RecurrentDecoder
-from models.layers.scores import SCORES
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -43,9 +43,9 @@ class RecurrentTranslationModel(TranslationModel):
         convolution_width: tokens that a convolution over the source embeddings sees at a time;
             0 for none.
         score: how the decoder scores source positions: "dot", "multiplicative", "reduced_rank",
-            "additive" (see `models.layers.scores`), or "none" for no attention. With "none",
-            `align` and a step's attention are equal on all real source tokens, and there are no
-            attention maps.
+            "additive" (see `models.layers.attention_scores`), or "none" for no attention. With
+            "none", `align` and a step's attention are equal on all real source tokens, and there
+            are no attention maps.
         rank: k of the scores "reduced_rank" and "additive"; 0 stands for `decoder_units`.
         input_feeding: whether the output of a position is input to the next one.
         attend_before: whether the context is found with the state before, and enters the cell.

@@ -16,9 +16,9 @@ from models.base import (
     require_rates,
     shift_right,
 )
+from models.layers.attention_scores import SourceAttention
 from models.layers.blocks import FeedForward
 from models.layers.masks import causal_mask, padding_mask
-from models.layers.scores import SourceAttention
 
 
 def _attention(width, name, dtype):

@@ -4,7 +4,7 @@ import errno
 import fcntl
 import os
 
-from training import quiet  # before all that imports TensorFlow
+from command_line import quiet  # before all that imports TensorFlow
 
 # isort: split
 

@@ -33,7 +33,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from training import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+from command_line import quiet  # noqa: E402, F401 - before all that imports TensorFlow
 
 # isort: split
 
@@ -303,7 +303,7 @@ def main():
         print(f"{room:15} {found['killed']:3} of {found['mutations']:3} killed")
     print(f"{'all':15} {report['killed']:3} of {report['mutations']:3} killed")
     if given.output:
-        from training.console import machine  # Starts what no fork may have.
+        from command_line.machine import machine  # Starts what no fork may have.
 
         report["command"] = [f"python {shlex.join(sys.argv)}"]
         text = json.dumps({**report, "machine": machine()}, indent=2, ensure_ascii=False)

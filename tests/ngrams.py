@@ -3,8 +3,8 @@
 import numpy as np
 
 from models.ngram import NgramLanguageModel
-from tests.training.textbook import side
-from training.ngram import estimate
+from tests.training.expectation_maximisation.textbook import side
+from training.ngrams.counting import estimate
 
 VOCAB = 9
 

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 import models
-from data_pipeline.tokenizers import EOS_ID, PAD_ID
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 
 WORDS = {
     "one": "eins",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from training.em import block_translation, expect_block
+from training.expectation_maximisation.iteration import block_translation, expect_block
 
 
 class Links(NamedTuple):

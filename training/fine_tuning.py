@@ -2,7 +2,7 @@
 
 import models
 from data_pipeline.files import UserError
-from training.checkpoints import ModelDirectory
+from model_directory.directory import ModelDirectory
 
 # What made the vocabulary, which the new run takes over.
 _OF_TOKENIZER = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")

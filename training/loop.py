@@ -6,11 +6,11 @@ import time
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import dataset_of, plan_batches
 from data_pipeline.progress import Progress
-from training.board import Board
-from training.checkpoints import model_arrays, restore, write_archive
-from training.console import stop_on_signals
+from model_directory.directory import model_arrays, restore, write_archive
 from training.evaluation import perplexity
-from training.finite import ADVICE, check_finite
+from training.finite_check import ADVICE, check_finite
+from training.reports.tensorboard import Board
+from training.stopping import stop_on_signals
 
 SAVE_SECONDS = 300.0  # The most work, in seconds, that a kill may cost.
 

@@ -2,7 +2,7 @@
 
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
 Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
-`training.hmm` has the same model for expectation maximisation.
+`training.expectation_maximisation.jump_estimates` has the same model for expectation maximisation.
 """
 
 import keras

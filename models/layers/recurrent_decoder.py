@@ -3,9 +3,9 @@
 import keras
 from keras import ops
 
+from models.layers.attention_scores import SourceAttention
 from models.layers.recurrent import RecurrentLayer, scan_over_time
 from models.layers.same_shape import multiply
-from models.layers.scores import SourceAttention
 
 
 class RecurrentDecoder(keras.layers.Layer):

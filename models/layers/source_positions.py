@@ -1,7 +1,7 @@
 """Where a target word looks in its source sentence: position models of IBM Models 1 and 2.
 
 A position model gives a prior over the n source positions of a sentence, the last of which, that
-of `</s>`, is NULL. `training.positions` has the same models for expectation maximisation.
+of `</s>`, is NULL. `position_estimates` in `training.expectation_maximisation` has the same models.
 """
 
 import keras

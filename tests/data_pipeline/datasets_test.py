@@ -6,8 +6,8 @@ import pytest
 
 from data_pipeline import datasets
 from data_pipeline.datasets import Generated, prepare, read_joined, read_split
+from data_pipeline.downloads.corpora import Split
 from data_pipeline.files import UserError
-from data_pipeline.preparation import Split
 
 
 @pytest.fixture

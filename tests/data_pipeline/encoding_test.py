@@ -20,7 +20,7 @@ from data_pipeline.encoding import (
 )
 from data_pipeline.files import UserError, write_lines
 from data_pipeline.streams import FileLines, open_splits
-from data_pipeline.tokenizers import train_tokenizer
+from data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -196,7 +196,7 @@ LIMITED = """
     import resource, sys
     from data_pipeline.encoding import encode_pairs
     from data_pipeline.files import UserError
-    from data_pipeline.tokenizers import train_tokenizer
+    from data_pipeline.tokenization.tokenizers import train_tokenizer
 
     lines = ["a b c d e f"] * 5000
     tokenizer = train_tokenizer("word", lines, lines)

@@ -14,7 +14,8 @@ from data_pipeline.pipeline import (
     encode_corpus,
 )
 from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenizers import EOS_ID, PAD_ID, train_tokenizer
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from tests.data_pipeline.small import SOURCE, TARGET, pairs_of
 
 BUDGET = 64

@@ -5,7 +5,7 @@ import random
 import numpy as np
 
 from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.tokenizers import EOS_ID
+from data_pipeline.tokenization.vocabularies import EOS_ID
 
 
 def sentences(seed, count):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.tokenizers import PAD_ID
+from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding import groups
 from decoding.beam_search import Hypotheses
 from decoding.translator import make_search

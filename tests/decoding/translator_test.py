@@ -10,10 +10,11 @@ import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
-from data_pipeline.tokenizers import EOS_ID, train_tokenizer
-from decoding import saved_model_client
-from decoding.saved_model_check import check
-from decoding.serving import ServingModule
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID
+from decoding.serving import saved_model_client
+from decoding.serving.saved_model import ServingModule
+from decoding.serving.saved_model_check import check
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from tests.faults.storage_test import full_disk
 from tests.tiny import SMALL, Echo, pairs

@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
-from data_pipeline.tokenizers import EOS_ID, UNK_ID, PieceVocabulary, Tokenizer, train_tokenizer
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, PieceVocabulary
 from decoding.translator import Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from tests.tiny import pairs

@@ -29,10 +29,11 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 import numpy as np  # noqa: E402
 
 import train  # noqa: E402
+from command_line.console import status_of  # noqa: E402
+from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
+from model_directory.directory import ModelDirectory, read_archive  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
-from training.checkpoints import ModelDirectory, read_archive  # noqa: E402
-from training.console import machine, status_of  # noqa: E402
 
 SAVE_EVERY = 3  # No multiple of the steps between records, nor those of validation.
 LOG_EVERY = 2

@@ -9,10 +9,10 @@ import pytest
 
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
-from data_pipeline.tokenizers import UNK_ID
+from data_pipeline.tokenization.vocabularies import UNK_ID
+from model_directory.directory import ModelDirectory
+from model_directory.weight_files import read_archive
 from tests.training.loop_test import Script, records, trainer
-from training.archives import read_archive
-from training.checkpoints import ModelDirectory
 
 HUGE = 3e38  # Finite, but not when the embedding is scaled.
 

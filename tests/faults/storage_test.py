@@ -17,11 +17,11 @@ import pytest
 import tensorflow as tf
 
 from data_pipeline.files import UserError
-from training.archives import DamagedError, read_archive, write_archive
-from training.board import Board
-from training.checkpoints import ModelDirectory
-from training.locks import RunLock
-from training.records import append_record, keep_records, read_records
+from model_directory.directory import ModelDirectory
+from model_directory.metrics import append_record, keep_records, read_records
+from model_directory.run_lock import RunLock
+from model_directory.weight_files import DamagedError, read_archive, write_archive
+from training.reports.tensorboard import Board
 
 ARRAYS = {
     "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),

@@ -10,8 +10,8 @@ import tarfile
 from pathlib import Path
 
 from data_pipeline import datasets
-from data_pipeline.archives import parse_sgml, stream_lines
-from data_pipeline.downloads import Downloads, RemoteFile
+from data_pipeline.downloads.archives import parse_sgml, stream_lines
+from data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.data_pipeline.published import WMT14, publish
 from tests.data_pipeline.web import serving
 from tests.hostile.case import Case, Refused, Works

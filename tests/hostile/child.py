@@ -14,9 +14,9 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
+from command_line.console import one_line_errors
 from tests.hostile.case import NOT_PREPARED, Outcome
 from tests.scripts.running import ROOT
-from training.console import one_line_errors
 
 _ADDRESS_SPACE = 16 << 30  # Bytes.
 _NOBODY = 65534

@@ -32,7 +32,7 @@ os.environ["no_proxy"] = "127.0.0.1"
 # Cases have homes of their own, which they must leave empty.
 os.environ.setdefault("KERAS_HOME", str(Path.home() / ".keras"))
 
-from training import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
 
 # isort: split
 
@@ -42,13 +42,13 @@ import sacrebleu  # noqa: F401, E402
 import tensorflow_text  # noqa: F401, E402
 
 import tests.hostile  # noqa: E402
+from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
 from tests.hostile import child, examples  # noqa: E402
 from tests.hostile.case import judge  # noqa: E402
 from tests.hostile.prepared import commands, keep  # noqa: E402
-from training.console import machine  # noqa: E402
 
-ROOMS = ("models", "data_pipeline", "decoding", "training")
+ROOMS = ("models", "data_pipeline", "model_directory", "decoding", "training", "command_line")
 os.environ["MPLCONFIGDIR"] = matplotlib.get_cachedir()
 TIME_LIMIT = 120  # Seconds of a case on a busy machine; few need more than five.
 

@@ -509,7 +509,7 @@ def test_registered_layers_are_found_again_by_keras(layer):
         "models.layers.masks",
         "models.layers.recurrent",
         "models.layers.recurrent_decoder",
-        "models.layers.scores",
+        "models.layers.attention_scores",
     ],
 )
 def test_docstring_examples_do_what_they_say(module):

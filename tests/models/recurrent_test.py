@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from models.layers.attention_scores import SCORES, SourceAttention
 from models.layers.recurrent import (
     CELLS,
     BidirectionalLayer,
     RecurrentLayer,
     scan_over_time,
 )
-from models.layers.scores import SCORES, SourceAttention
 from tests.models.layers_test import (
     close,
     gradients_of,

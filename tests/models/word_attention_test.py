@@ -9,14 +9,15 @@ import pytest
 import tensorflow as tf
 
 import models
-from data_pipeline.tokenizers import SPECIALS, Tokenizer, WordVocabulary
+from data_pipeline.tokenization.tokenizers import Tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from decoding.translator import Translator
 from models.word_attention import HIDDEN_SCORE, _log_mixture
 from tests.models.layers_test import close, random, softmax, weights_of
-from tests.training import textbook
-from training import em_training
-from training.updates import GradientUpdate
-from training.word_pairs import index_word_pairs
+from tests.training.expectation_maximisation import textbook
+from training.expectation_maximisation import em_update
+from training.expectation_maximisation.word_pairs import index_word_pairs
+from training.updates.gradient import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
@@ -199,12 +200,12 @@ def test_attention_translates_what_a_table_of_words_cannot():
     )
     words = index_word_pairs(corpus)
     table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
-    em_training.prepare(table, corpus, words)
-    update = em_training.EMUpdate(table, words)
+    em_update.prepare(table, corpus, words)
+    update = em_update.EMUpdate(table, words)
     for _ in range(50):
         update.step(words)
     attention, _ = learned("attention_ibm1")
-    em_training.prepare(attention, corpus, None)
+    em_update.prepare(attention, corpus, None)
 
     spanish = WordVocabulary([*SPECIALS, "por", "qué", "y"])
     english = WordVocabulary([*SPECIALS, "why", "for", "what"])

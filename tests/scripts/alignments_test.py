@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 import models
-from data_pipeline.tokenizers import SPECIALS, Tokenizer, WordVocabulary, train_tokenizer
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
 from decoding.unknowns import read_lexicon
-from decoding.word_alignments import SYMMETRISATIONS, read_alignments, symmetrise
-from tests.decoding.pictures_test import svg_texts
+from model_directory.directory import ModelDirectory, model_arrays, write_archive
+from tests.decoding.pictures.attention_pictures_test import svg_texts
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
 from training import recipes
-from training.checkpoints import ModelDirectory, model_arrays, write_archive
 
 HANSARDS = next(
     (p for p in (ROOT / "data", ROOT.parent / "shared/data") if (p / "hansards_enfr").is_dir()),

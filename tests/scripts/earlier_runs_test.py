@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model_directory.weight_files import ADDED, read_archive
 from tests.scripts.running import run_script
-from training.archives import ADDED, read_archive
 
 HERE = Path(__file__).resolve().parents[1] / "earlier_runs"
 TEXTS = [

@@ -5,10 +5,10 @@ import json
 import numpy as np
 import pytest
 
-from data_pipeline import demo_corpus
+from data_pipeline.demo import demo_corpus
+from model_directory.weight_files import read_archive
 from tests.scripts.running import run_script
 from tests.tiny import corpus_flags
-from training.archives import read_archive
 
 TARGETS = slice(1, None, 2)  # Of `corpus_flags`, which are source, target, source, target.
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from absl import app, flags
 
-from training import quiet
-from training.console import status_of
+from command_line import quiet
+from command_line.console import status_of
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 
 from data_pipeline.files import read_lines
+from model_directory.directory import ModelDirectory
+from model_directory.weight_files import read_archive, write_archive
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
-from training.archives import read_archive, write_archive
-from training.checkpoints import ModelDirectory
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
 
@@ -531,7 +531,7 @@ def test_a_damaged_record_is_named_before_the_work(trained, folder, tmp_path, ca
 
 
 def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, capsys):
-    from data_pipeline.tokenizers import BpeVocabulary
+    from data_pipeline.tokenization.vocabularies import BpeVocabulary
 
     _damage(tmp_path / "m", trained)
     config = tmp_path / "m/config.json"  # As of an older version, without checksums.

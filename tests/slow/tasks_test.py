@@ -6,9 +6,9 @@ import pytest
 
 import models
 from data_pipeline.pipeline import batches, encode_corpus
-from data_pipeline.tokenizers import train_tokenizer
+from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator
-from training.updates import GradientUpdate, adam
+from training.updates.gradient import GradientUpdate, adam
 
 TASKS = {
     "copy": list,

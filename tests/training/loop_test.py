@@ -14,15 +14,15 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches, encode_corpus
 from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenizers import train_tokenizer
+from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator
+from model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
 from tests.tiny import SMALL, pairs
 from training import loop, recipes
-from training.checkpoints import ModelDirectory, model_arrays, read_archive, restore
 from training.evaluation import Evaluation, Evaluator, perplexity
 from training.limits import Limits
 from training.loop import Trainer
-from training.updates import GradientUpdate, adam
+from training.updates.gradient import GradientUpdate, adam
 
 LIMITS = Limits(
     max_steps=12,

@@ -1,0 +1,38 @@
+"""What a measured number came from."""
+
+import contextlib
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+import tensorflow as tf
+
+
+def machine():
+    """What stands beside a measured number: processor, versions, commit."""
+    processor = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        models_named = [
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ]
+        processor = models_named[0] if models_named else processor
+    commit = ""  # Unknown where the project was copied instead of cloned.
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        commit = subprocess.check_output(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        ).strip()
+    return {
+        "processor": f"{processor}, {os.cpu_count()} cores",
+        "accelerators": [
+            d.name for d in tf.config.list_physical_devices() if d.device_type != "CPU"
+        ],
+        "python": platform.python_version(),
+        "tensorflow": tf.__version__,
+        "commit": commit,
+    }

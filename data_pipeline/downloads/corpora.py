@@ -1,0 +1,180 @@
+"""From published files to a corpus that can be learned from: download, clean, write, report."""
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from data_pipeline.downloads.archives import stream_pairs
+from data_pipeline.downloads.cleaning import Cleaner, Rules, summary
+from data_pipeline.downloads.remote_files import RemoteFile
+from data_pipeline.files import UserError, atomic_path, check_writable, write_text
+from data_pipeline.progress import Progress
+
+SPLITS = ("train", "valid", "test")
+_VERSION = 1  # Raised where the same definition makes other files than before.
+
+
+class Split(NamedTuple):
+    """The two files of a split; line n of one translates line n of the other."""
+
+    source: Path
+    target: Path
+
+
+class Text(NamedTuple):
+    """Where one side of parallel text is.
+
+    Attributes:
+        file: `RemoteFile`: text, text in gzip (`.gz`), or a tar archive, compressed or not.
+        member: name of the text inside the archive; "" if `file` is no archive. Texts whose name
+            ends in `.sgm` are SGML test sets.
+    """
+
+    file: RemoteFile
+    member: str = ""
+
+
+class Corpus(NamedTuple):
+    """A parallel corpus that is published as files.
+
+    Attributes:
+        languages: (source, target), codes that end the names of the files made.
+        train: tuple of (`Text` of the source, `Text` of the target); joined in this order.
+        valid: the same, to validate; never filtered.
+        test: the same, to test; never filtered; () if there is none.
+        about: one line: what it is.
+        size: one line: pairs, and bytes to download.
+        licence: one line.
+        citation: one line, papers to cite.
+        rules: how training text is cleaned; validation and test text is mended by them only.
+    """
+
+    languages: tuple
+    train: tuple
+    valid: tuple
+    test: tuple
+    about: str
+    size: str
+    licence: str
+    citation: str
+    rules: Rules = Rules()
+
+    def files(self):
+        """Every `RemoteFile`, once."""
+        pairs = self.train + self.valid + self.test
+        return list(dict.fromkeys(text.file for pair in pairs for text in pair))
+
+    def prepare(self, folder, downloads):
+        """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
+
+        What an earlier call has made is used if it is whole and of the same definition.
+
+        Args:
+            folder: where they go.
+            downloads: `Downloads`.
+
+        Returns:
+            {"train": Split, "valid": Split, "test": Split}.
+
+        Raises:
+            UserError: a file that cannot be had, is damaged or cannot be written; sides that do not
+                match; no training pair left.
+        """
+        folder = Path(folder)
+        splits = {
+            name: Split(*(folder / f"{name}.{language}" for language in self.languages))
+            for name in SPLITS
+            if getattr(self, name)
+        }
+        report_path = folder / "report.json"
+        definition = _fingerprint(self)
+        report = _read_report(report_path, definition, splits)
+        if not report:
+            check_writable(report_path)  # Before hours of downloading.
+            downloads.fetch(self.files())
+            report_path.unlink(
+                missing_ok=True
+            )  # The files belong to no report until they are whole.
+            report = {"definition": definition, "rules": self.rules._asdict()}
+            report |= {name: _write(self, name, s, downloads) for name, s in splits.items()}
+            report["bytes"] = _sizes(splits)
+            write_text(report_path, json.dumps(report, indent=2, ensure_ascii=False) + "\n")
+        _tell(report, splits)
+        return splits
+
+
+def _write(corpus, name, split, downloads):
+    """Writes one split; returns its report."""
+    total, parts = Cleaner(corpus.rules), []
+    with (
+        atomic_path(split.source) as source_path,
+        atomic_path(split.target) as target_path,
+        open(source_path, "wb") as source_file,
+        open(target_path, "wb") as target_file,
+        Progress(f"preparing {name}", None, "pairs") as progress,
+    ):
+        for pair in getattr(corpus, name):
+            before = total.read, total.kept
+            sides = [(downloads.path(text.file), text.member) for text in pair]
+            for block in stream_pairs(*sides):
+                lines = total.clean(*block) if name == "train" else total.mend_both(*block)
+                for file, side in zip((source_file, target_file), lines, strict=True):
+                    file.write("".join(f"{line}\n" for line in side).encode())
+                progress.update(len(block[0]))
+            came, stayed = total.read - before[0], total.kept - before[1]
+            parts.append({"of": [_place(text) for text in pair], "read": came, "kept": stayed})
+        if not total.kept:
+            raise UserError(
+                f"{split.source}: none of {total.read:,} pairs is left"
+                f"{': ' * bool(total.dropped)}{_counts(total.dropped)}; look at the rules of this "
+                f"corpus, and at {', '.join(place for part in parts for place in part['of'])}"
+            )
+    return {**summary(total), "parts": parts}
+
+
+def _fingerprint(corpus):
+    """A hash of all that the files made depend on."""
+    splits = {
+        name: [[[t.file.path, t.file.checksum, t.member] for t in pair] for pair in pairs]
+        for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
+    }
+    definition = json.dumps([_VERSION, corpus.languages, corpus.rules, splits])
+    return hashlib.sha256(definition.encode()).hexdigest()[:32]
+
+
+def _read_report(path, definition, splits):
+    """The report of files that are there, whole and of this definition; or None."""
+    try:
+        report = json.loads(path.read_text(encoding="utf-8"))
+        if report["definition"] == definition and report["bytes"] == _sizes(splits):
+            return report
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    return None
+
+
+def _sizes(splits):
+    return {path.name: path.stat().st_size for split in splits.values() for path in split}
+
+
+def _tell(report, splits):
+    """Prints what was read, dropped and mended, and where the files are."""
+    for name, split in splits.items():
+        counts = report[name]
+        print(
+            f"{split.source} and {split.target}: {counts['kept']:,} of {counts['read']:,} pairs",
+            file=sys.stderr,
+        )
+        for what in ("dropped", "mended"):
+            if counts[what]:
+                print(f"  {what}: {_counts(counts[what])}", file=sys.stderr, flush=True)
+
+
+def _counts(counts):
+    return ", ".join(f"{count:,} {what}" for what, count in counts.items())
+
+
+def _place(text):
+    return f"{text.file.path}: {text.member}" if text.member else text.file.path

@@ -1,0 +1,81 @@
+"""The tokenizers as TensorFlow graphs, for SavedModels that take and give strings."""
+
+import tensorflow as tf
+
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
+
+
+def graph_vocabulary(vocabulary):
+    """Makes the graph twin of a vocabulary of `tokenizers`; both give equal results."""
+    return (GraphWords if hasattr(vocabulary, "words") else GraphBpe)(vocabulary)
+
+
+class GraphBpe(tf.Module):
+    """SentencePiece inside a graph.
+
+    Its ops live in tensorflow_text: who loads such a SavedModel from Python imports that first.
+    `tf.random.set_seed` drops TensorFlow's kernels and with them the model: seed before, not after.
+    """
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        import tensorflow_text
+
+        self.processor = tensorflow_text.SentencepieceTokenizer(
+            model=vocabulary.model, add_eos=True
+        )
+        self.words = tf.constant(vocabulary.pieces(range(len(vocabulary))))
+
+    def encode(self, lines):
+        """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
+        return self.processor.tokenize(lines).to_tensor(PAD_ID)
+
+    def decode(self, ids):
+        """`[B, T]` int32 -> `[B]` strings."""
+        line = tf.strings.regex_replace(self.processor.detokenize(_until_eos(ids)), "\n", " ")
+        return tf.strings.regex_replace(line, "^ +| +$", "")
+
+    def pieces(self, ids):
+        """`[B, T]` int32 -> `[B, T]` strings."""
+        return tf.gather(self.words, ids)
+
+
+class GraphWords(tf.Module):
+    """Words or ready-made pieces between white space."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.words = tf.constant(vocabulary.words)
+        self.style = vocabulary.style
+        keys = tf.constant(list(vocabulary.index), tf.string)
+        values = tf.constant(list(vocabulary.index.values()), tf.int32)
+        self.table = tf.lookup.StaticHashTable(
+            tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNK_ID
+        )
+
+    def encode(self, lines):
+        """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
+        words = tf.strings.split(lines)
+        ids = tf.ragged.map_flat_values(self.table.lookup, words)
+        eos = tf.fill([tf.shape(lines)[0], 1], EOS_ID)
+        return tf.concat([ids, eos], axis=1).to_tensor(PAD_ID)
+
+    def decode(self, ids):
+        """`[B, T]` int32 -> `[B]` strings."""
+        words = tf.ragged.map_flat_values(tf.gather, params=self.words, indices=_until_eos(ids))
+        if self.style == "▁":
+            line = tf.strings.reduce_join(words, axis=1)
+            line = tf.strings.regex_replace(line, "▁", " ")
+            return tf.strings.regex_replace(line, "^ +| +$", "")
+        line = tf.strings.reduce_join(words, axis=1, separator=" ")
+        return tf.strings.regex_replace(line, "@@( |$)", "") if self.style == "@@" else line
+
+    def pieces(self, ids):
+        """`[B, T]` int32 -> `[B, T]` strings."""
+        return tf.gather(self.words, ids)
+
+
+def _until_eos(ids):
+    """`[B, T]` -> ragged rows that end before the first EOS, without padding."""
+    before_eos = tf.math.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=1) == 0
+    return tf.ragged.boolean_mask(ids, before_eos & (ids != PAD_ID))

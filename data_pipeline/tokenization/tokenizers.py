@@ -1,0 +1,140 @@
+"""Text to ids and back: `bpe`, `word` and `pretokenized`.
+
+A `Tokenizer` is two vocabularies, of the source and of the target, which are one and the same
+where they are shared.
+"""
+
+import hashlib
+import itertools
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.files import UserError
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.vocabularies import (
+    BpeVocabulary,
+    PieceVocabulary,
+    WordVocabulary,
+)
+
+KINDS = ("bpe", "word", "pretokenized")
+SIDES = ("source", "target")
+
+# BPE merges what is frequent: more text than this changes hardly a piece, and takes minutes.
+SAMPLE_PAIRS = 1_000_000
+
+_VOCABULARIES = {"bpe": BpeVocabulary, "word": WordVocabulary, "pretokenized": PieceVocabulary}
+
+
+class Tokenizer(NamedTuple):
+    """How text becomes ids: the kind and the vocabularies of both sides."""
+
+    kind: str
+    source: BpeVocabulary | WordVocabulary
+    target: BpeVocabulary | WordVocabulary
+
+    @property
+    def shared(self):
+        """Whether both sides use one vocabulary."""
+        return self.source is self.target
+
+    def save(self, folder):
+        """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths."""
+        sides = {"shared": self.source} if self.shared else {n: getattr(self, n) for n in SIDES}
+        paths = []
+        for name, vocabulary in sides.items():
+            paths.append(Path(folder, name + vocabulary.file_suffix))
+            vocabulary.save(paths[-1])
+        return paths
+
+    @classmethod
+    def load(cls, kind, folder):
+        """Reads what `save` wrote.
+
+        Raises:
+            UserError: missing or damaged files.
+        """
+        vocabulary = _VOCABULARIES[kind]
+        shared = Path(folder, "shared" + vocabulary.file_suffix)
+        if shared.exists():
+            both = vocabulary.load(shared)
+            return cls(kind, both, both)
+        return cls(
+            kind,
+            *(vocabulary.load(Path(folder, s + vocabulary.file_suffix)) for s in SIDES),
+        )
+
+    def fingerprint(self):
+        """A hash that changes with the kind and any entry."""
+        digest = hashlib.sha256(self.kind.encode())
+        for side in (self.source, self.target):
+            data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()
+            digest.update(hashlib.sha256(data).digest())
+        return digest.hexdigest()
+
+
+def train_tokenizer(
+    kind, source_lines, target_lines, *, vocab_size=None, min_word_count=2, vocab_file=None
+):
+    """Makes the tokenizer of a training corpus.
+
+    Args:
+        kind: "bpe" (one vocabulary learnt from both sides, or a ready one), "word" (a vocabulary a
+            side), or "pretokenized" (the text is already in pieces, listed in `vocab_file`).
+        source_lines: list of str, or `data_pipeline.streams.FileLines`.
+        target_lines: as many.
+        vocab_size: "bpe": number of pieces; "word": at most this many words a side, None for all.
+        min_word_count: "word": rarer words become UNK.
+        vocab_file: "pretokenized": path of the list of pieces, one a line; "bpe": path of a
+            SentencePiece model to use instead of learning one.
+
+    Raises:
+        UserError: unknown kind, or no such vocabulary can be made.
+    """
+    if kind == "bpe":
+        if vocab_file:
+            both = BpeVocabulary.from_model(vocab_file)
+        else:
+            lines = sample_lines(source_lines, target_lines, SAMPLE_PAIRS)
+            both = BpeVocabulary.train(filter(None, lines), vocab_size)
+        return Tokenizer(kind, both, both)
+    if kind == "word":
+        return Tokenizer(
+            kind,
+            *(
+                WordVocabulary.train(lines, vocab_size, min_word_count)
+                for lines in (source_lines, target_lines)
+            ),
+        )
+    if kind == "pretokenized":
+        if not vocab_file:
+            raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
+        both = PieceVocabulary.from_pieces(vocab_file)
+        return Tokenizer(kind, both, both)
+    raise UserError(f"unknown tokenizer {kind!r}; there are {', '.join(KINDS)}")
+
+
+def sample_lines(source_lines, target_lines, num_pairs, seed=0):
+    """Lines of both sides, first all of the source, of a random sample of pairs.
+
+    Args:
+        source_lines: list of str, or anything else with a length that can be gone through.
+        target_lines: as many.
+        num_pairs: how many pairs; all of them if there are no more.
+        seed: of the sample.
+
+    Yields:
+        str, in the order of the corpus.
+    """
+    size = len(source_lines)
+    chosen = np.ones(size, np.uint8)
+    if size > num_pairs:
+        chosen[np.random.default_rng(seed).choice(size, size - num_pairs, replace=False)] = 0
+    total = 2 * min(size, num_pairs)
+    with Progress("reading lines for the vocabulary", total, "lines") as progress:
+        for lines in (source_lines, target_lines):
+            for line in itertools.compress(lines, chosen.tobytes()):
+                yield line
+                progress.update(1)

@@ -1,0 +1,304 @@
+"""Word alignments of whole texts from the soft alignments of a model.
+
+A model aligns its own tokens; people and other tools count the words of their lines. So weights of
+subword pieces are merged to those of words, and every word is linked with what has its weight.
+"""
+
+import contextlib
+import itertools
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.batching import plan_epoch
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import encode_lines
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    WordVocabulary,
+    split_words,
+)
+from decoding.alignment.subword_merging import word_weights
+from decoding.pictures.attention_pictures import layer_names
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+# Of a batch, whose sentences cost length x (length + 256), for attention is quadratic: 960 of 16
+# tokens, 200 of 64, 10 of 512.
+_MAX_COST = 1 << 22
+AGREED = 0.4  # A threshold that suits two directions together.
+
+
+class Aligner:
+    """Links the words of sentence pairs.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: its `Tokenizer`.
+        name: what to call the model in errors, such as its directory.
+        layer: the decoder layer whose cross-attention counts, from 1; None: `model.align`, which is
+            the posterior of an IBM model.
+        head: the head of that layer, from 1; None or "mean": the mean of all. Without a layer, of
+            the only one that attends to the source.
+
+    Raises:
+        UserError: the model has no alignment, or no such layer or head.
+
+    Example:
+        Aligner(model, tokenizer).links(["ein Haus"], ["a house"])  # [[(0, 0), (1, 1)]]
+    """
+
+    def __init__(self, model, tokenizer, *, name="the model", layer=None, head=None):
+        if not model.has_alignment:
+            raise UserError(
+                f"{name} has no alignment: it has no attention, or the same to every source word; "
+                "use a model of another preset"
+            )
+        self.tokenizer = tokenizer
+        self.name = name
+        align = model.align if layer is head is None else _attention(model, name, layer, head)
+        # Not converted by AutoGraph, which has nothing to do in a model and would hide its errors.
+        self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
+
+    def count_unknown(self, text):
+        """Counts the lines of a `ParallelText` that have words, but none in the vocabulary.
+
+        Raises:
+            UserError: all lines of a side.
+        """
+        return self._encode(*text).count_unknown(self.name)
+
+    def links(self, source_lines, target_lines, *, threshold=None, description=None):
+        """Aligns every line with its translation.
+
+        Words are what stands between ASCII white space, whatever the tokenizer.
+
+        Args:
+            source_lines: list of str.
+            target_lines: list of str, as many.
+            threshold: links with a weight above it, any number for a target word; None: the source
+                word with the largest weight for each target word, none where that is `</s>`.
+            description: name of the progress bar, or None for no bar.
+
+        Returns:
+            For every pair, the sorted list of its (source position, target position), counted from
+            0; empty where a line is.
+        """
+        text = self._encode(("source", "target"), (source_lines, target_lines))
+        return _links([text], threshold, description)
+
+    def _encode(self, names, lines):
+        return _EncodedText(self, names, lines)
+
+
+class _EncodedText:
+    """A text in the ids of an aligner's tokenizer.
+
+    Attributes:
+        lengths: `[2, pairs]`, tokens with `</s>` of source and target lines.
+        num_words: `[2, pairs]`.
+    """
+
+    def __init__(self, aligner, names, lines):
+        self.align = aligner._align
+        self.names, self.lines, self.vocabularies = names, lines, aligner.tokenizer[1:]
+        both = zip(self.vocabularies, lines, strict=True)
+        self.ids, self.lengths = zip(*(encode_lines(*side) for side in both), strict=True)
+        self.lengths = np.array(self.lengths, np.int64)
+        self.starts = self.lengths.cumsum(axis=1) - self.lengths
+        self.of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
+        self.num_words = self.lengths - 1
+        if not self.of_words:
+            self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
+
+    def count_unknown(self, model_name):
+        """As `Aligner.count_unknown`."""
+        total = 0
+        for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):
+            rows = np.repeat(np.arange(lengths.size), lengths)
+            num_known = np.bincount(rows[ids != UNK_ID], minlength=lengths.size) - 1
+            words = lengths > 1
+            unknown = int((words & (num_known == 0)).sum())
+            if unknown and unknown == words.sum():
+                raise UserError(
+                    f"{name}, lines 1 to {lengths.size}: {model_name} knows no word of them; "
+                    "expected text in the language and tokenisation of its training"
+                )
+            total += unknown
+        return total
+
+    def weights(self, rows):
+        """`[B, T', S']` float32 between words with `</s>` of some pairs, the longest of them.
+
+        What stands behind `</s>` means nothing.
+        """
+        weights = self.align(*(self._padded(side, rows) for side in (0, 1))).numpy()
+        if self.of_words:
+            return weights
+        sources, targets = self.num_words[:, rows].max(axis=1) + 1
+        merged = np.zeros([rows.size, targets, sources], np.float32)
+        numbers = [
+            vocabulary.word_numbers(lines[row] for row in rows)
+            for vocabulary, lines in zip(self.vocabularies, self.lines, strict=True)
+        ]
+        for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
+            found = word_weights(tokens, *pair)
+            words[: found.shape[0], : found.shape[1]] = found
+        return merged
+
+    def _padded(self, side, rows):
+        """`[B, longest]` int32 ids."""
+        lengths = self.lengths[side, rows][:, None]
+        places = np.arange(lengths.max())
+        cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
+        return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
+
+
+def _links(texts, threshold, description):
+    """The links of a text by one direction, or those on which two agree.
+
+    Args:
+        texts: the `_EncodedText` of one aligner; or that of two, the second with the text swapped.
+        threshold: as `Aligner.links`; that of the geometric mean where there are two.
+        description: likewise.
+    """
+    lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
+    rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
+    costs = lengths[:, :, rows].max(axis=0) * (lengths[:, :, rows].max(axis=0) + 256)
+    plan = plan_epoch(*costs, max(_MAX_COST, int(costs.max(initial=0))))
+    results = [[] for _ in range(lengths.shape[2])]
+    bar = Progress(description, rows.size, "lines") if description else contextlib.nullcontext()
+    with bar as progress:
+        for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
+            if not batch.size:
+                continue
+            sizes = texts[0].num_words[:, batch]
+            weights = texts[0].weights(batch)
+            limit = threshold
+            if len(texts) > 1:
+                height, width = sizes[::-1].max(axis=1) + 1
+                facing = texts[1].weights(batch).transpose(0, 2, 1)
+                weights = weights[:, :height, :width] * facing[:, :height, :width]
+                limit = threshold**2
+            for row, links in zip(batch, _decide(weights, *sizes, limit), strict=True):
+                results[row] = links
+            if progress:
+                progress.update(batch.size)
+    return results
+
+
+def align_directions(text, forward=None, reverse=None, *, threshold=None):
+    """Aligns a text with models of one or both directions.
+
+    Args:
+        text: `ParallelText`.
+        forward: `Aligner` of a model from source to target, or None.
+        reverse: that of a model from target to source, or None.
+        threshold: as `Aligner.links`.
+
+    Returns:
+        The links of every pair for each of the aligners, all as (source position, target position).
+    """
+    found = []
+    for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
+        if aligner:
+            links = _links([_encode_known(aligner, way)], threshold, "aligning")
+            found.append([sorted(link[::step] for link in pair) for pair in links])
+    return found
+
+
+def align_agreeing(text, forward, reverse, *, threshold=AGREED):
+    """Links that two directions find probable, taken together; Liang et al. 2006, section 3.2.
+
+    Args:
+        text: `ParallelText`.
+        forward: `Aligner` of a model from source to target.
+        reverse: that of a model from target to source.
+        threshold: links whose geometric mean of both weights is above it are returned.
+
+    Returns:
+        The links of every pair.
+    """
+    texts = [_encode_known(forward, text), _encode_known(reverse, text.swapped())]
+    return _links(texts, threshold, "aligning")
+
+
+def _encode_known(aligner, text):
+    """A `ParallelText` encoded; says of how many lines nothing is known."""
+    encoded = _EncodedText(aligner, *text)
+    unknown = encoded.count_unknown(aligner.name)
+    if unknown:
+        print(f"{unknown:,} lines of which {aligner.name} knows no word", file=sys.stderr)
+    return encoded
+
+
+def word_maps(maps, tokenizer, lines):
+    """Cross-attention between the words of one sentence pair instead of its tokens.
+
+    Args:
+        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` of the encoded lines.
+        tokenizer: `Tokenizer`.
+        lines: (source line, target line).
+
+    Returns:
+        (name -> `[H, T', S']` of every cross-attention, (source words, target words)), words with
+        `</s>`.
+    """
+    sides = zip(tokenizer[1:], lines, strict=True)
+    numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]
+    names = layer_names(maps, "cross").values()
+    merged = {name: word_weights(maps[name], *numbers) for name in names}
+    return merged, [[*split_words(line), "</s>"] for line in lines]
+
+
+def _attention(model, name, layer, head):
+    """The cross-attention of one layer as a function like `model.align`."""
+    one = tf.constant([[EOS_ID]], tf.int32)
+    maps = model.attention_maps(one, one)
+    layers = layer_names(maps, "cross")
+    if layer is None and len(layers) > 1:
+        raise UserError(f"{name} has {len(layers)} layers with such heads; give --layer, too")
+    number = next(iter(layers)) if layer is None else layer
+    if number not in layers:
+        raise UserError(
+            f"{name}: there is no layer {number} that attends to the source; layers: "
+            f"{', '.join(map(str, layers))}"
+        )
+    num_heads = maps[layers[number]].shape[1]
+    if head not in (None, "mean", *range(1, num_heads + 1)):
+        raise UserError(f"{name}: there is no head {head}; heads: 1 to {num_heads}, or mean")
+
+    def attend(source_ids, target_ids):
+        weights = model.attention_maps(source_ids, target_ids)[layers[number]]
+        return tf.reduce_mean(weights, 1) if head in (None, "mean") else weights[:, head - 1]
+
+    return attend
+
+
+def _decide(weights, num_sources, num_targets, threshold):
+    """The links of every pair of a batch.
+
+    Args:
+        weights: `[B, T', S']` of words, with `</s>`, or more of both.
+        num_sources: `[B]`, source words.
+        num_targets: `[B]`, target words.
+        threshold: as `Aligner.links`.
+    """
+    positions = [np.arange(size) for size in weights.shape[1:]]
+    is_target = positions[0] < num_targets[:, None]
+    if threshold is None:
+        best = np.where(positions[1] <= num_sources[:, None, None], weights, -1).argmax(axis=2)
+        rows, targets = np.nonzero(is_target & (best < num_sources[:, None]))
+        sources = best[rows, targets]
+        order = np.lexsort((targets, sources, rows))
+        rows, sources, targets = rows[order], sources[order], targets[order]
+    else:
+        is_link = (weights > threshold) & is_target[:, :, None]
+        is_link &= positions[1] < num_sources[:, None, None]
+        rows, sources, targets = np.nonzero(is_link.transpose(0, 2, 1))
+    links = list(zip(sources.tolist(), targets.tolist(), strict=True))
+    ends = np.searchsorted(rows, np.arange(num_sources.size + 1)).tolist()
+    return [links[start:end] for start, end in itertools.pairwise(ends)]

@@ -1,0 +1,143 @@
+"""Lexicons: which words translate which, counted in word alignments or read from a model's table.
+
+`decoding.unknowns.read_lexicon` reads what `write_lexicon` writes.
+"""
+
+import collections
+import sys
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError, write_lines
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.tokenizers import Tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS
+from decoding.alignment.links import Link
+from models.base import TranslationModel
+
+LEAST_PROBABLE = 0.01  # Below that stands what occurred beside a word by chance.
+_CELLS = 1 << 24  # Of the rows that are in memory together.
+
+
+def lexicon_entries(
+    alignments: Iterable[Iterable[Link]],
+    source_words: Iterable[Sequence[str]],
+    target_words: Iterable[Sequence[str]],
+) -> list[tuple[str, str, float]]:
+    """Counts how words of a text are translated.
+
+    Args:
+        alignments: links of every sentence pair.
+        source_words: the words of every source sentence.
+        target_words: likewise.
+
+    Returns:
+        (source word, target word, probability) of all words that are linked, the probability being
+        that target word's share of all links of the source word; by source word, the most probable
+        first.
+
+    Example:
+        >>> lexicon_entries([[(0, 1)]], [["Haus"]], [["the", "house"]])
+        [('Haus', 'house', 1.0)]
+    """
+    counts = collections.Counter(
+        (source[i], target[j])
+        for links, source, target in zip(alignments, source_words, target_words, strict=True)
+        for i, j in links
+    )
+    totals = collections.Counter()
+    for (source, _), count in counts.items():
+        totals[source] += count
+    entries = [(source, target, n / totals[source]) for (source, target), n in counts.items()]
+    return sorted(entries, key=lambda entry: (entry[0], -entry[2], entry[1]))
+
+
+def table_entries(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    *,
+    threshold: float = LEAST_PROBABLE,
+    name: str = "the model",
+) -> list[tuple[str, str, float]]:
+    """Reads the table of word translations of a model that has one, such as the IBM models.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: its `Tokenizer`.
+        threshold: word pairs of more probability are returned.
+        name: what to call the model in errors, such as its directory.
+
+    Returns:
+        (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that the
+        probabilities of a source word sum to less than 1. How many source words have no such pair
+        is said on standard error.
+
+    Raises:
+        UserError: the model has no table, or one of pieces of words, or none so probable.
+
+    Example:
+        table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
+    """
+    if model.translations(tf.zeros([1, 1], tf.int32)) is None:
+        raise UserError(
+            f"{name} has no table of word translations; count the links of a text instead "
+            "(--source_file), or use an IBM model, such as ibm1"
+        )
+    if tokenizer.kind == "bpe":
+        raise UserError(
+            f"{name} translates pieces of words; a lexicon needs a model of words: train.py "
+            "--tokenizer=word"
+        )
+    first = len(SPECIALS)
+    source_words, target_words = tokenizer.source.words, tokenizer.target.words
+    ids = np.array(sorted(range(first, len(source_words)), key=source_words.__getitem__), np.int32)
+    rows_at_once = max(_CELLS // len(target_words), 1)
+    entries = []
+    with Progress("reading the table", ids.size, "words") as progress:
+        for start in range(0, ids.size, rows_at_once):
+            chunk = ids[start : start + rows_at_once]
+            table = model.translations(tf.constant(chunk[None])).numpy()[0]
+            sources, targets = np.nonzero(table[:, first:] > threshold)
+            targets += first
+            values = table[sources, targets]
+            for place in np.lexsort((targets, -values, sources)):
+                source, target = chunk[sources[place]], targets[place]
+                entries.append((source_words[source], target_words[target], float(values[place])))
+            progress.update(chunk.size)
+    if not entries:
+        raise UserError(f"{name} has no word pair of more than {threshold:g}; lower --threshold")
+    missing = ids.size - len({source for source, _, _ in entries})
+    if missing:
+        print(
+            f"{missing:,} of {ids.size:,} source words have no translation of more than "
+            f"{threshold:g} and are left out",
+            file=sys.stderr,
+        )
+    return entries
+
+
+def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
+    """Writes a lexicon file of lines `source_word target_word probability`, atomically.
+
+    White space separates the three, so a word that has some inside, such as a number with no-break
+    spaces, cannot be written and is left out.
+
+    Args:
+        path: the file.
+        entries: (source word, target word, probability from 0 to 1), in the order to write.
+
+    Returns:
+        How many entries were written.
+
+    Raises:
+        UserError: cannot be written.
+    """
+    lines = [
+        f"{source} {target} {probability:.6g}"
+        for source, target, probability in entries
+        if source.split() == [source] and target.split() == [target]
+    ]
+    write_lines(path, lines)
+    return len(lines)

@@ -1,0 +1,43 @@
+"""A text and its translation, line by line, as alignments count it: in words."""
+
+from typing import NamedTuple
+
+from data_pipeline.datasets import Split, read_joined, read_split
+from data_pipeline.tokenization.vocabularies import split_words
+
+
+class ParallelText(NamedTuple):
+    """Both sides of a text.
+
+    Attributes:
+        names: of source and target, for errors.
+        lines: (source lines, target lines), equally many.
+    """
+
+    names: tuple[str, str]
+    lines: tuple[list[str], list[str]]
+
+    @classmethod
+    def read(cls, source_path, target_path=""):
+        """Reads two files, or one file of lines `source ||| target` if there is no second.
+
+        One file `.tsv` that is named twice has lines of source, tab and target.
+
+        Raises:
+            UserError: as `read_split` and `read_joined`.
+        """
+        if target_path:
+            return cls((source_path, target_path), read_split(Split(source_path, target_path)))
+        return cls((source_path, source_path), read_joined(source_path))
+
+    def swapped(self):
+        """The same text in the other direction."""
+        return ParallelText(self.names[::-1], self.lines[::-1])
+
+    def words(self):
+        """The words of every line, (source, target): what stands between ASCII white space."""
+        return tuple([split_words(line) for line in side] for side in self.lines)
+
+    def sizes(self):
+        """(number of source words, number of target words) of every pair."""
+        return [(len(source), len(target)) for source, target in zip(*self.words(), strict=True)]

@@ -1,0 +1,319 @@
+"""Pictures of attention: heat maps as .png, .svg or .pdf.
+
+Alignments made by people can be marked on them.
+"""
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from data_pipeline.files import UserError
+from decoding.alignment import subword_merging
+from decoding.alignment.links import GoldAlignment
+from decoding.pictures.figures import (
+    LINE_COLOURS,
+    check_path,
+    check_size,
+    printable,
+    save,
+    shorten,
+    style,
+)
+from decoding.pictures.label_layout import (
+    BAR_SPACE,
+    BAR_WIDTH,
+    KEY_HEIGHT,
+    MARGIN,
+    PAD,
+    Layout,
+    lay_out,
+)
+
+_KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
+# White is exactly zero; the lightness then falls in proportion to the weight.
+_COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
+_SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
+# How the frames of gold links look: in print and to who cannot tell colours, too.
+_FRAMES = {
+    "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
+    "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
+}
+
+
+class _Panel(NamedTuple):
+    name: str
+    weights: np.ndarray  # [rows, columns]
+
+
+def save_attention(
+    maps: Mapping[str, np.ndarray],
+    source_tokens: Sequence[str],
+    target_tokens: Sequence[str],
+    path: str | os.PathLike,
+    *,
+    kind: str = "cross",
+    layer: int | None = None,
+    head: int | str | None = None,
+    merge_subwords: bool = False,
+    gold: GoldAlignment | None = None,
+    title: str | None = None,
+    dpi: float = 150,
+) -> None:
+    """Draws attention weights as a grid of heat maps: one row per layer, one column per head.
+
+    Every row of a map is a token that attends, every column one that is attended to. All panels
+    share one colour scale, from 0 to the largest weight drawn, rounded up.
+
+    Args:
+        maps: weights in [0, 1], without padding, named "decoder/0/cross" [H, T, S],
+            "encoder/0/self" [H, S, S] and "decoder/0/self" [H, T, T], layers counted from 0.
+        source_tokens: S tokens or words, with "</s>" if the maps have it.
+        target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
+        path: the file to write; it ends in .png, .svg or .pdf.
+        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
+            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
+            the last: row t has not seen token t.
+        layer: only this layer, counted from 1; None draws all.
+        head: only this head, counted from 1, or "mean" over all heads; None draws all. A
+            single layer or a single head per layer is wrapped into a block.
+        merge_subwords: merge subword pieces into words, see `subword_merging.merge_words`.
+        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn:
+            a frame around each, dashed where it is possible but not sure.
+        title: a line above the picture; long titles are wrapped.
+        dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
+
+    Raises:
+        ValueError: unknown file ending, kind, layer or head; weights that do not fit the tokens;
+            gold links outside of the sentences, or with another kind; a .png that would be too
+            large.
+        UserError: the file cannot be written.
+
+    Example:
+        >>> weights = np.eye(3)[None]
+        >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
+        ...                ["a", "house", "</s>"], "attention.png")
+    """
+    ending = check_path(path)
+    layers = _find_layers(maps, kind)
+    rows, columns = {
+        "cross": (target_tokens, source_tokens),
+        "encoder": (source_tokens, source_tokens),
+        "decoder": (target_tokens, ["<s>", *target_tokens[:-1]]),
+    }[kind]
+    for number, weights in layers.items():
+        _check_weights(f"layer {number}", weights, (len(rows), len(columns)))
+    panels, row_length = _select_panels(layers, layer, head)
+    if merge_subwords:
+        merged = [subword_merging.merge_words(panel.weights, columns, rows) for panel in panels]
+        panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
+        _, columns, rows = merged[0]
+    rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    frames = _frames(gold, kind, (len(columns), len(rows)))
+    title = printable(" ".join((title or "").split()))
+    with style([*rows, *columns, title], ending):
+        names = [panel.name for panel in panels]
+        layout = lay_out(rows, columns, names, row_length, title, bool(frames))
+        check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.
+        save(_draw(layout, rows, columns, panels, frames), path, dpi)
+
+
+def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
+    """Returns the kinds that `save_attention` can draw of some maps."""
+    return [kind for kind in _KINDS if layer_names(maps, kind)]
+
+
+def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
+    """Raises `UserError` if a model of this name, which has these maps, has none of a kind."""
+    found = kinds(maps)
+    if not found:
+        raise UserError(f"{name} has no attention, so there is nothing to draw")
+    if kind not in found:
+        have = " or ".join(f"--attention={kind}" for kind in found)
+        raise UserError(f"{name} has no {kind} attention; draw it with {have}")
+
+
+def check_choice(
+    maps: Mapping[str, np.ndarray], kind: str, layer: int | None, head: int | str | None
+) -> None:
+    """Raises `UserError` if there is no such layer or head, as `save_attention` takes them.
+
+    Args:
+        maps: the maps of any text, "decoder/0/cross" [B, H, T, S] and so on.
+        kind: a kind that they have.
+        layer: counted from 1, or None.
+        head: counted from 1, or "mean", or None.
+    """
+    layers = {number: maps[name][0].numpy() for number, name in layer_names(maps, kind).items()}
+    for name, choice in (("layer", (layer, None)), ("head", (layer, head))):
+        try:
+            _select_panels(layers, *choice)
+        except ValueError as error:
+            value = layer if name == "layer" else head
+            raise UserError(f"--{name}={value}: {error}") from None
+
+
+def layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
+    """Returns the names of the maps of one kind by the number of their layer, from 1, in order."""
+    matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
+    return dict(sorted((int(match[1]) + 1, match[0]) for match in matches if match))
+
+
+def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
+    """Returns the maps of one kind by the number of their layer, from 1, in order."""
+    if kind not in _KINDS:
+        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(_KINDS)}")
+    names = layer_names(maps, kind)
+    if not names:
+        raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
+    return {number: np.asarray(maps[name], np.float32) for number, name in names.items()}
+
+
+def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) -> None:
+    if weights.ndim != 3 or weights.shape[1:] != expected or not weights.size:
+        raise ValueError(
+            f"{name}: the weights have shape {weights.shape}, which is not [heads, *{expected}], "
+            "the numbers of tokens"
+        )
+    if not np.all((weights > -0.01) & (weights < 1.01)):  # so much for the rounding of bfloat16
+        raise ValueError(f"{name}: attention weights must lie between 0 and 1")
+
+
+def _select_panels(
+    layers: Mapping[int, np.ndarray], layer: int | None, head: int | str | None
+) -> tuple[list[_Panel], int]:
+    """Returns the panels to draw, row by row, and how many stand in a row."""
+    if layer is not None and layer not in layers:
+        raise ValueError(f"there is no layer {layer}; layers: {', '.join(map(str, layers))}")
+    chosen = list(layers) if layer is None else [layer]
+    panels = []
+    for number in chosen:
+        for name, weights in _select_heads(layers[number], head).items():
+            # Only what there are several of is named: recurrent models have but one map.
+            names = [f"layer {number}"] * (len(layers) > 1) + [name] * (len(layers[number]) > 1)
+            panels.append(_Panel(", ".join(names), weights))
+    count = len(panels)
+    if 1 in (len(chosen), count // len(chosen)):  # wrapped to the full rows nearest to a square
+        return panels, min(n for n in range(1, count + 1) if n * n >= count and count % n == 0)
+    return panels, count // len(chosen)
+
+
+def _select_heads(weights: np.ndarray, head: int | str | None) -> dict[str, np.ndarray]:
+    """Returns [T, S] by the name of the head."""
+    num_heads = len(weights)
+    if head == "mean":
+        return {f"mean of {num_heads} heads": weights.mean(axis=0)}
+    if head is not None and head not in range(1, num_heads + 1):
+        raise ValueError(f"there is no head {head!r}; heads: 1 to {num_heads}, or 'mean'")
+    chosen = range(1, num_heads + 1) if head is None else [head]
+    return {f"head {number}": weights[number - 1] for number in chosen}
+
+
+def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> dict[str, list]:
+    """Returns the (column, row) of the links of each kind of frame."""
+    if gold is None:
+        return {}
+    if kind != "cross":
+        raise ValueError(f"gold links are of source and target; {kind!r} maps have only one")
+    for link in gold.possible:
+        if not all(0 <= place < size for place, size in zip(link, sizes, strict=True)):
+            raise ValueError(f"gold link {link} is outside of {sizes} source and target tokens")
+    return {"sure": sorted(gold.sure), "possible": sorted(gold.possible - gold.sure)}
+
+
+def _draw(
+    layout: Layout, rows: list[str], columns: list[str], panels: list[_Panel], frames: dict
+) -> Any:
+    """Returns the matplotlib figure."""
+    from matplotlib.colors import LinearSegmentedColormap
+    from matplotlib.figure import Figure
+
+    largest = max(float(panel.weights.max()) for panel in panels)
+    scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
+    shades = {
+        "cmap": LinearSegmentedColormap.from_list("weights", _COLOURS),
+        "interpolation": "none",
+        "aspect": "auto",
+    }
+    figure = Figure(figsize=(layout.width, layout.height))
+
+    def add_axes(left: float, top: float, width: float, height: float) -> Any:
+        bottom = layout.height - top - height
+        sizes = np.array([left, bottom, width, height])
+        return figure.add_axes(sizes / [layout.width, layout.height, layout.width, layout.height])
+
+    figure.text(
+        MARGIN / layout.width,
+        1 - MARGIN / layout.height,
+        layout.title,
+        fontsize=layout.font_size + 2,
+        verticalalignment="top",
+    )
+    for panel, box in zip(panels, layout.boxes, strict=True):
+        axes = add_axes(*box)
+        # Some viewers of .svg and .pdf blur from one image pixel to the next: 12 for each cell.
+        image = panel.weights.repeat(12, axis=0).repeat(12, axis=1)
+        extent = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
+        axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
+        _label(axes, rows, columns, layout.font_size)
+        _frame(axes, frames)
+        axes.annotate(
+            panel.name,
+            (0, 1),
+            xycoords="axes fraction",
+            xytext=(0, layout.name_offset * 72),
+            textcoords="offset points",
+            verticalalignment="top",
+            fontsize=layout.font_size,
+            fontweight="bold",
+        )
+    left = layout.width - MARGIN - BAR_SPACE - BAR_WIDTH
+    bar = add_axes(left, layout.boxes[0][1], BAR_WIDTH, layout.bar_height)
+    bar.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **shades)
+    bar.set(xticks=[], yticks=[0, scale / 2, scale], ylabel="attention weight")
+    bar.yaxis.label.set_size(8)
+    bar.yaxis.set_label_position("right")
+    bar.yaxis.tick_right()
+    bar.yaxis.set_major_formatter("{x:g}")
+    bar.tick_params(length=0, labelsize=8)
+    if frames:
+        top = layout.boxes[0][1] + layout.bar_height
+        _draw_key(add_axes(left, top, BAR_WIDTH + BAR_SPACE, KEY_HEIGHT))
+    return figure
+
+
+def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
+    """Draws frames around cells of a panel."""
+    from matplotlib.patches import Rectangle
+
+    for name, cells in frames.items():
+        for column, row in cells:
+            corner = (column - 0.42, row - 0.42)
+            look = {"facecolor": "none", "linewidth": 1.4, **_FRAMES[name]}
+            axes.add_patch(Rectangle(corner, 0.84, 0.84, **look))
+
+
+def _draw_key(axes: Any) -> None:
+    """Says what the frames mean."""
+    height = KEY_HEIGHT / BAR_WIDTH  # The unit is the width of the bar: of a frame there.
+    axes.set(xlim=(-0.5, (BAR_WIDTH + BAR_SPACE) / BAR_WIDTH - 0.5), ylim=(height, 0))
+    axes.axis("off")
+    places = {name: (0, 1.4 * row + 1.7) for row, name in enumerate(_FRAMES)}
+    _frame(axes, {name: [place] for name, place in places.items()})
+    for name, (x, y) in places.items():
+        axes.text(x + 0.9, y, name, fontsize=8, verticalalignment="center")
+
+
+def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> None:
+    """Writes the tokens along a panel and draws faint lines between its cells."""
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=72 * PAD, labelsize=font_size)
+    axes.set_yticks(range(len(rows)), rows)
+    # In .svg, such anchors hold even if the viewer has another font.
+    slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}
+    axes.set_xticks(range(len(columns)), columns, **slanted)
+    lines = {"color": "#dddddd", "linewidth": 0.4}
+    axes.hlines(np.arange(1, len(rows)) - 0.5, -0.5, len(columns) - 0.5, **lines)
+    axes.vlines(np.arange(1, len(columns)) - 0.5, -0.5, len(rows) - 0.5, **lines)

@@ -1,0 +1,58 @@
+"""Source and target words in one plane, by the embeddings of a model that has both in one space."""
+
+import numpy as np
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import SPECIALS
+from decoding.pictures.projections import principal_components, tsne
+from models.word_attention import WordAttention
+
+PROJECTIONS = {"tsne": tsne, "pca": principal_components}
+
+
+def embedding_points(model, tokenizer, *, projection="tsne", num_words=60, name="the model"):
+    """Projects the embeddings of the most frequent words of both languages into one plane.
+
+    In `softmax(U V_f)` a target word e is probable beside a source word f where U_e and V_f point
+    in the same direction. So each vector is divided by its length. Before, the mean of the words
+    that are drawn is subtracted on each side: one vector added to all U_e changes no probability,
+    and one added to all V_f only says how frequent target words are.
+
+    Args:
+        model: a `WordAttention`.
+        tokenizer: its `Tokenizer`, "word".
+        projection: "tsne" or "pca".
+        num_words: how many words of each side.
+        name: what to call the model in errors, such as its directory.
+
+    Returns:
+        {"source": (words, their points `[n, 2]`), "target": likewise}, for
+        `decoding.pictures.points.save_points`.
+
+    Raises:
+        UserError: another model or tokenizer, which has no such words, or too few of them.
+    """
+    if not isinstance(model, WordAttention):
+        raise UserError(
+            f"{name}: its source and target words are not embedded in one space; draw those of "
+            "ibm1_factored, attention_ibm1 or attention_ibm2"
+        )
+    if tokenizer.kind != "word":
+        raise UserError(
+            f"{name}: trained with --tokenizer={tokenizer.kind}, whose pieces are not sorted by "
+            "frequency; expected a model with --tokenizer=word"
+        )
+    embeddings = (model.source_embedding.embeddings, model.output_layer.kernel)
+    source, target = (np.asarray(x, np.float64) for x in embeddings)
+    vectors, words = [], []
+    for vocabulary, table in ((tokenizer.source, source), (tokenizer.target, target.T)):
+        chosen = slice(len(SPECIALS), len(SPECIALS) + num_words)  # Sorted by frequency.
+        directions = table[chosen] - table[chosen].mean(axis=0)
+        directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
+        vectors.append(directions)
+        words.append(vocabulary.words[chosen])
+    if len(words[0]) + len(words[1]) < 4:
+        raise UserError(f"{name}: fewer than 4 words in both vocabularies; nothing to draw")
+    points = PROJECTIONS[projection](np.concatenate(vectors))
+    ends = (words[0], points[: len(words[0])]), (words[1], points[len(words[0]) :])
+    return dict(zip(("source", "target"), ends, strict=True))

@@ -1,0 +1,97 @@
+"""Where the parts of a picture of attention go.
+
+Sizes are worked out in inches from measured text before anything is drawn, so the figure grows
+with the sentence and no label is cut off, shrunk or laid over another.
+"""
+
+import math
+import textwrap
+from typing import NamedTuple
+
+import numpy as np
+
+from decoding.pictures.figures import text_widths
+
+MARGIN, PAD = 0.16, 0.05  # inches
+_GAP = 0.32  # inches
+BAR_WIDTH, BAR_SPACE = 0.13, 0.65  # inches; the space is for the bar's ticks and name
+KEY_HEIGHT = 0.55  # inches, below the bar
+
+
+class Layout(NamedTuple):
+    """Where everything goes; lengths in inches, font size in points."""
+
+    font_size: float
+    width: float
+    height: float
+    title: str
+    boxes: list[tuple[float, float, float, float]]  # of each panel: left, top, width, height
+    bar_height: float
+    name_offset: float  # of a panel's name above the panel
+
+
+def lay_out(
+    rows: list[str],
+    columns: list[str],
+    names: list[str],
+    row_length: int,
+    title: str,
+    has_key: bool,
+) -> Layout:
+    """Works out the places of everything.
+
+    Args:
+        rows: labels on the left of every panel.
+        columns: labels above every panel.
+        names: of the panels; empty for those without.
+        row_length: how many panels stand side by side.
+        title: a line above the picture, or empty.
+        has_key: whether there is a key to the marks below the bar.
+    """
+    # A line of text is 1.2 times as high as its font size. For lines at 45 degrees not to touch,
+    # cells must be the square root of 2 times as wide as that: 0.19 inches at 8 points.
+    cell = _snap(float(np.clip(3.5 / max(len(rows), len(columns)), 0.2, 0.4)))
+    font_size = 8 + 10 * (cell - 0.2)
+    line = 1.2 * font_size / 72
+    slant = math.sqrt(0.5)
+    lengths = text_widths(columns, font_size)
+    overhang = lengths * slant - (len(columns) - 0.5 - np.arange(len(columns))) * cell
+    left = _snap(text_widths(rows, font_size).max() + PAD)
+    right = max(0, overhang.max() + slant * line)
+    name_height = 2 * line if any(names) else 0
+    top = _snap(name_height + (lengths.max() + line) * slant + PAD)
+    body = cell * len(columns), cell * len(rows)
+    name_width = 1.2 * text_widths(names, font_size).max()  # they are bold
+    pitch_x = _snap(left + max(body[0] + right, name_width) + _GAP)
+    pitch_y = top + body[1] + _GAP
+
+    num_rows = math.ceil(len(names) / row_length)
+    width = 2 * MARGIN + pitch_x * row_length + BAR_WIDTH + BAR_SPACE
+    if title:
+        width = max(width, 4)
+        title = _wrap(title, font_size + 2, width - 2 * MARGIN)
+    title_height = _snap((title.count("\n") + 1.4) * (font_size + 2) * 1.2 / 72) if title else 0
+    bar_height = float(np.clip(pitch_y * num_rows - top - _GAP, 1.2, 3))
+    beside = top + bar_height + KEY_HEIGHT * has_key
+    height = 2 * MARGIN + title_height + max(pitch_y * num_rows - _GAP, beside)
+    boxes = [
+        (
+            MARGIN + index % row_length * pitch_x + left,
+            MARGIN + title_height + index // row_length * pitch_y + top,
+            *body,
+        )
+        for index in range(len(names))
+    ]
+    return Layout(font_size, _snap(width), _snap(height), title, boxes, bar_height, name_offset=top)
+
+
+def _snap(length: float) -> float:
+    """Rounds up to whole pixels at 75, 150 or 300 dpi, so that lines and cells meet exactly."""
+    return math.ceil(length * 75 - 1e-6) / 75
+
+
+def _wrap(text: str, font_size: float, width: float) -> str:
+    needed = text_widths([text], font_size)[0]
+    if needed <= width:
+        return text
+    return textwrap.fill(text, max(1, int(0.9 * len(text) * width / needed)))

@@ -1,0 +1,126 @@
+"""What config.json must hold: one check of all of it, before anything uses it."""
+
+import json
+import reprlib
+from pathlib import Path
+
+import models
+from data_pipeline.files import UserError, read_lines
+from data_pipeline.tokenization.tokenizers import KINDS
+from data_pipeline.tokenization.vocabularies import SPECIALS
+from model_directory.options import DEFAULTS
+from models.base import LARGEST
+
+FORMAT = 1
+
+# Options that every version wrote. Those that came later may be missing, and have their defaults.
+_OF_VOCABULARY = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
+_OF_FIRST_VERSION = (
+    *_OF_VOCABULARY,
+    *("max_length", "max_length_ratio", "max_tokens_per_batch", "learning_rate", "warmup_steps"),
+    *("label_smoothing", "clip_norm", "max_steps", "max_epochs", "max_minutes", "patience"),
+    *("eval_every_steps", "save_every_steps", "log_every_steps", "average_checkpoints"),
+    *("bleu_lines", "seed"),
+)
+_LARGEST_FLOAT = 3.4e38
+_MISSING = object()
+
+
+def read_configuration(path):
+    """Reads and checks a config.json.
+
+    Args:
+        path: the file.
+
+    Returns:
+        name -> value. Options that older versions did not have are there, with their defaults.
+
+    Raises:
+        UserError: unreadable, damaged, or not a configuration that this version can use; names the
+            file and the key, what was found and what was expected.
+    """
+    text = "\n".join(read_lines(path))
+    remedy = "restore the file, or train again in a new --model_dir"
+    try:
+        return _checked(json.loads(text))
+    except json.JSONDecodeError as error:
+        raise UserError(f"{path}, line {error.lineno}: damaged ({error.msg}); {remedy}") from None
+    except RecursionError:
+        raise UserError(f"{path}: damaged (nested too deeply); {remedy}") from None
+    except ValueError as error:  # One of ours, or of a number of thousands of digits.
+        raise UserError(f"{path}: {error}; {remedy}") from None
+
+
+def _checked(config):
+    """The configuration with its defaults; raises `ValueError` where it cannot be used."""
+    _require(isinstance(config, dict), "config.json", config, "an object, {...}")
+    if config.get("format") != FORMAT:
+        raise ValueError(
+            f"'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; not a model "
+            "directory that this version can read (see CHANGELOG.md)"
+        )
+    kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
+    optional = dict.fromkeys(("dataset", "training_text", "validation_text", "reverse_of"), str)
+    for key, kind in {**kinds, **optional}.items():
+        found = config.get(key, "" if key in optional else _MISSING)
+        _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
+    choices = f"one of {', '.join(KINDS)}"
+    _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
+    models.check_settings(config["model"], config["settings"])
+    _check_sizes(config)
+    return {**config, "options": _options(config["options"], config["model"])}
+
+
+def _options(found, model):
+    """Options with the defaults of those that older versions did not have."""
+    is_language_model = model in models.LANGUAGE_MODELS
+    required = _OF_VOCABULARY if is_language_model else _OF_FIRST_VERSION
+    for name, default in DEFAULTS.items():
+        value = found.get(name, _MISSING if name in required else default)
+        _require(_is_like(value, default), f"options.{name}", value, f"a value like {default!r}")
+    return found if is_language_model else {**DEFAULTS, **found}
+
+
+def _check_sizes(config):
+    """Checks what a corpus has told of the model and of its vocabulary."""
+    found = config.get("vocab_sizes", _MISSING)
+    least = len(SPECIALS) + 1
+    _require(
+        isinstance(found, list) and len(found) == 2 and all(_is_count(n, least) for n in found),
+        "vocab_sizes",
+        found,
+        f"two whole numbers of at least {least}, the source and the target entries",
+    )
+    found, names = config.get("sizes", {}), models.corpus_sizes(config["model"])
+    _require(
+        isinstance(found, dict)
+        and all(name in names and _is_count(n) for name, n in found.items()),
+        "sizes",
+        found,
+        f"whole numbers of {' and '.join(names)}" if names else "an empty object",
+    )
+    found = config.get("vocabulary_crc32", {})
+    _require(
+        isinstance(found, dict)
+        and all(Path(name).name == name and _is_count(n, most=2**32) for name, n in found.items()),
+        "vocabulary_crc32",
+        found,
+        "names of files with their checksums",
+    )
+
+
+def _is_count(value, least=0, most=LARGEST):
+    return type(value) is int and least <= value <= most
+
+
+def _is_like(value, default):
+    """Whether an option has the type of its default; numbers are finite and not negative."""
+    if isinstance(default, float):
+        return type(value) in (int, float) and 0 <= value <= _LARGEST_FLOAT
+    return type(value) is type(default) and (type(value) is not int or _is_count(value))
+
+
+def _require(fits, key, found, expected):
+    if not fits:
+        shown = "missing" if found is _MISSING else reprlib.repr(found)
+        raise ValueError(f"{key!r} is {shown}, expected {expected}")

@@ -1,0 +1,168 @@
+"""The memory that updates take, and the batch at which it runs out, found before training."""
+
+import contextlib
+import math
+import os
+import resource
+import time
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from models.base import LARGEST
+
+_SHARES = (0.25, 0.5, 1.0)
+_MOST = 64  # Times the largest batch that are tried on an accelerator.
+
+
+def report(update, largest, *, available=None):
+    """Makes updates of the size of the largest batch, smaller ones first; the model is spoilt.
+
+    On an accelerator batches double until there is no memory left for one. On a CPU, whose system
+    would kill the process then, that point is calculated: what an update takes is a constant and
+    a share for each row.
+
+    Args:
+        update: `training.updates.gradient.GradientUpdate`.
+        largest: (rows, source tokens, target tokens) of the batch that needs the most.
+        available: bytes that the process may have on a CPU; None: what the system has left.
+
+    Yields:
+        str, lines for people.
+    """
+    rows, *tokens = (int(size) for size in largest)
+    device = next(iter(tf.config.list_logical_devices("GPU")), None)
+    if device is None and available is None:
+        available = _available()
+    measured, too_many = {}, None  # Rows -> bytes.
+    for count in _row_counts(rows, on_accelerator=device is not None):
+        began = time.monotonic()
+        if device is None and _predicted(measured, count) > available:
+            break
+        peak = _peak(update, count, tokens, device)
+        if peak is None:
+            too_many = count
+            yield f"an update of {count:,} x {max(tokens)} tokens: not enough memory"
+            break
+        measured[count] = peak
+        seconds = time.monotonic() - began
+        yield f"an update of {count:,} x {max(tokens)} tokens: {_gb(peak)}, {seconds:.1f} s"
+    if device is None:
+        too_many = _calculated(measured, available)
+    yield _conclusion(max(measured, default=0), too_many, max(tokens), rows)
+
+
+def check_fits(shapes, name):
+    """Raises `UserError` where float32 weights of some shapes do not fit into memory or int32.
+
+    Args:
+        shapes: list of tuples.
+        name: what to call the model in the error.
+    """
+    largest = max(shapes, key=math.prod)
+    count, available = sum(map(math.prod, shapes)), _available()
+    if math.prod(largest) > LARGEST:
+        raise UserError(
+            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; one can have "
+            f"{LARGEST:,}: choose smaller settings or a smaller vocabulary"
+        )
+    if 4 * count > available:
+        raise UserError(
+            f"{name} has {count:,} weights, which take {_gb(4 * count)}; {_gb(available)} of "
+            "memory are free: choose smaller settings or a smaller vocabulary"
+        )
+
+
+def _row_counts(rows, on_accelerator):
+    counts = {max(1, int(rows * share)) for share in _SHARES}
+    if on_accelerator:
+        counts |= {rows * 2**power for power in range(1, _MOST.bit_length())}
+    return sorted(counts)
+
+
+def _predicted(measured, count):
+    """Bytes of an update of so many rows, by the two largest that are known; 0 if unknown."""
+    if len(measured) < 2:
+        return 0
+    (fewer, less), (more, most) = sorted(measured.items())[-2:]
+    return most + (count - more) * max(most - less, 0) / (more - fewer)
+
+
+def _peak(update, rows, tokens, device):
+    """Bytes at the peak of an update, or None if there are not so many."""
+    batch = {}
+    for name, length, size in zip(
+        ("source_ids", "target_ids"),
+        tokens,
+        (update.model.source_vocab_size, update.model.target_vocab_size),
+        strict=True,
+    ):
+        # The most frequent words are at the beginning of a vocabulary, behind the special ones.
+        batch[name] = tf.constant(np.arange(rows * length).reshape(rows, length) % (size - 4) + 4)
+    batch = {name: tf.cast(ids, tf.int32) for name, ids in batch.items()}
+    _reset_peak(device)
+    try:
+        values = update.step(batch)
+    except tf.errors.ResourceExhaustedError:
+        return None
+    float(values["loss"][0])  # Waits for it.
+    return _read_peak(device)
+
+
+def _reset_peak(device):
+    if device is not None:
+        tf.config.experimental.reset_memory_stats(device.name)
+        return
+    # Not everywhere there, or allowed: the peak is that of the whole process then.
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
+
+
+def _read_peak(device):
+    if device is not None:
+        return tf.config.experimental.get_memory_info(device.name)["peak"]
+    return _status("VmHWM") or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _status(name, path="/proc/self/status"):
+    """A number of bytes that Linux tells, or None."""
+    if not os.path.exists(path):
+        return None
+    lines = Path(path).read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
+
+
+def _available():
+    """Bytes that this process may have in all, as far as the system tells, else infinity."""
+    free = _status("MemAvailable", "/proc/meminfo")
+    own = _status("VmRSS")
+    limits = [free + own] if free and own else []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        if os.path.exists(path) and (text := Path(path).read_text().strip()).isdigit():
+            limits.append(int(text))
+    return min(limits, default=np.inf)
+
+
+def _calculated(measured, available):
+    """How many rows are too many, or None if that cannot be told."""
+    known = sorted(measured.items())[-2:]
+    if len(known) < 2 or known[0][1] >= known[1][1] or not np.isfinite(available):
+        return None
+    (fewer, less), (more, peak) = known
+    return max(more + 1, int(more + (available - peak) * (more - fewer) / (peak - less)))
+
+
+def _conclusion(enough, too_many, length, rows):
+    """What to give as --max_tokens_per_batch, in words."""
+    if not enough:
+        return f"memory runs out below {too_many * length:,} tokens a batch, the smallest tried"
+    found = f"memory is enough for batches of {enough * length:,} tokens"
+    if too_many:
+        found += f", and runs out at about --max_tokens_per_batch={too_many * length:,}"
+    return found if enough >= rows else f"{found}: THE LARGEST BATCH DOES NOT FIT"
+
+
+def _gb(count):
+    return f"{count / 1e9:.2f} GB"

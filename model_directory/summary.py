@@ -1,0 +1,58 @@
+"""What model directories hold, side by side."""
+
+from model_directory.metrics import read_records
+
+
+def summarize(directory):
+    """What a model directory holds.
+
+    Args:
+        directory: `ModelDirectory`.
+
+    Returns:
+        name of a line -> text. What is not known yet, as of a run before its first save, is "-".
+
+    Raises:
+        UserError: no model directory, or a damaged one.
+    """
+    config = directory.config()
+    records = read_records(directory.metrics_path)
+    steps = directory.checkpoint_steps()
+    best, parameters = {}, None
+    if directory.best_path.exists():
+        arrays, best = directory.read_best()
+        parameters = sum(array.size for array in arrays.values())
+    averaged = best.get("averaged_steps")
+    skipped = [record["skipped_steps"] for record in records if "skipped_steps" in record]
+    return {
+        "model": config["model"],
+        "settings": ", ".join(f"{n}={v}" for n, v in config["settings"].items()) or "-",
+        "dataset": config.get("dataset", "-"),
+        "parameters": _text(parameters, ",d"),
+        "steps": _text(records[-1]["step"] if records else 0, ",d"),
+        "minutes": _text(records[-1]["seconds"] / 60 if records else None, ",.1f"),
+        "valid perplexity": _text(best.get("perplexity"), ",.2f"),
+        "valid BLEU, greedy": _text(best.get("bleu"), ".2f"),
+        "of step": f"average of {len(averaged)}" if averaged else _text(best.get("step"), ",d"),
+        "skipped steps": _text(skipped[-1] if skipped else 0, ",d"),
+        "checkpoints": ", ".join(map(str, steps)) or "-",
+    }
+
+
+def table(directories):
+    """The summaries of directories as lines, a column each.
+
+    Args:
+        directories: list of `ModelDirectory`.
+    """
+    columns = [{"": str(d.path), **summarize(d)} for d in directories]
+    rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _text(value, form):
+    return "-" if value is None else format(value, form)

@@ -1,0 +1,235 @@
+"""Parallel text in gzip, tar and SGML, whole and damaged."""
+
+import gzip
+import io
+import random
+import tarfile
+import time
+
+import pytest
+
+from data_pipeline.downloads import archives
+from data_pipeline.downloads.archives import (
+    matched_segments,
+    parse_sgml,
+    stream_lines,
+    stream_pairs,
+)
+from data_pipeline.files import UserError, decode_lines
+
+TEXT = "eins\u2028noch eins\r\nzwei\x85\n\ndrei\rvier\n"
+LINES = ["eins\u2028noch eins", "zwei\x85", "", "drei\rvier"]
+
+
+def tar(path, members, mode="w:gz"):
+    """Writes an archive of {name: text or bytes}."""
+    with tarfile.open(path, mode) as archive:
+        for name, text in members.items():
+            data = text.encode() if isinstance(text, str) else text
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["txt", "gz", "tgz", "tar"])
+def test_only_a_line_feed_ends_a_line(tmp_path, suffix):
+    path, member = tmp_path / f"x.{suffix}", ""
+    if suffix in ("tgz", "tar"):
+        member = "training/x.de"
+        tar(path, {"training/x.en": "other", member: TEXT}, "w:gz" if suffix == "tgz" else "w")
+    else:
+        path.write_bytes(gzip.compress(TEXT.encode()) if suffix == "gz" else TEXT.encode())
+    assert list(stream_lines(path, member)) == LINES
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
+def test_the_size_of_a_block_changes_nothing(tmp_path, monkeypatch, block):
+    rng = random.Random(block)
+    data = "".join(rng.choices("aä€😀\n\r\u2028", k=300)).encode()
+    path = tmp_path / "x"
+    path.write_bytes(data)
+    monkeypatch.setattr(archives, "_BLOCK", block)
+    assert list(stream_lines(path)) == decode_lines(data, "x")
+
+
+def test_an_empty_text_has_no_lines(tmp_path):
+    (tmp_path / "x").write_bytes(b"")
+    assert list(stream_lines(tmp_path / "x")) == []
+
+
+def test_names_that_climb_out_of_an_archive_lead_nowhere(tmp_path):
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    names = ["../evil", "../../evil", str(tmp_path / "evil"), "./training/x.de"]
+    path = tar(inner / "x.tgz", {name: TEXT for name in names})
+    before = sorted(tmp_path.rglob("*"))
+    assert list(stream_lines(path, "training/x.de")) == LINES
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_link_that_points_out_of_an_archive_is_refused(tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    path = tmp_path / "x.tgz"
+    with tarfile.open(path, "w:gz") as archive:
+        info = tarfile.TarInfo("x.de")
+        info.type, info.linkname = tarfile.SYMTYPE, str(tmp_path / "secret")
+        archive.addfile(info)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged"):
+        list(stream_lines(path, "x.de"))
+
+
+@pytest.mark.parametrize("place", [0.3, 0.5, 0.7])
+def test_a_changed_byte_of_a_compressed_archive_is_noticed(tmp_path, place):
+    noise = "".join(random.Random(1).choices("abcdefgh\n", k=50_000))
+    path = tar(tmp_path / "x.tgz", {"x.de": noise, "x.en": noise})
+    data = bytearray(path.read_bytes())
+    data[int(len(data) * place)] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged or incomplete"):
+        list(stream_lines(path, "x.de"))
+
+
+@pytest.mark.parametrize("links", [{"x.de": "x.de"}, {"x.de": "y", "y": "x.de"}])
+def test_links_in_a_circle_are_one_line(tmp_path, links):
+    with tarfile.open(tmp_path / "x.tgz", "w:gz") as archive:
+        for name, target in links.items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged.*links that point at each other"):
+        list(stream_lines(tmp_path / "x.tgz", "x.de"))
+
+
+@pytest.mark.parametrize("data", [b"", b"no archive", b"PK\x03\x04" + bytes(99)])
+def test_what_is_no_archive_is_one_short_line(tmp_path, data):
+    (tmp_path / "x.tgz").write_bytes(data)
+    with pytest.raises(UserError, match=r"x\.tgz: damaged") as caught:
+        list(stream_lines(tmp_path / "x.tgz", "x.de"))
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < len(str(tmp_path)) + 120
+
+
+def test_names_in_an_archive_do_not_command_the_terminal(tmp_path):
+    path = tar(tmp_path / "x.tgz", {"a\x1b[31mb": ""})
+    with pytest.raises(UserError, match=r"it holds a\\x1b\[31mb"):
+        list(stream_lines(path, "x.de"))
+
+
+def test_a_member_that_is_missing_is_named_with_those_that_are_there(tmp_path):
+    path = tar(tmp_path / "x.tgz", {f"dev/{i}": "" for i in range(9)})
+    with pytest.raises(UserError, match=r"has no dev/x; it holds dev/0, .*dev/4, \.\.\."):
+        list(stream_lines(path, "dev/x"))
+
+
+@pytest.mark.parametrize("suffix", ["gz", "tgz"])
+@pytest.mark.parametrize("share", [0.001, 0.5, 0.9])
+def test_an_archive_that_is_cut_off_is_damaged(tmp_path, suffix, share):
+    noise = "".join(random.Random(1).choices("abcdefgh\n", k=50_000))
+    path = tmp_path / f"x.{suffix}"
+    if suffix == "gz":
+        path.write_bytes(gzip.compress(noise.encode()))
+    else:
+        tar(path, {"x": noise})
+    data = path.read_bytes()
+    path.write_bytes(data[: int(len(data) * share)])
+    with pytest.raises(UserError, match=rf"x\.{suffix}: damaged or incomplete"):
+        list(stream_lines(path, "x" if suffix == "tgz" else ""))
+
+
+def test_a_page_in_the_place_of_an_archive_is_damaged(tmp_path):
+    for name, member in (("x.gz", ""), ("x.tgz", "x")):
+        (tmp_path / name).write_text("<html>not found</html>")
+        with pytest.raises(UserError, match=f"{name}: damaged"):
+            list(stream_lines(tmp_path / name, member))
+
+
+def test_a_missing_file_is_named(tmp_path):
+    for member in ("", "x"):
+        with pytest.raises(UserError, match="gone: cannot be read"):
+            list(stream_lines(tmp_path / "gone", member))
+
+
+def test_text_that_is_not_utf8_is_named_with_member_and_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(archives, "_BLOCK", 8)
+    path = tar(tmp_path / "x.tgz", {"x.de": b"eins\nzwei\ndrei\nf\xfcnf\n"})
+    with pytest.raises(UserError, match=r"x\.tgz: x\.de, line 4: not UTF-8 \(byte 0xfc\)"):
+        list(stream_lines(path, "x.de"))
+
+
+def test_sides_of_unequal_length_are_refused_with_both_counts(tmp_path):
+    (tmp_path / "x.de").write_text("a\n" * 45_000)
+    (tmp_path / "x.en").write_text("a\n" * 25_001)
+    blocks = stream_pairs((tmp_path / "x.de", ""), (tmp_path / "x.en", ""))
+    with pytest.raises(UserError, match=r"x\.de has 45000 lines and .*x\.en has 25001") as e:
+        list(blocks)
+    assert "\n" not in str(e.value)
+
+
+def test_pairs_come_in_order(tmp_path):
+    count = 45_000
+    for side in "ab":
+        (tmp_path / side).write_text("".join(f"{side}{i}\n" for i in range(count)))
+    blocks = list(stream_pairs((tmp_path / "a", ""), (tmp_path / "b", "")))
+    pairs = [pair for block in blocks for pair in zip(*block, strict=True)]
+    assert pairs == [(f"a{i}", f"b{i}") for i in range(count)]
+
+
+SOURCE = """<srcset setid="newstest" srclang="any">
+<DOC docid="one" genre="news"><p>
+<seg id="1"> Tom &amp; Jerry </seg>
+<seg id='2'>two
+lines</seg></p></DOC>
+<doc genre=news docid=two>
+<seg id=1>a < b</seg></doc></srcset>
+"""
+SEGMENTS = {
+    ("one", "1"): "Tom &amp; Jerry",
+    ("one", "2"): "two lines",
+    ("two", "1"): "a < b",
+}
+
+
+def test_segments_are_told_apart_by_document_and_number():
+    assert parse_sgml(SOURCE, "x.sgm") == SEGMENTS
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (SOURCE.replace("lines</seg>", "lines"), "one'.*segment '2'.*expected <seg id="),
+        (SOURCE.replace("a < b</seg>", "a < b"), "expected <seg id="),
+        (SOURCE.replace("id=1>", ">"), "two', segment ''.*expected <seg id="),
+        (SOURCE.replace("id='2'", "id='1'"), "one', segment '1': there twice"),
+        ("Tom and Jerry", "expected <seg id="),
+        ("", "expected <seg id="),
+    ],
+)
+def test_damaged_sgml_is_refused(text, fault):
+    with pytest.raises(UserError, match=rf"^x\.sgm.*{fault}"):
+        parse_sgml(text, "x.sgm")
+
+
+@pytest.mark.parametrize("tag", ["<doc ", "<seg ", "<seg id=1>", "<seg id=1> </seg "])
+def test_tags_without_an_end_are_refused_in_no_time(tag):
+    began = time.process_time()
+    with pytest.raises(UserError, match="expected <seg id="):
+        parse_sgml(tag * 20_000, "x.sgm")
+    assert time.process_time() - began < 2  # Where each was looked for to the end, it was 40.
+
+
+def test_sides_are_matched_by_document_and_segment_whatever_their_order(tmp_path):
+    target = """<refset><doc docid="two"><seg id="1">a &lt; b</seg></doc>
+        <doc sysid="ref" docid="one"><seg id="2">zwei Zeilen</seg>
+        <seg id="1">Tom und Jerry</seg></doc></refset>"""
+    members = {"t/src.en.sgm": SOURCE, "t/ref.de.sgm": target}
+    path = tar(tmp_path / "t.tgz", members)
+    [(source, target)] = stream_pairs(*((path, member) for member in members))
+    assert source == ["Tom &amp; Jerry", "two lines", "a < b"]
+    assert target == ["Tom und Jerry", "zwei Zeilen", "a &lt; b"]
+
+
+def test_a_segment_without_a_partner_is_named():
+    other = {key: text for key, text in SEGMENTS.items() if key != ("one", "2")}
+    for sides in ((SEGMENTS, other), (other, SEGMENTS)):
+        with pytest.raises(UserError, match=r"x: 1 segments.* document 'one', segment '2'"):
+            matched_segments(*sides, "x")

@@ -1,0 +1,182 @@
+"""The tokenizers inside a graph do what those outside do, byte for byte."""
+
+import io
+
+import numpy as np
+import pytest
+import sentencepiece
+import tensorflow as tf
+import tensorflow_text  # noqa: F401 - a loaded SavedModel needs its ops
+
+from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    BpeVocabulary,
+    PieceVocabulary,
+    WordVocabulary,
+)
+
+TRAINING = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
+TRAINING += ["say <pad> and </s> aloud", "tab\there"] * 20
+NASTY = [
+    "",
+    " ",
+    "     ",
+    "the",
+    " the quick",
+    "the quick ",
+    "   the   quick   ",
+    "\t",
+    "\tthe\tquick\t",
+    "the \t quick",
+    "the\rquick\r",
+    "the\vquick\ffox",
+    "the\nquick",
+    "the\x1cquick\x1ffox",
+    "the\0quick\0",
+    "the\u00a0quick\u3000fox\u2028dogs\u0085.",
+    "Ελληνικά 日本語 ﷺ",
+    "😀 👨‍👩‍👧the🏳️‍🌈",
+    "e\u0301 é \ufeffthe",
+    "</s>",
+    "<pad> the </s> quick <s> <unk>",
+    "the</s>quick",
+    "▁",
+    "▁the▁quick ▁fox ▁ ▁ ▁a▁b",
+    "the@@ quick@@ fox @@ over@@",
+    "@@ @@",
+    "⁇ ▅ <0x41>",
+    "the quick " * 2000,
+    "x" * 5000,
+]
+
+
+def ready_model(**options):
+    """A vocabulary of somebody's SentencePiece model, which keeps spaces as it was told to."""
+    model = io.BytesIO()
+    ids = {f"{name}_id": i for i, name in enumerate(("pad", "unk", "bos", "eos"))}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TRAINING),
+        model_writer=model,
+        vocab_size=320,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        minloglevel=2,
+        **ids,
+        **options,
+    )
+    return BpeVocabulary(model.getvalue())
+
+
+VOCABULARIES = {
+    "bpe": lambda: BpeVocabulary.train(TRAINING, 400),
+    "spaces kept": lambda: ready_model(remove_extra_whitespaces=False),
+    "spaces as suffixes": lambda: ready_model(
+        remove_extra_whitespaces=False, treat_whitespace_as_suffix=True
+    ),
+    "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]], None, 2),
+    "@@": lambda: PieceVocabulary([*SPECIALS, "the", "the@@", "quick@@", "fox", "@@", "@@@@", "▁"]),
+    "▁": lambda: PieceVocabulary([*SPECIALS, "▁", "▁the", "quick", "▁fox", "▁▁", "▁a▁b", "the@@"]),
+}
+
+
+class Endpoints(tf.Module):
+    """What a SavedModel of this project holds."""
+
+    def __init__(self, vocabulary):
+        super().__init__()
+        self.vocabulary = graph_vocabulary(vocabulary)
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    def encode(self, lines):
+        return self.vocabulary.encode(lines)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def decode(self, ids):
+        return self.vocabulary.decode(ids)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    def pieces(self, ids):
+        return self.vocabulary.pieces(ids)
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def vocabulary(request):
+    return VOCABULARIES[request.param]()
+
+
+@pytest.fixture(scope="module")
+def saved(vocabulary, tmp_path_factory):
+    folder = str(tmp_path_factory.mktemp("saved"))
+    tf.saved_model.save(Endpoints(vocabulary), folder)
+    return tf.saved_model.load(folder)
+
+
+@pytest.fixture(params=["eager", "traced", "saved"])
+def graph(request, vocabulary):
+    """The graph twin: as it is, in a function of unknown shapes, and from a SavedModel."""
+    if request.param == "saved":
+        return request.getfixturevalue("saved")
+    return (graph_vocabulary if request.param == "eager" else Endpoints)(vocabulary)
+
+
+def padded(rows):
+    width = max(map(len, rows))
+    return [[*row, *[PAD_ID] * (width - len(row))] for row in rows]
+
+
+def texts(strings):
+    return [s.decode() for s in strings.numpy()]
+
+
+def test_encodes_like_its_twin_in_one_batch(vocabulary, graph):
+    ids = graph.encode(tf.constant(NASTY))
+    assert ids.dtype == tf.int32
+    assert ids.numpy().tolist() == padded(vocabulary.encode(NASTY))
+
+
+def test_encodes_like_its_twin_line_by_line(vocabulary, graph):
+    for line in NASTY:
+        assert graph.encode(tf.constant([line])).numpy().tolist() == vocabulary.encode([line])
+
+
+def test_decodes_like_its_twin_what_was_encoded(vocabulary, graph):
+    rows = vocabulary.encode(NASTY)
+    expected = [vocabulary.decode(row) for row in rows]
+    assert texts(graph.decode(tf.constant(padded(rows), tf.int32))) == expected
+
+
+def test_decodes_like_its_twin_whatever_the_ids(vocabulary, graph):
+    """Padding, unknowns, bytes that are no characters, line feeds, and no EOS or several."""
+    ids = np.random.default_rng(0).integers(0, len(vocabulary), (500, 12)).astype(np.int32)
+    ids[:100] %= min(len(vocabulary), 20)  # More of the specials, and of the first bytes.
+    expected = [vocabulary.decode(row) for row in ids]
+    assert texts(graph.decode(tf.constant(ids))) == expected
+    assert not any("\n" in line for line in expected)
+
+
+def test_nothing_behind_the_first_eos_is_decoded(vocabulary, graph):
+    last = len(vocabulary) - 1
+    ids = [[4, EOS_ID, last, EOS_ID], [EOS_ID, 4, last, last], [4, last, 4, last]]
+    assert texts(graph.decode(tf.constant(ids, tf.int32))) == [vocabulary.decode(r) for r in ids]
+
+
+def test_padding_is_not_decoded_even_without_eos(vocabulary, graph):
+    last = len(vocabulary) - 1
+    ids = [[last, 4, PAD_ID, PAD_ID], [last, 4, EOS_ID, PAD_ID]]
+    decoded = texts(graph.decode(tf.constant(ids, tf.int32)))
+    assert decoded == [vocabulary.decode([last, 4])] * 2
+    assert decoded == [vocabulary.decode(row) for row in ids]
+
+
+def test_names_pieces_like_its_twin(vocabulary, graph):
+    ids = np.arange(len(vocabulary), dtype=np.int32)[None]
+    assert [texts(row) for row in graph.pieces(tf.constant(ids))] == [vocabulary.pieces(ids[0])]
+
+
+def test_no_lines_and_no_ids_are_taken(graph):
+    assert graph.encode(tf.constant([], tf.string)).shape[0] == 0
+    assert graph.decode(tf.zeros([0, 3], tf.int32)).shape == (0,)
+    assert texts(graph.decode(tf.zeros([2, 0], tf.int32))) == ["", ""]

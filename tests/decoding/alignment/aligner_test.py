@@ -1,0 +1,288 @@
+"""Links between the words of lines, from models of all kinds."""
+
+import io
+import itertools
+import random
+
+import numpy as np
+import pytest
+import sentencepiece
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary, split_words
+from decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
+from decoding.alignment.parallel_text import ParallelText
+from decoding.alignment.subword_merging import merge_words, word_weights
+from tests.tiny import SMALL, WORDS, pairs
+
+SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
+LENGTHS = [0, 3, 1, 0, 7, 2]
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        "word": train_tokenizer("word", SOURCES, TARGETS),
+        "bpe": train_tokenizer("bpe", SOURCES, TARGETS, vocab_size=300),
+    }
+
+
+def make_aligner(tokenizer, preset="transformer_tiny", settings=SMALL, **options):
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create(preset, *sizes, **settings)
+    return Aligner(model, tokenizer, **options), model
+
+
+@pytest.fixture(scope="module")
+def dictionary(tokenizers):
+    """An `ibm1_factored` that knows how each word is translated, and a word of its own for it."""
+    tokenizer = tokenizers["word"]
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("ibm1_factored", *sizes, width=len(WORDS))
+    source, target = np.zeros([sizes[0], len(WORDS)]), np.zeros([len(WORDS), sizes[1]])
+    for place, (word, translation) in enumerate(WORDS.items()):
+        source[tokenizer.source.index[word], place] = 10.0
+        target[place, tokenizer.target.index[translation]] = 1.0
+    model.source_embedding.embeddings.assign(source)
+    model.output_layer.kernel.assign(target)
+    return model
+
+
+def test_words_are_linked_with_their_translations_wherever_they_stand(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    links = aligner.links(
+        ["dog  sees cat", "", "house", "one\ttwo", " "],
+        ["Katze Hund sieht", "Hund", "", "zwei", ""],
+    )
+    assert links == [[(0, 1), (1, 2), (2, 0)], [], [], [(1, 0)], []]
+
+
+def test_a_target_word_that_no_source_word_explains_is_not_linked(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    # What is unknown is as improbable beside each word; </s>, all of whose logits are 0, wins.
+    assert aligner.links(["dog cat"], ["Hund Quux"]) == [[(0, 0)]]
+
+
+def test_above_a_threshold_a_word_may_have_several_links(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"])
+    twice = ["dog dog"], ["Hund Katze"]
+    assert aligner.links(*twice) == [[(0, 0)]]
+    assert aligner.links(*twice, threshold=0.4) == [[(0, 0), (1, 0)]]
+    assert aligner.links(*twice, threshold=0.6) == [[]]
+
+
+def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dictionary):
+    text = ParallelText(("a", "b"), (["dog cat", "two"], ["Hund Katze", "eins zwei"]))
+    aligner = Aligner(dictionary, tokenizers["word"])
+    forward = [[(0, 0), (1, 1)], [(0, 1)]]
+    assert align_directions(text, aligner) == [forward]
+    assert align_directions(text.swapped(), None, aligner) == [
+        [[link[::-1] for link in pair] for pair in forward]
+    ]
+
+
+def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
+    """Also where one model reads pieces and the other one words."""
+    words, pieces = tokenizers["word"], tokenizers["bpe"]
+    forward, one = make_aligner(pieces)
+    swapped = words._replace(source=words.target, target=words.source)
+    reverse, other = make_aligner(swapped, "attention_ibm2", {})
+    rng = random.Random(2)
+    lines = tuple(
+        [" ".join(rng.choices(words, k=length)) for length in (*LENGTHS, size)]
+        for words, size in ((list(WORDS), 2), (list(WORDS.values()), 0))
+    )
+    text = ParallelText(("a", "b"), lines)
+    weights = []
+    for aligner, model, sides in ((forward, one, lines), (reverse, other, lines[::-1])):
+        maps = []
+        for pair in zip(*sides, strict=True):
+            vocabularies = list(zip(aligner.tokenizer[1:], pair, strict=True))
+            ids = [vocabulary.encode([line])[0] for vocabulary, line in vocabularies]
+            numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in vocabularies]
+            found = model.align(*(np.array([row], np.int32) for row in ids)).numpy()[0]
+            maps.append(word_weights(found, *numbers)[:-1, :-1])
+        weights.append(maps)
+    for threshold in (0.1, 0.2):
+        expected = [
+            sorted((s, t) for t, s in np.argwhere(there * back.T > threshold**2).tolist())
+            for there, back in zip(*weights, strict=True)
+        ]
+        assert align_agreeing(text, forward, reverse, threshold=threshold) == expected
+    assert sum(map(len, expected)) > 5
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+@pytest.mark.parametrize("preset", ["transformer_tiny", "attention_ibm2", "lstm_luong"])
+def test_a_batch_aligns_as_its_sentences_alone(tokenizers, kind, preset):
+    settings = {k: v for k, v in SMALL.items() if k in models.preset_settings(preset)}
+    aligner, _ = make_aligner(tokenizers[kind], preset, settings)
+    rng = random.Random(1)
+    sides = [
+        [" ".join(rng.choices(words, k=length)) for length in LENGTHS]
+        for words in (list(WORDS), list(WORDS.values()))
+    ]
+    links = aligner.links(*sides, threshold=0.05)
+    assert links == [
+        aligner.links([s], [t], threshold=0.05)[0] for s, t in zip(*sides, strict=True)
+    ]
+    assert [bool(pair) for pair in links] == [length > 0 for length in LENGTHS]
+    for pair, length in zip(links, LENGTHS, strict=True):
+        assert all(0 <= place < length for link in pair for place in link)
+
+
+def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
+    tokenizer = tokenizers["word"]
+    settings = {**SMALL, "num_decoder_layers": 2}
+    aligner, model = make_aligner(tokenizer, settings=settings, layer=2, head=1)
+    line, translation = "one dog sees two", "Hund eins zwei"
+    ids = [v.encode([text])[0] for v, text in zip(tokenizer[1:], (line, translation), strict=True)]
+    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
+    weights = maps["decoder/1/cross"].numpy()[0]
+    for head, expected in ((1, weights[0]), ("mean", weights.mean(0)), (None, weights.mean(0))):
+        aligner = Aligner(model, tokenizer, layer=2, head=head)
+        (links,) = aligner.links([line], [translation], threshold=0.2)
+        assert links == sorted((s, t) for t, s in np.argwhere(expected[:-1, :-1] > 0.2).tolist())
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"layer": 3}, r"x: there is no layer 3 .*; layers: 1, 2$"),
+        ({"layer": 1, "head": 3}, "x: there is no head 3; heads: 1 to 2, or mean$"),
+        ({"head": 1}, "x has 2 layers with such heads; give --layer, too$"),
+    ],
+)
+def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expected):
+    settings = {**SMALL, "num_decoder_layers": 2}
+    with pytest.raises(UserError, match=expected):
+        make_aligner(tokenizers["word"], settings=settings, name="x", **options)
+
+
+@pytest.mark.parametrize("preset", ["attention_ibm1", "lstm_seq2seq"])
+def test_a_model_that_aligns_nothing_is_refused(tokenizers, preset):
+    with pytest.raises(UserError, match="x has no alignment"):
+        make_aligner(tokenizers["word"], preset, {}, name="x")
+
+
+def test_text_of_which_no_word_is_known_is_refused_and_lines_are_counted(tokenizers, dictionary):
+    aligner = Aligner(dictionary, tokenizers["word"], name="the model of x")
+    names = "a.en", "a.de"
+    some = ParallelText(names, (["dog", "foo", ""], ["bar baz", "Hund", "quux"]))
+    assert aligner.count_unknown(some) == 1 + 2
+    none = ParallelText(names, (["dog", ""], ["bar", "baz"]))
+    with pytest.raises(UserError, match=r"a\.de, lines 1 to 2: the model of x knows no word"):
+        aligner.count_unknown(none)
+    spelling, _ = make_aligner(tokenizers["bpe"])
+    assert spelling.count_unknown(none) == 0
+
+
+# Tabs do not part pieces, "▁" is a space to SentencePiece and a letter to us.
+CHARACTERS = "ab dogcat\t ▁é漢😀\u00a0.<0x41>\u2028"
+
+
+def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
+    vocabulary = tokenizers["bpe"].source
+    rng = random.Random(1)
+    for _ in range(500):
+        line = "".join(rng.choices(CHARACTERS, k=rng.randint(0, 20)))
+        (ids,) = vocabulary.encode([line])
+        words, (numbers,) = split_words(line), vocabulary.word_numbers([line])
+        assert len(numbers) == len(ids) and numbers == sorted(numbers)
+        assert numbers[-1] == len(words) and all(n < len(words) for n in numbers[:-1] if words)
+        for number in set(numbers[:-1]):
+            # Its tokens spell a word, and perhaps what a tab parts from it.
+            mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
+            spelt = "".join(split_words(vocabulary.decode(mine).replace("▁", "")))
+            rest = "".join(words[number:]).replace("▁", "")
+            assert rest.startswith(spelt), (line, number)
+
+
+# What nmt_nfkc writes in another number of bytes, drops, or makes a space, and unknown characters.
+FOREIGN_WORDS = (
+    *("½", "ﬁre", "№", "ﷺ", "ｆｕｌｌ", "où\u00a0?", "\u3000", "e\u0301", "\x07", "a\u200bb"),
+    *("\u200b", "\ufffd", "a\u2028b", "▁", "▁a", "漢字", "😀", "x漢y", "the", "cup", "of", "milk"),
+)
+FOREIGN_MODELS = {
+    "bpe": {"model_type": "bpe"},
+    "unigram": {"model_type": "unigram"},
+    "byte fallback": {"model_type": "bpe", "byte_fallback": True, "vocab_size": 400},
+}
+
+
+@pytest.fixture(scope="module", params=FOREIGN_MODELS)
+def foreign(request, tmp_path_factory):
+    """A ready model of somebody else's, with the defaults of `spm_train`."""
+    writer = io.BytesIO()
+    options = {"vocab_size": 60, "hard_vocab_limit": False, **FOREIGN_MODELS[request.param]}
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["½ cup of milk", "the ﬁre dog sees the cat"] * 50),
+        model_writer=writer,
+        minloglevel=2,
+        **options,
+    )
+    path = tmp_path_factory.mktemp("foreign") / "given.model"
+    path.write_bytes(writer.getvalue())
+    return BpeVocabulary.from_model(path)
+
+
+def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
+    """A line has the tokens of its words one after the other."""
+    rng = random.Random(1)
+    lines = ["½ cup of milk", "the ﬁre dog sees the cat", "où\u00a0? là", " ", ""]
+    for _ in range(300):
+        words = rng.choices(FOREIGN_WORDS, k=rng.randint(0, 6))
+        lines.append("".join(rng.choice([" ", "  ", "\t"]) + word for word in words))
+    for line, numbers in zip(lines, foreign.word_numbers(lines), strict=True):
+        words = split_words(line)
+        alone = [ids[:-1] for ids in foreign.encode(words)]
+        assert [[*itertools.chain(*alone), EOS_ID]] == foreign.encode([line])
+        expected = [number for number, ids in enumerate(alone) for _ in ids]
+        assert numbers == [*expected, len(words)], line
+
+
+@pytest.mark.parametrize("foreign", ["bpe"], indirect=True)
+def test_words_beside_those_that_normalisation_changes_keep_their_links(foreign):
+    lines = ["½ ﬁre cup", "漢字 of\u00a0? milk"]
+    tokenizer = Tokenizer("bpe", foreign, foreign)
+    model = models.create("ibm1_factored", len(foreign), len(foreign), width=len(foreign))
+    model.source_embedding.embeddings.assign(20 * np.eye(len(foreign)))
+    model.output_layer.kernel.assign(np.eye(len(foreign)))
+    links = Aligner(model, tokenizer).links(lines, [" ".join(x.split(" ")[::-1]) for x in lines])
+    assert links == [[(0, 2), (1, 1), (2, 0)]] * 2
+
+
+def test_ordinary_words_merge_as_in_pictures(tokenizers):
+    vocabulary = tokenizers["bpe"].source
+    rng = np.random.default_rng(1)
+    sides = []
+    for line in ("one doghouse sees 漢字", "big cats run"):
+        (ids,) = vocabulary.encode([line])
+        sides.append((vocabulary.word_numbers([line])[0], vocabulary.pieces(ids)))
+    numbers, pieces = zip(*sides, strict=True)
+    weights = rng.random((len(pieces[1]), len(pieces[0]))).astype(np.float32)
+    weights /= weights.sum(axis=1, keepdims=True)
+    merged = word_weights(np.pad(weights, ((0, 2), (0, 3))), *numbers)
+    np.testing.assert_allclose(merged, merge_words(weights, *pieces)[0], atol=1e-6)
+    np.testing.assert_allclose(merged.sum(axis=1), 1, atol=1e-6)
+
+
+def test_a_word_without_a_token_is_not_linked():
+    merged = word_weights(np.full((2, 3), 1 / 3), [0, 2, 3], [1, 2])
+    np.testing.assert_allclose(merged[:, 1], 0)
+    np.testing.assert_allclose(merged[0], [0, 0, 0, 1])
+    np.testing.assert_allclose(merged[1], [1 / 3, 0, 1 / 3, 1 / 3])
+
+
+def test_maps_of_words_have_a_row_and_a_column_for_every_word(tokenizers):
+    tokenizer = tokenizers["bpe"]
+    _, model = make_aligner(tokenizer)
+    lines = "one dog", "Quux sieht\tHund ."
+    ids = [v.encode([line])[0] for v, line in zip(tokenizer[1:], lines, strict=True)]
+    maps = model.attention_maps(*(np.array([row], np.int32) for row in ids))
+    merged, words = word_maps({n: w[0].numpy() for n, w in maps.items()}, tokenizer, lines)
+    assert list(merged) == ["decoder/0/cross"]
+    assert words == [["one", "dog", "</s>"], ["Quux", "sieht", "Hund", ".", "</s>"]]
+    assert merged["decoder/0/cross"].shape == (SMALL["num_heads"], 5, 3)

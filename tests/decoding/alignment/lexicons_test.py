@@ -1,0 +1,117 @@
+"""Lexicons: counted, read from a table, written, read."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
+from decoding.alignment import lexicons
+from decoding.alignment.lexicons import lexicon_entries, table_entries, write_lexicon
+from decoding.unknowns import read_lexicon
+from tests.tiny import SMALL, WORDS
+
+
+def test_a_probability_is_the_share_of_a_source_words_links():
+    alignments = [[(0, 0), (1, 1)], [(0, 0)], [(0, 0), (0, 1)], []]
+    source = [["Haus", "da"], ["Haus"], ["Haus"], ["Hund"]]
+    target = [["house", "there"], ["home"], ["house", "there"], ["dog"]]
+    assert lexicon_entries(alignments, source, target) == [
+        ("Haus", "house", 2 / 4),
+        ("Haus", "home", 1 / 4),
+        ("Haus", "there", 1 / 4),
+        ("da", "there", 1.0),
+    ]
+
+
+def test_every_sentence_pair_needs_its_words():
+    with pytest.raises(ValueError):
+        lexicon_entries([[], []], [["a"]], [["b"]])
+
+
+def test_a_lexicon_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "lexicon.txt"
+    entries = [("Haus", "house", 0.75), ("Haus", "home", 0.25), ("10\u00a0000", "10,000", 1.0)]
+    assert write_lexicon(path, entries) == 2
+    assert path.read_text() == "Haus house 0.75\nHaus home 0.25\n"
+    assert read_lexicon(path) == {"Haus": "house"}
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("word", list(WORDS), list(WORDS.values()), min_word_count=1)
+
+
+def make_model(preset, tokenizer, **settings):
+    """A model of random weights."""
+    keras.utils.set_random_seed(1)
+    model = models.create(preset, len(tokenizer.source), len(tokenizer.target), **settings)
+    for weight in model.trainable_variables:
+        weight.assign(weight * 10)
+    return model
+
+
+TABLES = ("ibm1", "hmm_alignment", "ibm1_factored")
+
+
+@pytest.mark.parametrize("preset", TABLES)
+def test_a_table_has_the_probabilities_of_the_model(preset, tokenizer, monkeypatch):
+    """A sentence is its word and NULL, and of Model 1 the mean of what both say."""
+    monkeypatch.setattr(lexicons, "_CELLS", 3 * len(tokenizer.target))  # Three rows at a time.
+    model = make_model(preset, tokenizer)
+    entries = table_entries(model, tokenizer, threshold=0.0)
+    assert [entry[0] for entry in entries[:: len(WORDS)]] == sorted(WORDS)
+    assert len(entries) == len(WORDS) ** 2 and not {*SPECIALS} & {e[1] for e in entries}
+    sources, targets, found = zip(*entries, strict=True)
+    pairs = tokenizer.source.encode(sources), tokenizer.target.encode(targets)
+    pairs = [tf.constant(ids) for ids in pairs]
+    null = model.translations(tf.constant([[EOS_ID]])).numpy()[0, 0]
+    rows = model.translations(pairs[0][:, :1]).numpy()[:, 0]
+    np.testing.assert_allclose(rows.sum(axis=1), 1, rtol=1e-5)
+    target_ids = pairs[1].numpy()[:, 0]
+    np.testing.assert_allclose(rows[np.arange(len(found)), target_ids], found, rtol=1e-5)
+    if preset != "hmm_alignment":
+        means = np.exp(model.score(*pairs).numpy()[:, 0])
+        np.testing.assert_allclose((found + null[target_ids]) / 2, means, rtol=1e-4)
+
+
+@pytest.mark.parametrize("preset", TABLES)
+def test_a_table_is_written_above_its_threshold_best_words_first(preset, tokenizer):
+    model = make_model(preset, tokenizer)
+    even = 1 / len(tokenizer.target)
+    entries = table_entries(model, tokenizer, threshold=even)
+    assert entries == sorted(entries, key=lambda entry: (entry[0], -entry[2]))
+    everything = table_entries(model, tokenizer, threshold=0.0)
+    assert entries == [entry for entry in everything if entry[2] > even] != everything
+    assert table_entries(model, tokenizer) == [e for e in everything if e[2] > 0.01]
+
+
+def test_a_word_that_was_not_there_in_training_is_left_out(tokenizer, capsys):
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("ibm1", *sizes, num_word_pairs=2)
+    dog, hund = tokenizer.source.index["dog"], tokenizer.target.index["Hund"]
+    model.table.set_word_pairs([dog, dog], [UNK_ID, hund])
+    model.table.set_probabilities(np.array([0.25, 0.75]))
+    ((source, target, probability),) = table_entries(model, tokenizer, threshold=0.1)
+    assert (source, target) == ("dog", "Hund") and probability == pytest.approx(0.75, abs=0.02)
+    assert (
+        "9 of 10 source words have no translation of more than 0.1 and" in capsys.readouterr().err
+    )
+
+
+def test_a_model_without_a_table_of_words_is_refused(tokenizer):
+    for preset, settings in (("attention_ibm1", {}), ("transformer_tiny", SMALL)):
+        model = models.create(preset, len(tokenizer.source), len(tokenizer.target), **settings)
+        with pytest.raises(UserError, match=r"^the x of y has no table of word translations"):
+            table_entries(model, tokenizer, name="the x of y")
+    pieces = train_tokenizer("bpe", list(WORDS), list(WORDS.values()), vocab_size=290)
+    with pytest.raises(UserError, match="the model translates pieces of words"):
+        table_entries(make_model("ibm1", pieces), pieces)
+
+
+def test_a_threshold_that_nothing_reaches_is_named(tokenizer):
+    with pytest.raises(UserError, match="no word pair of more than 1; lower --threshold"):
+        table_entries(make_model("ibm1", tokenizer), tokenizer, threshold=1.0)

@@ -1,0 +1,310 @@
+"""Alignments as text, symmetrised and scored."""
+
+import itertools
+import random
+import re
+
+import pytest
+
+from data_pipeline.files import UserError
+from decoding.alignment.links import (
+    SYMMETRISATIONS,
+    GoldAlignment,
+    format_links,
+    parse_gold,
+    read_alignments,
+    read_directions,
+    read_gold,
+    score_alignments,
+    symmetrise,
+    write_alignments,
+)
+
+
+def grid(text):
+    """(forward, reverse) of a picture: rows are source words; f forward, r reverse, b both."""
+    rows = [line.split() for line in text.strip().splitlines()]
+    cells = [(i, j, mark) for i, row in enumerate(rows) for j, mark in enumerate(row)]
+    return tuple([(i, j) for i, j, mark in cells if mark in marks] for marks in ("fb", "rb"))
+
+
+def marked(text):
+    """Links of a picture in which they are marked x."""
+    rows = [line.split() for line in text.strip().splitlines()]
+    return [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark == "x"]
+
+
+# (1, 1) touches a link of both directions and aligns two new words; (1, 2) touches one, too, but
+# comes later; (4, 0) and (0, 4) align one new word each and (5, 4) two, and they touch nothing.
+PICTURE = """
+    b . . . r
+    . f r . .
+    . . b . .
+    . . . . .
+    f . . . .
+    . . . . f
+"""
+BY_HAND = {
+    "intersection": """
+        x . . . .
+        . . . . .
+        . . x . .
+        . . . . .
+        . . . . .
+        . . . . .
+    """,
+    "union": """
+        x . . . x
+        . x x . .
+        . . x . .
+        . . . . .
+        x . . . .
+        . . . . x
+    """,
+    # From (0, 0): (1, 1) is diagonal to it, and both its words are new. From (2, 2): (1, 2) is
+    # next to it, but row 1 and column 2 have links by then.
+    "grow-diag": """
+        x . . . .
+        . x . . .
+        . . x . .
+        . . . . .
+        . . . . .
+        . . . . .
+    """,
+    # Forward links first: (4, 0) aligns row 4, (5, 4) row 5 and column 4; then (0, 4) nothing new.
+    "grow-diag-final": """
+        x . . . .
+        . x . . .
+        . . x . .
+        . . . . .
+        x . . . .
+        . . . . x
+    """,
+    # (5, 4) aligns two new words, (4, 0) only one.
+    "grow-diag-final-and": """
+        x . . . .
+        . x . . .
+        . . x . .
+        . . . . .
+        . . . . .
+        . . . . x
+    """,
+}
+
+
+@pytest.mark.parametrize("method", SYMMETRISATIONS)
+def test_symmetrisation_is_what_a_pencil_gives(method):
+    assert symmetrise(*grid(PICTURE), method) == marked(BY_HAND[method])
+
+
+def test_growing_goes_on_from_what_was_added():
+    """A chain of links, each next to the one before, but only the first in both directions."""
+    picture = """
+        b . . .
+        . f . .
+        . . r .
+        . . . f
+    """
+    forward, reverse = grid(picture)
+    assert symmetrise(forward, reverse, "grow-diag") == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    backwards = [[(3 - i, 3 - j) for i, j in links] for links in (forward, reverse)]
+    assert symmetrise(*backwards, "grow-diag") == [(0, 0), (1, 1), (2, 2), (3, 3)]
+
+
+def test_growing_needs_a_neighbour():
+    forward, reverse = [(0, 0), (2, 2)], [(0, 0)]
+    assert symmetrise(forward, reverse, "grow-diag") == [(0, 0)]
+    assert symmetrise(forward, reverse, "grow-diag-final") == [(0, 0), (2, 2)]
+
+
+def test_a_word_may_get_a_second_link_if_that_aligns_the_other_word():
+    forward, reverse = [(0, 0), (0, 1)], [(0, 0)]
+    assert symmetrise(forward, reverse, "grow-diag") == [(0, 0), (0, 1)]
+
+
+def test_final_takes_the_forward_links_first():
+    forward, reverse = [(0, 2)], [(2, 2)]
+    assert symmetrise(forward, reverse, "grow-diag-final-and") == [(0, 2)]
+    assert symmetrise(reverse, forward, "grow-diag-final-and") == [(2, 2)]
+    assert symmetrise(forward, reverse, "grow-diag-final") == [(0, 2), (2, 2)]
+
+
+def test_methods_are_nested_and_keep_what_both_directions_say():
+    rng = random.Random(1)
+    cells = list(itertools.product(range(5), range(6)))
+    for _ in range(200):
+        directions = [rng.sample(cells, rng.randint(0, 8)) for _ in range(2)]
+        results = {method: set(symmetrise(*directions, method)) for method in SYMMETRISATIONS}
+        assert results["intersection"] <= results["grow-diag"]
+        for final in ("grow-diag-final", "grow-diag-final-and"):
+            assert results["grow-diag"] <= results[final] <= results["union"]
+        for side in (0, 1):  # Final leaves no word alone that either direction aligns.
+            aligned, wanted = (
+                {link[side] for link in results[name]} for name in ("grow-diag-final", "union")
+            )
+            assert aligned == wanted
+        same = symmetrise(directions[0], directions[0], "grow-diag-final-and")
+        assert same == sorted(directions[0])
+
+
+def test_an_unknown_method_is_refused_by_name():
+    with pytest.raises(ValueError, match=r"'grow'.*intersection, union, grow-diag"):
+        symmetrise([], [], "grow")
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    path = tmp_path / "out" / "alignments.txt"
+    alignments = [[(2, 0), (0, 0), (0, 10)], [], [(3, 4)]]
+    write_alignments(path, alignments)
+    assert path.read_text() == "0-0 0-10 2-0\n\n3-4\n"
+    assert read_alignments(path) == [sorted(links) for links in alignments]
+    assert format_links([]) == ""
+
+
+def test_positions_may_be_counted_from_one(tmp_path):
+    path = tmp_path / "alignments.txt"
+    path.write_text("1-1 3-2 1-1\n")
+    assert read_alignments(path, base=1, pairs=[(3, 2)]) == [[(0, 0), (2, 1)]]
+
+
+def test_gold_has_sure_and_possible_links(tmp_path):
+    path = tmp_path / "gold.txt"
+    path.write_text("1-1 2p1 3?2 3-2\n\n")
+    first, second = read_gold(path, base=1, pairs=[(3, 2), (1, 1)])
+    assert first.sure == {(0, 0), (2, 1)}
+    assert first.possible == {(0, 0), (1, 0), (2, 1)}
+    assert second == GoldAlignment(frozenset(), frozenset())
+
+
+@pytest.mark.parametrize("token", ["1", "1:2", "-1-2", "a-b", "1-2-3", "1--2", "٣-1", "1p2", "1?2"])
+def test_a_token_that_is_no_link_is_named_with_its_line(tmp_path, token):
+    path = tmp_path / "some.txt"
+    path.write_text(f"0-0\n0-0 {token}\n")
+    with pytest.raises(UserError) as error:
+        read_alignments(path)
+    assert str(error.value) == (
+        f"{path}, line 2: {token!r}; expected i-j, the positions of a source and a target word, "
+        "counted from 0"
+    )
+
+
+def test_a_token_that_is_no_gold_link_is_named_with_its_line(tmp_path):
+    path = tmp_path / "gold.txt"
+    path.write_text("1-1\n1q1\n")
+    with pytest.raises(UserError, match=r"gold\.txt, line 2: '1q1'; expected i-j \(sure\), ipj"):
+        read_gold(path, base=1)
+
+
+@pytest.mark.parametrize(
+    ("token", "base", "expected", "size"),
+    [
+        (
+            "3-0",
+            0,
+            "source positions from 0 to 2",
+            3,
+        ),
+        (
+            "0-2",
+            0,
+            "target positions from 0 to 1",
+            2,
+        ),
+        (
+            "4-1",
+            1,
+            "source positions from 1 to 3",
+            3,
+        ),
+        (
+            "1-0",
+            1,
+            "target positions from 1 to 2",
+            2,
+        ),
+    ],
+)
+def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, size):
+    path = tmp_path / "some.txt"
+    path.write_text(f"1-1\n{token} 1-1\n")
+    for read in (read_alignments, read_gold):
+        with pytest.raises(UserError) as error:
+            read(path, pairs=[(2, 2), (3, 2)], base=base)
+        assert str(error.value) == (
+            f"{path}, line 2: '{token}'; expected {expected}, counting words from {base}, of which "
+            f"the sentence has {size}"
+        )
+
+
+def test_position_zero_is_refused_where_words_count_from_one(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("0-1\n")
+    with pytest.raises(UserError, match=r"line 1: '0-1'; expected source positions from 1"):
+        read_alignments(path, base=1)
+
+
+def test_a_link_of_an_empty_sentence_is_named(tmp_path):
+    path = tmp_path / "some.txt"
+    path.write_text("\n0-0\n")
+    with pytest.raises(UserError, match=r"line 2: '0-0'; .* the target has no words"):
+        read_alignments(path, pairs=[(0, 1), (1, 0)])
+
+
+def test_gold_links_are_read_from_a_string():
+    links = parse_gold(" 0-0 1p2 2?0 0p0", "--links", pair=(3, 3))
+    assert links == (frozenset({(0, 0)}), frozenset({(0, 0), (1, 2), (2, 0)}))
+    for text, expected in (
+        ("0-0 1+1", "'1+1'; expected i-j"),
+        ("3p0", "source positions from 0 to 2"),
+    ):
+        with pytest.raises(UserError, match=f"^--links: .*{re.escape(expected)}"):
+            parse_gold(text, "--links", pair=(3, 3))
+
+
+def test_directions_of_different_lengths_are_refused(tmp_path):
+    paths = [str(tmp_path / name) for name in "ab"]
+    for path, lines in zip(paths, (2, 3), strict=True):
+        write_alignments(path, [[(0, 0)]] * lines)
+    assert read_directions(paths[:1]) == [[[(0, 0)]] * 2]
+    with pytest.raises(UserError, match=f"found 2 in {paths[0]} and 3 in {paths[1]}"):
+        read_directions(paths)
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+def test_another_number_of_lines_than_pairs_is_refused(tmp_path, lines):
+    path = tmp_path / "some.txt"
+    path.write_text("0-0\n" * lines)
+    for read in (read_alignments, read_gold):
+        with pytest.raises(UserError, match=rf"some\.txt: {lines} lines; expected 2, one for each"):
+            read(path, pairs=[(1, 1), (1, 1)])
+
+
+def test_scores_are_those_of_the_definition():
+    """Och and Ney 2003: two of three links possible, one of two sure links found."""
+    gold = [
+        GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
+        GoldAlignment(frozenset({(0, 1)}), frozenset({(0, 1)})),
+    ]
+    score = score_alignments([[(0, 0), (1, 1)], [(0, 0)]], gold)
+    assert score.precision == pytest.approx(2 / 3)
+    assert score.recall == pytest.approx(1 / 2)
+    assert score.aer == pytest.approx(1 - (1 + 2) / (3 + 2))
+
+
+def test_perfect_and_empty_alignments_score_as_such():
+    sure, possible = frozenset({(0, 0)}), frozenset({(0, 0), (0, 1)})
+    for links in (sure, possible):
+        assert score_alignments([links], [GoldAlignment(sure, possible)]) == (0, 1, 1)
+    assert score_alignments([[]], [GoldAlignment(sure, possible)]) == (1, 1, 0)
+    assert score_alignments([[]], [GoldAlignment(frozenset(), possible)]) == (0, 1, 1)
+    assert score_alignments([], []) == (0, 1, 1)
+
+
+def test_a_link_given_twice_counts_once():
+    gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0)}))]
+    assert score_alignments([[(0, 0), (0, 0), (1, 1)]], gold).precision == 1 / 2
+
+
+def test_scores_need_gold_for_every_pair():
+    with pytest.raises(ValueError):
+        score_alignments([[], []], [GoldAlignment(frozenset(), frozenset())])

@@ -1,0 +1,232 @@
+"""Both directions trained at once, by the update and by train.py."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.pipeline import EncodedCorpus
+from model_directory.directory import ModelDirectory, restore
+from tests.scripts.running import ROOT, run_script
+from tests.tiny import corpus_flags, pairs
+from tests.training.expectation_maximisation import textbook
+from tests.training.expectation_maximisation.em_update_test import log_likelihood
+from training.expectation_maximisation.agreement import agreeing_step, index_directions
+from training.expectation_maximisation.agreement_update import AgreementUpdate
+from training.expectation_maximisation.em_update import prepare
+from training.expectation_maximisation.iteration import first_estimate
+from training.expectation_maximisation.packed_positions import first, pack
+
+POSITIONS = ("uniform", "table", "diagonal", "jumps")
+
+
+def new_update(corpus, positions, **options):
+    """(`AgreementUpdate`, `Directions`)."""
+    directions = index_directions(corpus)
+    both = (corpus, EncodedCorpus(corpus.target, corpus.source))
+    twins = []
+    for words, way in zip(directions, both, strict=True):
+        count = words.source_words.size
+        twins.append(models.create("ibm1", 40, 40, positions=positions, num_word_pairs=count))
+        prepare(twins[-1], way, words)
+    return AgreementUpdate(twins[0], directions, twins[1], **options), directions
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=3))
+    update, directions = new_update(corpus, positions, model1_steps=2)
+    estimates, expected, found = [first_estimate(words) for words in directions], [], []
+    for step in range(5):
+        if step == 2:
+            own = first(**update.model.settings)
+            estimates = [estimate._replace(positions=own) for estimate in estimates]
+        estimates, log_likelihoods = agreeing_step(directions, estimates)
+        expected.append(log_likelihoods)
+        result = update.step(directions)
+        found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])
+    np.testing.assert_allclose(found, expected)
+    twins = (update, update.reverse)
+    for twin, words, estimate in zip(twins, directions, estimates, strict=True):
+        np.testing.assert_allclose(twin.translation, estimate.translation, rtol=1e-6)
+        packed = pack(estimate.positions, words, update.size)
+        np.testing.assert_allclose(twin.packed, packed, rtol=1e-6)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(positions):
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=4, words=8))
+    update, directions = new_update(corpus, positions, alpha=0.1)
+    update.step(directions)
+    for _ in range(3):
+        expected = [
+            log_likelihood(update.model, corpus),
+            log_likelihood(update.reverse.model, EncodedCorpus(corpus.target, corpus.source)),
+        ]
+        result = update.step(directions)
+        found = [result[f"{way}log_likelihood"][0] for way in ("", "reverse_")]
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert np.any(update.model.table.spread > 0.2)
+
+
+def test_a_restored_update_goes_on_bit_for_bit_in_both_directions():
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5))
+    options = {"alpha": 0.1, "model1_steps": 2}
+    whole, directions = new_update(corpus, "jumps", **options)
+    saved = {}
+    for step in range(5):
+        saved[step] = {name: np.array(value) for name, value in whole.variables().items()}
+        whole.step(directions)
+    for stop in (1, 3):
+        again, _ = new_update(corpus, "jumps", **options)
+        restore(again.variables(), saved[stop], "checkpoint")
+        for _ in range(stop, 5):
+            again.step(directions)
+        for name, value in whole.variables().items():
+            np.testing.assert_array_equal(again.variables()[name], value, err_msg=name)
+
+
+# train.py
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("agreement")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder)
+
+
+def flags(folder, corpus, name, *more):
+    names = {"model_dir": name, "reverse_model_dir": f"{name}-reverse", "data_dir": "data"}
+    return [*corpus, *(f"--{flag}={folder / path}" for flag, path in names.items()), *more]
+
+
+HMM = ("--model=hmm_alignment", "--model1_steps=10", "--max_steps=40", "--eval_every_steps=15")
+
+
+@pytest.fixture(scope="module")
+def trained(folder, corpus):
+    """The directories of a run that nothing disturbs."""
+    assert run_script("train", flags(folder, corpus, "run", *HMM)).status == 0
+    return folder / "run", folder / "run-reverse"
+
+
+def test_both_directories_hold_whole_models_of_one_iteration(trained):
+    (forward, tokenizer, config), (reverse, swapped, reverse_config) = (
+        ModelDirectory(path).load() for path in trained
+    )
+    assert swapped.source.words == tokenizer.target.words
+    assert swapped.target.words == tokenizer.source.words
+    assert reverse_config["reverse_of"] == str(trained[0])
+    assert reverse_config["vocab_sizes"] == config["vocab_sizes"][::-1]
+    states = [ModelDirectory(path).summary()["best"]["step"] for path in trained]
+    assert states[0] == states[1]
+    source, target = pairs(1, seed=7)[0]
+    sides = (tokenizer.source, source), (tokenizer.target, target)
+    ids = [np.array(vocabulary.encode([line]), np.int32) for vocabulary, line in sides]
+    there = forward.align(*ids).numpy()[0, :-1, :-1]
+    back = reverse.align(*ids[::-1]).numpy()[0, :-1, :-1]
+    # Words are translated one by one in this language.
+    for weights in (there, back):
+        assert np.array_equal(weights.argmax(axis=1), np.arange(weights.shape[0]))
+    np.testing.assert_allclose(there, back.T, atol=0.2)
+
+
+def test_the_reverse_model_translates_and_both_align(trained, folder, tmp_path, capsys):
+    source, target = (folder / f"valid.{side}" for side in ("source", "target"))
+    out = tmp_path / "out"
+    arguments = [f"--model_dir={trained[1]}", f"--input={target}", f"--output={out}"]
+    assert run_script("translate", arguments, capsys).status == 0
+    lines = out.read_text().splitlines(), source.read_text().splitlines()
+    assert sum(a == b for a, b in zip(*lines, strict=True)) >= len(lines[0]) / 2
+    arguments = [f"--model_dir={trained[0]}", f"--reverse_model_dir={trained[1]}"]
+    arguments += [f"--source_file={source}", f"--target_file={target}", f"--alignments={out}"]
+    done = run_script("visualize_attention", [*arguments, "--symmetrise=agree"], capsys)
+    assert done.status == 0, done.err
+    for line, links in zip(lines[1], out.read_text().splitlines(), strict=True):
+        assert links == " ".join(f"{i}-{i}" for i in range(len(line.split())))
+
+
+def test_killed_and_resumed_equals_never_killed_bit_for_bit(trained, folder, corpus, capsys):
+    arguments = flags(folder, corpus, "killed", *HMM)
+    process = subprocess.Popen(
+        [sys.executable, "train.py", *arguments],
+        cwd=ROOT,
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    checkpoints, deadline = folder / "killed/checkpoints", time.monotonic() + 240
+    while process.poll() is None and time.monotonic() < deadline:
+        if any(int(path.stem) >= 17 for path in checkpoints.glob("[0-9]*.npz")):
+            process.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.002)
+    assert process.wait() == -signal.SIGKILL
+    done = run_script("train", arguments, capsys)
+    assert done.status == 0 and "resumed at step" in done.out
+    for name in ("/best.npz", "-reverse/best.npz", "/checkpoints/00000040.npz"):
+        with np.load(f"{folder}/run{name}") as one, np.load(f"{folder}/killed{name}") as other:
+            assert set(one.files) == set(other.files)
+            for key in set(one.files) - {"state"}:
+                assert np.array_equal(one[key], other[key]), key
+
+
+def test_a_reverse_model_that_was_damaged_is_written_again(trained, folder, corpus, capsys):
+    with np.load(trained[1] / "best.npz") as archive:
+        before = {name: archive[name] for name in archive.files if name != "state"}
+    (trained[1] / "best.npz").write_bytes(b"PK")
+    assert run_script("train", flags(folder, corpus, "run", *HMM), capsys).status == 0
+    assert ModelDirectory(trained[1]).summary()["best"]["step"] == 40
+    if ModelDirectory(trained[0]).summary()["best"]["step"] == 40:
+        with np.load(trained[1] / "best.npz") as archive:
+            assert all(np.array_equal(archive[name], before[name]) for name in before)
+
+
+BAD_FLAGS = {
+    "gradient": (["--update=gradient"], "not with --model=hmm_alignment --update=gradient"),
+    "a network": (["--model=transformer_tiny"], "not with --model=transformer_tiny"),
+    "averages": (["--average_checkpoints=3"], "leave out --average_checkpoints=3"),
+    "one directory": (["--reverse_model_dir={folder}/never/../never"], "is --model_dir; name"),
+    "a run's own": (["--reverse_model_dir={folder}/run"], "run: holds another model than the"),
+    "another run's": (["--reverse_model_dir={folder}/run-reverse"], "holds another model than the"),
+    "a file": (["--reverse_model_dir={folder}/train.source"], "is not a folder"),
+    "the reverse as a run": (
+        ["--model_dir={folder}/run-reverse", "--reverse_model_dir="],
+        "reverse_of was '{folder}/run', is None",
+    ),
+    "one direction of two": (
+        ["--model_dir={folder}/run", "--reverse_model_dir="],
+        "reverse_model_dir was '{folder}/run-reverse', is ''",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FLAGS)
+def test_bad_flags_are_one_line(name, trained, folder, corpus, capsys):
+    more, expected = BAD_FLAGS[name]
+    more = [flag.format(folder=folder) for flag in more]
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    given = flags(folder, corpus, "never", *HMM)
+    if any(flag.startswith("--model_dir=") for flag in more):
+        given = [flag for flag in given if not flag.startswith("--model_dir=")]
+    done = run_script("train", [*given, *more], capsys)
+    assert done.status == 1 and not (folder / "never").exists()
+    assert done.err.startswith("error: ") and done.err.count("\n") == 1
+    assert expected.format(folder=folder) in done.err
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_metrics_have_the_likelihood_of_both_directions(trained):
+    lines = (trained[0] / "metrics.jsonl").read_text().splitlines()
+    kept = [record for record in map(json.loads, lines) if record["kind"] == "train"]
+    assert [record["step"] for record in kept] == list(range(1, 41))
+    for name in ("log_likelihood", "reverse_log_likelihood"):
+        assert kept[0][name] < kept[-1][name] < 0

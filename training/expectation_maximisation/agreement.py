@@ -1,0 +1,134 @@
+"""Training both directions so that they agree.
+
+A model of each direction lets several target words look at one source word, but not the other way
+round, so the two err in different places. Liang, Taskar and Klein 2006, "Alignment by Agreement",
+let both count only what both believe.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.pipeline import EncodedCorpus
+from training.aligner import joined_links, links_of_cells
+from training.expectation_maximisation.iteration import (
+    Estimate,
+    expect_block,
+    in_threads,
+    maximise_translation,
+)
+from training.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
+
+
+class Directions(NamedTuple):
+    """A corpus in both directions."""
+
+    forward: WordPairs
+    reverse: WordPairs
+
+
+def index_directions(corpus, *, target_end=True):
+    """`Directions` of an `EncodedCorpus`; `target_end` as `index_word_pairs`."""
+    both = corpus, EncodedCorpus(corpus.target, corpus.source)
+    return Directions(*(index_word_pairs(c, target_end=target_end) for c in both))
+
+
+def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
+    """Makes one step of expectation maximisation for both directions.
+
+    The posterior of a link is the product of both directions' posteriors, an approximation of the
+    product of both distributions over alignments (section 3.2 there). NULL, and the target's `</s>`
+    where that has cells, face nothing and keep the posteriors of their own direction. Then what a
+    target word may come from is made to sum to 1. Position models learn from the posteriors of
+    their own direction. There is no likelihood that such steps could never lower.
+
+    Args:
+        directions: `Directions`.
+        estimates: two `Estimate`s.
+        alpha: as `training.expectation_maximisation.iteration.em_step`.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        (list of two `Estimate`s, list of the two log-likelihoods under those that were given).
+    """
+    expected = [_posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)]
+    results = []
+    for side, (words, estimate) in enumerate(zip(directions, estimates, strict=True)):
+        own, statistics, _ = expected[side]
+        twin = words, directions[1 - side], expected[1 - side][0]
+
+        def work(blocks, words=words, own=own, twin=twin):
+            counts = np.zeros(words.source_words.size)
+            for block in blocks:
+                both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
+                both[:, :-1] *= _facing(block, *twin)
+                # Nothing is left where each direction is sure that the other is wrong.
+                both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
+                np.add.at(counts, words.cell_pairs[block.cells], both.ravel())
+            return counts
+
+        counts = sum(in_threads(work, words.blocks, threads), np.zeros(words.source_words.size))
+        translation = maximise_translation(words, counts, alpha)
+        results.append(Estimate(translation, estimate.positions.maximise(statistics)))
+    return results, [log_likelihood for _, _, log_likelihood in expected]
+
+
+def _posteriors(words, estimate, threads):
+    """(`[cells]` float32 posteriors, statistics of all blocks, log-likelihood)."""
+    posteriors = np.empty(words.cell_pairs.size, np.float32)
+
+    def work(blocks):
+        results = []
+        for block in blocks:
+            result = expect_block(words, estimate, block)
+            posteriors[block.cells] = result.posteriors.ravel()
+            results.append((result.statistics, result.log_likelihood))
+        return results
+
+    results = [block for part in in_threads(work, words.blocks, threads) for block in part]
+    return posteriors, [r[0] for r in results], sum(r[1] for r in results)
+
+
+def _facing(block, words, twin, values):
+    """What the other direction has for the word cells of a block; 1 in the rows of `</s>`.
+
+    Args:
+        block: `Block` of one direction.
+        words: `WordPairs` of it.
+        twin: `WordPairs` of the other one.
+        values: `[cells]`, values of its cells.
+
+    Returns:
+        `[R, n - 1]`.
+    """
+    sentences, positions = block.row_sentences, block.row_positions
+    first_tokens = twin.first_tokens[block.pairs[sentences]]
+    tokens = first_tokens[:, None] + np.arange(block.source_length - 1)
+    found = values[twin.token_cells[tokens] + positions[:, None]]
+    if words.target_end:
+        found[positions == block.target_lengths[sentences] - 1] = 1
+    return found
+
+
+def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
+    """Links that both directions find probable, taken together.
+
+    Args:
+        directions: `Directions`.
+        estimates: two `Estimate`s.
+        threshold: links whose geometric mean of both posteriors is above it are returned.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        `training.aligner.Links` of the forward direction.
+    """
+    (own, _, _), (other, _, _) = (
+        _posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)
+    )
+    words, twin = directions
+    parts = []
+    for block in words.blocks:
+        product = own[block.cells].reshape(-1, block.source_length)[:, :-1]
+        product = product * _facing(block, words, twin, other)
+        parts.append(links_of_cells(words, block, *np.nonzero(product > threshold**2)))
+    return joined_links(parts)

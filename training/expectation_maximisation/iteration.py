@@ -1,0 +1,165 @@
+"""Expectation maximisation for the IBM models and the HMM alignment model.
+
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model is a translation
+table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1), `PositionTable` or
+`Diagonal` (Model 2), `Jumps` (HMM).
+"""
+
+import concurrent.futures
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from training.expectation_maximisation.position_estimates import Uniform
+from training.expectation_maximisation.sparse_prior import digamma, weights
+
+
+class Estimate(NamedTuple):
+    """All parameters of a model.
+
+    Attributes:
+        translation: `[P]` float64, t(target word | source word) of every word pair.
+        positions: parameters of a position model.
+    """
+
+    translation: np.ndarray
+    positions: Any = Uniform()
+
+
+class Expected(NamedTuple):
+    """What an expectation step returns.
+
+    Attributes:
+        counts: `[P]` float64, how often each source word is expected to make each target word.
+        statistics: for the position model, block after block.
+        log_likelihood: float, of the whole corpus, natural logarithm.
+    """
+
+    counts: np.ndarray
+    statistics: list
+    log_likelihood: float
+
+
+def first_estimate(words, positions=None):
+    """Every target word of the corpus as probable as any other.
+
+    Args:
+        words: `WordPairs`.
+        positions: parameters of a position model; None for Model 1.
+
+    Returns:
+        `Estimate`.
+    """
+    size = np.unique(words.target_words).size
+    return Estimate(np.full(words.source_words.size, 1 / max(size, 1)), positions or Uniform())
+
+
+def em_step(words, estimate, *, alpha=0.0, threads=2):
+    """Makes one step of expectation maximisation.
+
+    Args:
+        words: `WordPairs`.
+        estimate: `Estimate`.
+        alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
+            the target words that it stands together with; 0 for maximum likelihood.
+        threads: as `expect`.
+
+    Returns:
+        (`Estimate`, the log-likelihood under the estimate that was given). Without priors the
+        log-likelihood never falls from one step to the next.
+    """
+    expected = expect(words, estimate, threads=threads)
+    translation = maximise_translation(words, expected.counts, alpha)
+    positions = estimate.positions.maximise(expected.statistics)
+    return Estimate(translation, positions), expected.log_likelihood
+
+
+def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
+    """Makes several steps.
+
+    Returns:
+        (`Estimate`, list of the log-likelihoods before each step).
+    """
+    history = []
+    for _ in range(iterations):
+        estimate, log_likelihood = em_step(words, estimate, alpha=alpha, threads=threads)
+        history.append(log_likelihood)
+    return estimate, history
+
+
+def expect(words, estimate, *, threads=2):
+    """The expectation step.
+
+    Args:
+        words: `WordPairs`.
+        estimate: `Estimate`.
+        threads: how many parts of the corpus are worked on at once; that changes nothing but the
+            order of sums.
+
+    Returns:
+        `Expected`.
+    """
+
+    def work(blocks):
+        counts = np.zeros(words.source_words.size)
+        statistics, log_likelihood = [], 0.0
+        for block in blocks:
+            result = expect_block(words, estimate, block)
+            np.add.at(counts, words.cell_pairs[block.cells], result.posteriors.ravel())
+            statistics.append(result.statistics)
+            log_likelihood += result.log_likelihood
+        return Expected(counts, statistics, log_likelihood)
+
+    results = in_threads(work, words.blocks, threads)
+    return Expected(
+        sum((r.counts for r in results), np.zeros(words.source_words.size)),
+        [statistics for result in results for statistics in result.statistics],
+        sum(result.log_likelihood for result in results),
+    )
+
+
+def expect_block(words, estimate, block):
+    """The `training.expectation_maximisation.position_estimates.Expectation` of one block."""
+    return estimate.positions.expect(block, block_translation(words, estimate, block))
+
+
+def block_translation(words, estimate, block):
+    """`[R, n]` float64, t(target word | source word) of the cells of a block."""
+    translation = estimate.translation[words.cell_pairs[block.cells]]
+    return translation.reshape(-1, block.source_length)
+
+
+def in_threads(work, blocks, threads):
+    """Calls `work` with runs of blocks of about as many cells, side by side.
+
+    NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
+
+    Returns:
+        list of the results, in the order of the blocks.
+    """
+    ends = np.array([block.cells.stop for block in blocks] or [0], np.float64)
+    shares = np.arange(1, threads) / threads * ends[-1]
+    bounds = [0, *np.searchsorted(ends, shares).tolist(), len(blocks)]
+    parts = [blocks[start:end] for start, end in itertools.pairwise(bounds) if start < end]
+    if len(parts) <= 1:
+        return [work(part) for part in parts]
+    with concurrent.futures.ThreadPoolExecutor(len(parts)) as pool:
+        return list(pool.map(work, parts))
+
+
+def maximise_translation(words, counts, alpha=0.0):
+    """The maximisation step of the translation table.
+
+    Args:
+        words: `WordPairs`.
+        counts: `[P]` float64, expected counts.
+        alpha: as `em_step`.
+
+    Returns:
+        `[P]` float64. Rows sum to 1 without a prior, and to less with one.
+    """
+    totals = words.source_sums(counts + alpha)
+    if alpha:
+        totals = np.exp(digamma(totals))
+    return weights(counts, alpha) / words.spread(totals)

@@ -1,0 +1,236 @@
+"""The hidden Markov alignment model: where a target word looks depends on where the last one did.
+
+Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
+Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2: a target
+word from NULL remembers the source word before it.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from training.expectation_maximisation.position_estimates import Expectation
+from training.expectation_maximisation.sparse_prior import weights
+
+_STAYED = -1  # No source word was jumped from: the token is from NULL.
+_STEPS = 30  # Of the maximisation of jumps; each one climbs.
+
+
+class Jumps(NamedTuple):
+    """Parameters of the model: a weight for every jump from source word to source word.
+
+    From source word q, 1 ... N, the next target word comes from NULL with probability p0, and
+    from source word r with (1 - p0) s(r - q) / sum over r' of s(r' - q). The first target word has
+    weights of its own, by r. Jumps beyond the ends of a table have the weight of its end.
+
+    Attributes:
+        widths: `[2W + 1]` float64, s(d) for d = -W ... W.
+        starts: `[W]` float64, weights of r = 1 ... W for the first target word.
+        null_probability: p0, in (0, 1).
+        alpha: Dirichlet prior on the weights, as `sparse_prior.weights`.
+    """
+
+    widths: np.ndarray
+    starts: np.ndarray
+    null_probability: float
+    alpha: float
+
+    @classmethod
+    def first(cls, *, widest=20, null_probability=0.2, alpha=0.0):
+        """Parameters to start from: the next word is the most probable, and far ones are not."""
+        distances = np.abs(np.arange(-widest, widest + 1) - 1)
+        widths = np.exp(-distances / 5)
+        return cls(widths, widths[widest + 1 :], null_probability, alpha)
+
+    def transitions(self, num_words):
+        """P(next source word | last source word), given that it is not NULL.
+
+        Returns:
+            `[num_words + 1, num_words]` float64; row 0 is the start; rows sum to 1.
+        """
+        jumps, starts = _buckets(num_words, self.starts.size)
+        table = np.concatenate([self.starts[starts], self.widths[jumps]])
+        return table / table.sum(axis=1, keepdims=True)
+
+    def expect(self, block, translation):
+        """Forward-backward on all sentences of a block at once.
+
+        The state after a target token is the last source word, `[N + 1]` with the start as 0. A
+        token from NULL leaves it as it is, so NULL needs no states of its own.
+
+        Args:
+            block: `Block`.
+            translation: `[R, n]` float64, t(target word | source word), n = N + 1.
+
+        Returns:
+            `Expectation`.
+        """
+        num_words = block.source_length - 1
+        if not num_words:
+            total = float(np.log(translation).sum())
+            return Expectation(np.ones_like(translation), total, ())
+        p0 = self.null_probability
+        transitions = (1 - p0) * self.transitions(num_words)
+        words, null = translation[:, :-1], p0 * translation[:, -1:]
+        before, arrived, scales = _forward(block, transitions, words, null)
+        # From here on everything of a row is divided by its scale.
+        np.reciprocal(scales, out=scales)
+        null = null * scales
+        after = _backward(block, transitions, words * scales, null)
+        posteriors = np.empty_like(translation)
+        ahead = words * scales
+        ahead *= after[:, 1:]  # [R, N]: this token from a word, and all that follows
+        np.multiply(arrived, ahead, out=posteriors[:, :-1])
+        after *= before
+        posteriors[:, -1] = after.sum(axis=1) * null[:, 0]
+        counts = (before.T @ ahead) * transitions  # [N + 1, N]
+        return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
+
+    def viterbi(self, block, translation):
+        """The most probable alignment of every sentence of a block.
+
+        Args as `expect`.
+
+        Returns:
+            `[R]` int64 source positions, N for NULL.
+        """
+        num_words = block.source_length - 1
+        if not num_words:
+            return np.zeros(block.num_rows, np.int64)
+        transitions = (1 - self.null_probability) * self.transitions(num_words)
+        null = self.null_probability * translation[:, -1:]
+        origins = np.empty([block.num_rows, num_words + 1], np.int64)
+        state = np.zeros([block.pairs.size, num_words + 1])
+        state[:, 0] = 1
+        last = np.zeros(block.pairs.size, np.int64)
+        runs = [slice(f, f + k) for f, k in zip(block.first_rows, block.active, strict=True)]
+        for rows, size in zip(runs, block.active, strict=True):
+            ways = state[:size, :, None] * transitions  # [B, N + 1, N]
+            jumped = ways.max(axis=1) * translation[rows, :-1]
+            state = state[:size] * null[rows]
+            stays = state[:, 1:] >= jumped
+            origins[rows, 0] = _STAYED
+            origins[rows, 1:] = np.where(stays, _STAYED, ways.argmax(axis=1))
+            np.maximum(state[:, 1:], jumped, out=state[:, 1:])
+            state /= state.max(axis=1, keepdims=True)
+            last[:size] = state.argmax(axis=1)
+
+        best = np.empty(block.num_rows, np.int64)
+        for rows, size in zip(runs[::-1], block.active[::-1], strict=True):
+            now = last[:size]
+            before = origins[rows][np.arange(size), now]
+            best[rows] = np.where(before == _STAYED, num_words, now - 1)
+            last[:size] = np.where(before == _STAYED, now, before)
+        return best
+
+    def maximise(self, statistics):
+        """New weights, from the expected number of jumps between any two positions."""
+        sums = {}
+        for counts in (block[0] for block in statistics if block):
+            num_words = counts.shape[1]
+            sums[num_words] = sums.get(num_words, 0) + counts
+        jumps, starts = [], []
+        for num_words, counts in sums.items():
+            inner, first = _buckets(num_words, self.starts.size)
+            jumps.append((inner, counts[1:]))
+            starts.append((first, counts[:1]))
+        return self._replace(
+            widths=_climb(self.widths, jumps, self.alpha),
+            starts=_climb(self.starts, starts, self.alpha),
+        )
+
+
+def _buckets(num_words, widest):
+    """Places in `widths`, `[num_words, num_words]`, and in `starts`, `[1, num_words]`."""
+    position = np.arange(num_words)
+    jumps = np.clip(position - position[:, None], -widest, widest) + widest
+    return jumps, np.minimum(position, widest - 1)[None]
+
+
+def _climb(table, groups, alpha):
+    """Maximises sum of counts x log of normalised weights.
+
+    Each context (a row of counts) normalises over the weights that fit into its sentence, so the
+    maximum is no ratio of counts. Replacing each log-normaliser by its tangent gives a bound whose
+    maximum is one, and which touches: no step ever goes down. (Hunter 2004, "MM Algorithms for
+    Generalized Bradley-Terry Models".)
+
+    Args:
+        table: `[D]` float64, weights to start from.
+        groups: list of (places `[C, N]` int in the table, counts `[C, N]` float64).
+        alpha: Dirichlet prior.
+
+    Returns:
+        `[D]` float64 weights; their scale means nothing.
+    """
+    if not groups:
+        return table
+    counts = np.zeros(table.size)
+    for places, group in groups:
+        counts += np.bincount(places.ravel(), group.ravel(), table.size)
+    wanted = weights(counts, alpha)
+    contexts = [(places, group.sum(axis=1)) for places, group in groups]
+    for _ in range(_STEPS):
+        slopes = np.zeros(table.size)
+        for places, mass in contexts:
+            slope = mass / table[places].sum(axis=1)
+            slopes += np.bincount(places.ravel(), np.repeat(slope, places.shape[1]), table.size)
+        table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
+        # No jump is impossible: a short sentence may allow no other.
+        table = np.maximum(table / table.max(), 1e-15)
+    return table
+
+
+def _forward(block, transitions, words, null):
+    """Runs over target positions, all sentences of the block side by side.
+
+    Args:
+        block: `Block`.
+        transitions: `[N + 1, N]`.
+        words: `[R, N]`, translation probabilities from source words.
+        null: `[R, 1]`, those from NULL, times p0.
+
+    Returns:
+        (`[R, N + 1]` state before every token, normalised; `[R, N]` the probability with which its
+        source word is then jumped to; `[R, 1]` P(token | tokens before)).
+    """
+    before = np.empty([words.shape[0], transitions.shape[0]])
+    arrived = np.empty_like(words)
+    scales = np.empty_like(null)
+    state = np.zeros([block.pairs.size, transitions.shape[0]])
+    state[:, 0] = 1
+    first = 0
+    for size in block.active.tolist():
+        rows = slice(first, first + size)
+        before[rows] = state[:size]
+        np.matmul(before[rows], transitions, out=arrived[rows])
+        state = before[rows] * null[rows]
+        state[:, 1:] += arrived[rows] * words[rows]
+        scales[rows] = state.sum(axis=1, keepdims=True)
+        state /= scales[rows]
+        first += size
+    return before, arrived, scales
+
+
+def _backward(block, transitions, words, null):
+    """P(tokens after this one | state) / P(tokens after this one | tokens up to it).
+
+    Args:
+        block: `Block`.
+        transitions: `[N + 1, N]`.
+        words: `[R, N]`, as in `_forward`, divided by the row's scale.
+        null: `[R, 1]`, the same.
+
+    Returns:
+        `[R, N + 1]` float64, by the state after the row's token.
+    """
+    after = np.ones([words.shape[0], transitions.shape[0]])
+    last = after.shape[0]
+    sizes = block.active.tolist()
+    for previous, size in zip(sizes[-2::-1], sizes[:0:-1], strict=True):
+        rows = slice(last - size, last)
+        earlier = slice(last - size - previous, last - previous)
+        np.matmul(words[rows] * after[rows, 1:], transitions.T, out=after[earlier])
+        after[earlier] += null[rows] * after[rows]
+        last -= size
+    return after

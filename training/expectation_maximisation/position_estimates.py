@@ -1,0 +1,144 @@
+"""Where a target word looks in its source sentence: the position models of IBM Models 1 and 2.
+
+Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with two methods:
+`expect(block, translation)` is their share in the expectation step on a `Block`, and
+`maximise(statistics)` makes new parameters of what `expect` returned for all blocks. Letters as
+there: R rows (target tokens), n source positions, of which the last is NULL.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class Expectation(NamedTuple):
+    """What `expect` returns.
+
+    Attributes:
+        posteriors: `[R, n]` float64, P(target token is aligned to source position | the pair).
+        log_likelihood: float, the sum of log P(target | source, target length) of the block.
+        statistics: what `maximise` needs to know of the block.
+    """
+
+    posteriors: np.ndarray
+    log_likelihood: float
+    statistics: tuple
+
+
+def _normalised(weights):
+    """(`[R, n]` rows that sum to 1, log of the product of the sums that they had)."""
+    totals = weights.sum(axis=1, keepdims=True)
+    return weights / totals, float(np.log(totals).sum())
+
+
+class Uniform(NamedTuple):
+    """Model 1: every source position with probability 1/n; Brown et al. 1993, section 4.1."""
+
+    def expect(self, block, translation):
+        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+        posteriors, log_likelihood = _normalised(translation)
+        log_likelihood -= block.num_rows * float(np.log(block.source_length))
+        return Expectation(posteriors, log_likelihood, ())
+
+    def maximise(self, statistics):
+        return self
+
+
+class PositionTable(NamedTuple):
+    """Model 2 with a free table a(j | i, n), whatever the target length; Brown et al., section 4.2.
+
+    Attributes:
+        tables: n -> `[T, n]` float64, rows sum to 1. What has no row is uniform.
+    """
+
+    tables: dict
+
+    def expect(self, block, translation):
+        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+        n = block.source_length
+        table = np.full([block.active.size, n], 1 / n)
+        known = self.tables.get(n, table)[: block.active.size]
+        table[: known.shape[0]] = known
+        weights = np.repeat(table, block.active, axis=0)
+        weights *= translation
+        posteriors, log_likelihood = _normalised(weights)
+        counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
+        return Expectation(posteriors, log_likelihood, (counts,))
+
+    def maximise(self, statistics):
+        """New parameters: counts divided by their sums."""
+        sums = {}
+        for (counts,) in statistics:
+            total = sums.setdefault(counts.shape[1], np.zeros([0, counts.shape[1]]))
+            longer, shorter = (counts, total) if len(counts) > len(total) else (total, counts)
+            longer = longer.copy()
+            longer[: len(shorter)] += shorter
+            sums[counts.shape[1]] = longer
+        return PositionTable({n: c / c.sum(axis=1, keepdims=True) for n, c in sums.items()})
+
+
+class Diagonal(NamedTuple):
+    """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
+
+    NULL has a fixed probability; the source words share the rest in proportion to
+    exp(-tension |i / m - j / (n - 1)|), i of m target tokens and j of n - 1 words counted from 1.
+
+    Attributes:
+        tension: lambda, at least 0; 0 is uniform.
+        null_probability: p0, in (0, 1).
+    """
+
+    tension: float = 4.0
+    null_probability: float = 0.08
+
+    def expect(self, block, translation):
+        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+        num_words = block.source_length - 1
+        if not num_words:  # There is only NULL.
+            return Expectation(*_normalised(translation), ())
+        i, m = block.row_positions, block.target_lengths[block.row_sentences]
+        # Rows of the same i and m stand together; there are C such contexts.
+        firsts = np.flatnonzero(np.diff(i, prepend=-1) | np.diff(m, prepend=0))
+        sizes = np.diff(firsts, append=m.size)
+        positions = (i[firsts] + 1) / m[firsts]
+        distances = np.abs(positions[:, None] - np.arange(1, num_words + 1) / num_words)  # [C, N]
+        words = np.exp(-self.tension * distances)
+        words *= (1 - self.null_probability) / words.sum(axis=1, keepdims=True)
+        null = np.full([firsts.size, 1], self.null_probability)
+        weights = np.repeat(np.concatenate([words, null], axis=1), sizes, axis=0)  # [R, n]
+        weights *= translation
+        posteriors, log_likelihood = _normalised(weights)
+        mass = np.add.reduceat(posteriors, firsts, axis=0)[:, :-1]
+        return Expectation(posteriors, log_likelihood, (distances, mass))
+
+    def maximise(self, statistics):
+        """New parameters, with the best tension for the expected distances.
+
+        Dyer et al. climb by a few gradient steps of a fixed size. The function is concave in
+        the one variable, so Newton's steps, kept inside [0, 100], reach its top instead.
+        """
+        by_length = {}
+        for distances, mass in filter(None, statistics):
+            by_length.setdefault(distances.shape[1], []).append((distances, mass))
+        if not by_length:
+            return self
+        total, contexts = 0.0, []
+        for blocks in by_length.values():
+            distances, mass = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+            total += (distances * mass).sum()
+            contexts.append((distances, mass.sum(axis=1)))
+        low, high, tension = 0.0, 100.0, self.tension
+        for _ in range(50):
+            slope, curvature = -total, 0.0
+            for distances, mass in contexts:
+                p = np.exp(-tension * distances)
+                p /= p.sum(axis=1, keepdims=True)
+                mean = (p * distances).sum(axis=1)
+                slope += (mass * mean).sum()
+                curvature += (mass * ((p * distances**2).sum(axis=1) - mean**2)).sum()
+            low, high = (tension, high) if slope > 0 else (low, tension)
+            step = tension + slope / curvature if curvature > 0 else tension
+            before, tension = tension, step if low < step < high else (low + high) / 2
+            if abs(tension - before) < 1e-9:
+                break
+        return self._replace(tension=float(tension))

@@ -1,0 +1,169 @@
+"""Counts n-grams and smooths them: the interpolated, modified Kneser-Ney language model.
+
+Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section
+3; the sentence start as Heafield et al. 2013, "Scalable Modified Kneser-Ney Language Model
+Estimation". A text of T tokens takes some sorts of T integers, one for each order, and about 80
+bytes of memory a token.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
+
+# What is taken off a count of 1, of 2 and of 3 or more where the text is too small, or too
+# regular, to estimate it.
+FALLBACK = (0.5, 1.0, 1.5)
+
+
+class NgramTable(NamedTuple):
+    """An interpolated n-gram model, as `models.ngram.NgramLanguageModel` keeps it.
+
+    The n-grams of two and more words are the nodes of a trie, numbered from V in the order of
+    their keys; the words are its nodes 0 to V - 1.
+
+    Attributes:
+        unigrams: `[V]` float32, P(word); sums to 1.
+        keys: `[M]` int64, rising: node of all words but the last, times V, plus the last word.
+        probabilities: `[M]` float32, the discounted relative frequency of the last word.
+        backoffs: `[V + M]` float32, the weight of the shorter context behind each node.
+        num_ngrams: how many n-grams there are of 2, 3, ... words; M in all.
+        discounts: for each order, from 1, what is taken off counts of 1, 2 and 3 or more.
+        estimated: for each order, whether its discounts are from the text or `FALLBACK`.
+    """
+
+    unigrams: np.ndarray
+    keys: np.ndarray
+    probabilities: np.ndarray
+    backoffs: np.ndarray
+    num_ngrams: list
+    discounts: list
+    estimated: list
+
+
+class _Level(NamedTuple):
+    """The distinct n-grams of one order: keys as in `NgramTable`, and adjusted counts."""
+
+    keys: np.ndarray
+    counts: np.ndarray
+
+
+def estimate(text, vocab_size, order):
+    """Makes the language model of a text.
+
+    Args:
+        text: `EncodedSide`; each sentence ends in `</s>`.
+        vocab_size: V.
+        order: longest n-grams, in words, at least 1.
+
+    Returns:
+        `NgramTable`.
+    """
+    levels = _count(text, vocab_size, order)
+    backoffs, probabilities = [], []
+    discounts, estimated = zip(*(estimate_discounts(c) for _, c in levels), strict=True)
+    first_node = 0  # Of the contexts: the n-grams one word shorter.
+    for shorter, level, taken in zip(levels, levels[1:], discounts[1:], strict=False):
+        contexts = level.keys // vocab_size - first_node
+        size = shorter.counts.size
+        off = np.array([0, *taken])[np.minimum(level.counts, 3)]
+        totals = np.bincount(contexts, level.counts, size)
+        left = np.bincount(contexts, off, size)
+        probabilities.append((level.counts - off) / totals[contexts])
+        # What never goes on, as "</s>", leaves all to the shorter context.
+        backoffs.append(np.divide(left, totals, out=np.ones(size), where=totals > 0))
+        first_node += size
+    backoffs.append(np.ones(levels[-1].counts.size))
+    return NgramTable(
+        _unigrams(levels[0].counts, discounts[0]),
+        np.concatenate([np.zeros(0, np.int64), *(level.keys for level in levels[1:])]),
+        np.concatenate([np.zeros(0), *probabilities]).astype(np.float32),
+        np.concatenate(backoffs).astype(np.float32),
+        [level.counts.size for level in levels[1:]],
+        [tuple(taken.tolist()) for taken in discounts],
+        list(estimated),
+    )
+
+
+def estimate_discounts(counts):
+    """The three discounts of one order, Chen and Goodman 1998, equation 26.
+
+    Args:
+        counts: int64 array, adjusted counts of n-grams; zeros do not count.
+
+    Returns:
+        (`[3]` float64, whether they are estimated). They are not where no n-gram has one of the
+        counts 1 to 4, or where a discount would be negative; it is `FALLBACK` then.
+    """
+    n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
+    if min(n1, n2, n3, n4) > 0:
+        y = n1 / (n1 + 2 * n2)
+        found = np.array([1 - 2 * y * n2 / n1, 2 - 3 * y * n3 / n2, 3 - 4 * y * n4 / n3])
+        if (found > 0).all():
+            return found, True
+    return np.array(FALLBACK), False
+
+
+def _unigrams(counts, taken):
+    """`[V]` float32: discounted, and what is left shared alike by all that can be predicted."""
+    possible = np.ones(counts.size, bool)
+    possible[[PAD_ID, BOS_ID]] = False
+    off = np.array([0, *taken])[np.minimum(counts, 3)]
+    share = off.sum() / np.count_nonzero(possible)
+    return (np.where(possible, counts - off + share, 0) / counts.sum()).astype(np.float32)
+
+
+def _count(text, vocab_size, order):
+    """`_Level`s of the orders from 1, with adjusted counts.
+
+    The adjusted count of an n-gram is the number of different words in front of it. Those of the
+    longest n-grams, and of those at the start of a sentence, which have no word in front, are how
+    often they occur.
+    """
+    words, places = _with_starts(text)
+    nodes, first_node = words.astype(np.int64), 0  # The n-gram that ends at each word.
+    levels = [_Level(np.arange(vocab_size), np.bincount(words, minlength=vocab_size))]
+    with Progress("counting n-grams", order, "orders", initial=1) as progress:
+        for length in range(2, order + 1):
+            ends = np.flatnonzero(places >= length - 1)
+            keys, numbers, firsts, counts = _number(nodes[ends - 1] * vocab_size + words[ends])
+            shorter = levels[-1]
+            before = np.bincount(nodes[ends[firsts]] - first_node, minlength=shorter.counts.size)
+            levels[-1] = shorter._replace(counts=np.where(before > 0, before, shorter.counts))
+            levels.append(_Level(keys, counts))
+            first_node += shorter.counts.size
+            nodes = np.full(words.size, -1)
+            nodes[ends] = first_node + numbers
+            progress.update(1)
+    levels[0].counts[BOS_ID] = 0  # It is a context, and never predicted.
+    return levels
+
+
+def _with_starts(text):
+    """All words with a BOS before each sentence, and the place of each in its sentence."""
+    lengths = text.lengths.astype(np.int64) + 1
+    starts = np.cumsum(lengths) - lengths
+    words = np.full(lengths.sum(), BOS_ID, text.ids.dtype)
+    places = (np.arange(words.size) - np.repeat(starts, lengths)).astype(np.int32)
+    words[places > 0] = text.ids
+    return words, places
+
+
+def _number(keys):
+    """Numbers the distinct keys in rising order.
+
+    Returns:
+        (distinct keys, the number of each key, an index of each distinct key, its count).
+    """
+    order = np.argsort(keys)
+    keys = keys[order]
+    new = np.ones(keys.size, bool)
+    new[1:] = keys[1:] != keys[:-1]
+    firsts = np.flatnonzero(new)
+    counts = np.diff(firsts, append=keys.size)
+    keys = keys[firsts]
+    numbers = np.empty(order.size, np.int64)
+    numbers[order] = np.cumsum(new) - 1
+    return keys, numbers, order[firsts], counts

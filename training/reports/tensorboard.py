@@ -1,0 +1,69 @@
+"""The event files of TensorBoard, with a disk's errors as ours."""
+
+import contextlib
+import re
+import tempfile
+from pathlib import Path
+
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from decoding.pictures.attention_pictures import save_attention
+
+
+class Board:
+    """Writes what TensorBoard shows.
+
+    Args:
+        path: folder of the event files; each writer makes one of its own.
+
+    Raises:
+        UserError: it cannot be written; so do all methods.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        with self._errors():
+            make = tf.summary.create_file_writer if path else tf.summary.create_noop_writer
+            self._writer = make(*([str(path)] if path else []))
+
+    def scalars(self, values, step):
+        """Adds a point to the curve of every name -> number."""
+        with self._errors(), self._writer.as_default():
+            for name, value in values.items():
+                tf.summary.scalar(name, value, step=step)
+
+    def samples(self, evaluation, step):
+        """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
+        if evaluation.samples:
+            text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)
+            with self._errors(), self._writer.as_default():
+                tf.summary.text("samples", text, step=step)
+        if evaluation.attention:
+            picture = _picture(*evaluation.attention)
+            with self._errors(), self._writer.as_default():
+                tf.summary.image("attention", picture[None], step=step)
+
+    def close(self):
+        """Writes what is left."""
+        with self._errors():
+            self._writer.close()
+
+    @contextlib.contextmanager
+    def _errors(self):
+        try:
+            yield
+        except tf.errors.OpError as error:
+            reason = re.sub(r"{{.*?}} *| *\[Op:.*", "", error.message.splitlines()[0])
+            raise UserError(
+                f"{self.path}: cannot be written ({reason}); make room, or check the name"
+            ) from None
+
+
+def _picture(weights, source_pieces, target_pieces):
+    """`[height, width, 3]` uint8, weights `[T, S]` between words."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "attention.png")
+        maps = {"decoder/0/cross": weights[None]}
+        save_attention(maps, source_pieces, target_pieces, path, merge_subwords=True, dpi=100)
+        return tf.io.decode_png(path.read_bytes(), channels=3)
