@@ -92,7 +92,13 @@ flags.DEFINE_string("save_scores", "", "With --reference: writes scores and sett
 def read_text():
     """(lines, name for errors, reference lines or None) of the flags."""
     if not FLAGS.input:
-        lines, name = decode_lines(sys.stdin.buffer.read(), "standard input"), "standard input"
+        name = "standard input"
+        try:
+            lines = decode_lines(sys.stdin.buffer.read(), name)
+        except OSError as error:
+            raise UserError(
+                f"{name}: cannot be read ({error.strerror}); give the text as a file: --input"
+            ) from None
         references = read_lines(one_side(FLAGS.reference)) if FLAGS.reference else None
         if references is not None and len(references) != len(lines):
             raise UserError(

@@ -177,6 +177,7 @@ def check_alignment_flags():
     for wrong, message in (
         (files and (forward or reverse), "--from_alignments stands for models; leave one out"),
         (files and of_models, f"{of_models} needs a model, which --from_alignments stands for"),
+        (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (len(forward) > 1, "expected one --model_dir; for the other way: --reverse_model_dir"),
         (not directions, "nothing aligns; give --model_dir, --reverse_model_dir or both"),

@@ -1,7 +1,6 @@
 """What every script needs at its ends: errors for people, streams, and stopping in good order."""
 
 import contextlib
-import errno
 import functools
 import io
 import os
@@ -86,8 +85,6 @@ def _status(main, argv):
 
 def _refusal(error):
     """Words for what the system refused."""
-    if error.errno == errno.EBADF and error.filename is None:
-        return "standard input is closed; give the text as a file"
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return (
         f"{where}the system says: {error.strerror or error}; check names, permissions and the room "

@@ -89,7 +89,6 @@ def _raises(error):
     [
         (UserError("a\nb\x1b[31m"), r"error: a\nb\x1b[31m"),
         (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: the system says: Permis"),
-        (OSError(9, "Bad file descriptor"), "error: standard input is closed"),
         (MemoryError(), "error: not enough memory; lower"),
         (
             tf.errors.ResourceExhaustedError(None, None, "OOM: tensor with shape[1,4,9] and"),

@@ -104,5 +104,6 @@ def cases():
 def _case(script, flag, value, what):
     arguments = (*_RUN[script], f"--{flag}={value}")
     name = f"{script}.py --{flag}: {what}"
-    pattern = rf"--?{flag}\b" if flag != "dataset" else re.escape(str(value))
+    by_value = flag in ("dataset", "model")
+    pattern = re.escape(str(value)) if by_value else rf"--?{flag}\b"
     return Case("numbers and words at flags", name, script, arguments, Refused(pattern))

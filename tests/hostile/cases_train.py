@@ -213,8 +213,7 @@ def _streams_and_signals():
         ("the reader of standard error has gone", Works(trained), {"stderr": "broken"}),
     ):
         yield train_case(group, name, expected, **more)
-    gone = Ends(1, lambda outcome: outcome.err and f"says {outcome.err[:100]!r}")
-    yield train_case(group, "the reader has gone", gone, stdout="broken")
+    yield train_case(group, "the reader has gone", Works(), stdout="broken")
     long = ("--max_steps=100000", "--save_every_steps=100000", "--eval_every_steps=100000")
 
     def resumable(outcome):
