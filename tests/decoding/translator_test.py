@@ -12,6 +12,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID
+from decoding.beam_search import length_normaliser
 from decoding.serving import saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
@@ -113,6 +114,24 @@ def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(toke
         assert len(parts[i]) == 1 and parts[i][0].finished
         assert parts[i][0].log_prob == pytest.approx(whole[i][0].log_prob, abs=1e-3)
         assert parts[i][0].ids.count(EOS_ID) == 1
+
+
+class Hesitant(Echo):
+    """Gives what it repeats about a third of the probability."""
+
+    def decode_step(self, *arguments):
+        output = super().decode_step(*arguments)
+        return output._replace(logits=output.logits / 10)
+
+
+def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenizer):
+    lines = ["one dog sees two cats. big cat runs!"]
+    options = {"max_input_tokens": 15, "split_long_lines": True, "length_penalty": 1.0}
+    ((found,),) = echoing(tokenizer, Hesitant, **options).translate(lines)
+    assert found.text == lines[0]
+    normaliser = float(length_normaliser(len(found.ids), 1.0))
+    assert found.score == pytest.approx(found.log_prob / normaliser)
+    assert found.log_prob < found.score < 0
 
 
 class Greedy(Echo):

@@ -247,7 +247,12 @@ def _streams():
     )
     scored = (*written, "--reference=ref")
     yield _case(
-        *(group, "scores for an output that is full", Refused("standard output", ("out",)), *scored),
+        *(
+            group,
+            "scores for an output that is full",
+            Refused("standard output", ("out",)),
+            *scored,
+        ),
         prepare=files({"in.txt": _PLAIN, "ref": "eins Hund\neins Katze\neins\n"}),
         stdout="/dev/full",
     )

@@ -352,7 +352,8 @@ def test_restore_assigns_nothing_unless_everything_fits(directory):
     arrays = {name: np.ones(v.shape, np.float32) for name, v in model_arrays(model).items()}
     name = list(arrays)[-1]
     for broken in (
-        {**arrays, name: np.ones((1, 2, 3))},
+        {**arrays, name: np.ones((1, 2, 3), np.float32)},
+        {**arrays, name: arrays[name].astype(np.float64)},
         {n: a for n, a in arrays.items() if n != name},
     ):
         with pytest.raises(UserError, match=name):
