@@ -1,11 +1,36 @@
 """The matrix products of an update of a Transformer: which there are, and how long they take."""
 
 import time
+from typing import Any, NamedTuple
 
 import numpy as np
 
 SQUARE = 2048  # Rows and columns of the large product.
 KEPT = 3  # Batches whose operands are made.
+
+
+class Task(NamedTuple):
+    """What all candidates work at.
+
+    Attributes:
+        threads: `(threads inside an operation, operations at a time)`.
+        corpus: `EncodedCorpus`.
+        max_tokens: budget of a batch.
+        batches: its batches, in the order of the turns.
+        vocab_size: entries of the vocabulary.
+        settings: name -> value, of the model.
+        options: name -> value, of the update.
+        seed: of weights and order.
+    """
+
+    threads: tuple
+    corpus: Any
+    max_tokens: int
+    batches: list
+    vocab_size: int
+    settings: dict
+    options: dict
+    seed: int
 
 
 def matrix_products(source_ids, target_ids, vocab_size, settings):
@@ -42,7 +67,7 @@ def operations(*of):
     return 3 * 2 * sum(int(np.prod(five)) for five in matrix_products(*of))
 
 
-def products(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+def products(task):
     """`work(first, count)`: the matrix products of updates by batches, and nothing else.
 
     The operands of the first batches are made once, and serve for all. Returns operations a second
@@ -55,7 +80,7 @@ def products(threads, corpus, max_tokens, batches, vocab_size, settings, options
     import tensorflow as tf
 
     quiet.start()
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(task.seed)
 
     def operands(batch, rows, inner, columns):
         shapes = ((rows, inner), (inner, columns), (rows, columns))
@@ -69,12 +94,12 @@ def products(threads, corpus, max_tokens, batches, vocab_size, settings, options
             tf.matmul(a, c, transpose_a=True)
 
     square = operands(1, *(SQUARE,) * 3)
-    of_model = (vocab_size, settings)
+    of_model = (task.vocab_size, task.settings)
     made = [
         [(times, *operands(*shape)) for times, *shape in matrix_products(*batch, *of_model)]
-        for batch in batches[:KEPT]
+        for batch in task.batches[:KEPT]
     ]
-    sizes = [operations(*batch, *of_model) for batch in batches[:KEPT]]
+    sizes = [operations(*batch, *of_model) for batch in task.batches[:KEPT]]
 
     def work(first, count):
         began, done = time.perf_counter(), 0

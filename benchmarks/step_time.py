@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 from absl import app, flags
-from matrix_products import operations, products
+from matrix_products import Task, operations, products
 from side_by_side import Candidate, ratio, read_corpus, record, spread, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -117,13 +117,13 @@ def torch_update(vocab_size, settings, options, seed):
     return TorchUpdate(model, **options).step, model
 
 
-def ours(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+def ours(task):
     """`work` of our update; the batches come as they do in training."""
-    model = create_model(vocab_size, settings, seed)
+    model = create_model(task.vocab_size, task.settings, task.seed)
     from data_pipeline import pipeline
 
-    update = our_update(model, options)
-    feed, sums = iter(pipeline.batches(corpus, max_tokens, seed=seed)), {}
+    update = our_update(model, task.options)
+    feed, sums = iter(pipeline.batches(task.corpus, task.max_tokens, seed=task.seed)), {}
 
     def work(_, count):
         for _ in range(count):
@@ -137,26 +137,27 @@ def ours(threads, corpus, max_tokens, batches, vocab_size, settings, options, se
     return work
 
 
-def minimal(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+def minimal(task):
     """`work` of the minimal update."""
-    step = minimal_update(create_model(vocab_size, settings, seed), options)
+    model = create_model(task.vocab_size, task.settings, task.seed)
+    step = minimal_update(model, task.options)
     import tensorflow as tf
 
-    return _steps(step, batches, tf.constant)
+    return _steps(step, task.batches, tf.constant)
 
 
-def pytorch(threads, corpus, max_tokens, batches, vocab_size, settings, options, seed):
+def pytorch(task):
     """`work` of PyTorch's update."""
     import torch
 
-    torch.set_num_threads(threads[0])
+    torch.set_num_threads(task.threads[0])
     torch.set_flush_denormal(True)  # As TensorFlow does.
-    step, _ = torch_update(vocab_size, settings, options, seed)
+    step, _ = torch_update(task.vocab_size, task.settings, task.options, task.seed)
 
     def tensor(array):
         return torch.from_numpy(array).long()
 
-    return _steps(lambda *batch: step(*batch)[0], batches, tensor)
+    return _steps(lambda *batch: step(*batch)[0], task.batches, tensor)
 
 
 def _steps(step, batches, tensor):
@@ -229,9 +230,9 @@ def measure(corpus, vocab_size, settings, options):
     turns = [batches[i : i + steps] for i in starts]
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
     threads = (FLAGS.threads, FLAGS.threads)
-    arguments = (threads, corpus, FLAGS.max_tokens, batches, *of_model)
+    task = Task(threads, corpus, FLAGS.max_tokens, batches, *of_model)
     candidates = {
-        make.__name__: Candidate(make.__name__, threads, make, *arguments)
+        make.__name__: Candidate(make.__name__, threads, make, task)
         for make in (ours, minimal, pytorch, products)
     }
     for each in candidates.values():

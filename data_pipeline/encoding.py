@@ -103,7 +103,8 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
         with _locked(folder):
             found = _read(folder)  # Another process may have been faster.
             if found is None:
-                _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter)
+                chunks = encoded_chunks(source_lines, target_lines, tokenizer)
+                _write(folder, settings, chunks, name, pair_filter)
                 found = _read(folder)
     if found is None:
         raise UserError(f"{folder}: what was written cannot be read again; check the disk")
@@ -143,8 +144,8 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
             yield waiting.popleft().result()
 
 
-def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_filter):
-    """Makes a cache; the index is written last, as its seal."""
+def _write(folder, settings, chunks, name, pair_filter):
+    """Makes a cache of `chunks` of an `EncodedCorpus`; writes the index last, as its seal."""
     index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
     for path in (index, *arrays.values()):
         if path.is_dir():
@@ -165,8 +166,10 @@ def _write(folder, settings, source_lines, target_lines, tokenizer, name, pair_f
         for array, path in arrays.items():
             temporary = stack.enter_context(atomic_path(path))
             files[array] = stack.enter_context(open(temporary, "wb"))
-        progress = stack.enter_context(Progress(f"encoding {name}", 2 * len(source_lines), "lines"))
-        for corpus in encoded_chunks(source_lines, target_lines, tokenizer):
+        progress = stack.enter_context(
+            Progress(f"encoding {name}", 2 * sum(settings["parts"]), "lines")
+        )
+        for corpus in chunks:
             progress.update(2 * corpus.num_pairs)
             kept = np.ones(corpus.num_pairs, bool)
             if pair_filter:

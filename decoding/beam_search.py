@@ -30,23 +30,28 @@ class Hypotheses(NamedTuple):
     finished: Any
 
 
+class SpecialIds(NamedTuple):
+    """The ids that a search treats differently from words.
+
+    Attributes:
+        pad: fills the place after the end of a hypothesis; never emitted.
+        bos: given to the first step; never emitted.
+        eos: ends a hypothesis.
+        forbidden: further ids that are never emitted, such as UNK.
+    """
+
+    pad: int
+    bos: int
+    eos: int
+    forbidden: tuple[int, ...] = ()
+
+
 def length_normaliser(length, length_penalty):
     """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
 
 
-def beam_search(
-    model,
-    source_ids,
-    *,
-    beam_size,
-    max_target_length,
-    length_penalty,
-    bos_id,
-    eos_id,
-    pad_id,
-    forbidden_ids=(),
-):
+def beam_search(model, source_ids, *, beam_size, max_target_length, length_penalty, special_ids):
     """Finds probable translations, breadth first.
 
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
@@ -62,10 +67,7 @@ def beam_search(
         max_target_length: tokens with EOS, int32 scalar or `[B]` at least 1. With one limit a
             sentence, the result does not depend on the neighbours in the batch.
         length_penalty: alpha of `length_normaliser`; 0 compares plain log-probabilities.
-        bos_id: id given to the first step; never emitted.
-        eos_id: id that ends a hypothesis.
-        pad_id: id behind the end; never emitted.
-        forbidden_ids: further ids never emitted, such as UNK.
+        special_ids: `SpecialIds`.
 
     Returns:
         `Hypotheses` with T = the largest limit.
@@ -73,16 +75,16 @@ def beam_search(
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(max_target_length, tf.int32), [batch_size])
     length = tf.maximum(tf.reduce_max(limits), 1)  # The largest of no limits is -2^31.
-    never = sorted({pad_id, bos_id, *forbidden_ids})
+    never = sorted({special_ids.pad, special_ids.bos, *special_ids.forbidden})
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context, length)
     )
-    nothing = _no_hypotheses(batch_size, beam_size, length, pad_id)
+    nothing = _no_hypotheses(batch_size, beam_size, length, special_ids.pad)
     active = _Active(
         row=tf.range(batch_size),
         limit=limits,
-        last_ids=tf.fill([batch_size, beam_size], tf.constant(bos_id, tf.int32)),
+        last_ids=tf.fill([batch_size, beam_size], tf.constant(special_ids.bos, tf.int32)),
         hypotheses=nothing,
         context=context,
     )
@@ -97,7 +99,7 @@ def beam_search(
             token_log_probs, active.hypotheses.live_log_probs, never, beam_size
         )
         hypotheses, last_ids, parents = _extended(
-            active.hypotheses, extensions, step, eos_id, length_penalty
+            active.hypotheses, extensions, step, special_ids.eos, length_penalty
         )
         # One score that is NaN or infinite makes the sum NaN, and a sum is found quickly.
         sums = tf.reshape(tf.reduce_sum(token_log_probs, axis=1), [-1, beam_size])

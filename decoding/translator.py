@@ -11,7 +11,7 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.beam_search import Hypotheses, beam_search, length_normaliser
+from decoding.beam_search import Hypotheses, SpecialIds, beam_search, length_normaliser
 from decoding.groups import search_in_groups
 from decoding.splitting import split_line
 
@@ -56,6 +56,8 @@ def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
     `emit_unknowns`. Sentences of very different lengths may stand in one batch.
     """
 
+    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if emit_unknowns else (UNK_ID,))
+
     # Without AutoGraph, which has nothing to convert here, and takes a second to find that out.
     @tf.function(
         input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")], autograph=False
@@ -71,10 +73,7 @@ def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
             beam_size=beam_size,
             max_target_length=limits,
             length_penalty=length_penalty,
-            bos_id=BOS_ID,
-            eos_id=EOS_ID,
-            pad_id=PAD_ID,
-            forbidden_ids=() if emit_unknowns else (UNK_ID,),
+            special_ids=special_ids,
         )
 
     return search

@@ -88,8 +88,18 @@ def _german_verbs(verb, tense, agreement, keys) -> tuple[Token, list[Token], lis
     return finite, bracket, [finite, *bracket]
 
 
-def _linearise(verb, tense, keys, order, front, subject, middle, modifier) -> Phrase:
-    """Orders a clause in each language; `middle` is in English order, German sorts by field."""
+class Constituents(NamedTuple):
+    """The parts of a clause besides its verbs; `middle` is in English order."""
+
+    front: Phrase
+    subject: Phrase
+    middle: list[Phrase]
+    modifier: Phrase
+
+
+def _linearise(verb, tense, keys, order, constituents) -> Phrase:
+    """Orders a clause in each language; German sorts the middle by field."""
+    front, subject, middle, modifier = constituents
     question, agreement = order == "question", subject.agreement
     forms = _english_verbs(verb, tense, agreement, keys, question, modifier)
     particle = Phrase([Token(verb.particle[1:], keys[:1])] if verb.particle else [], [])
@@ -334,7 +344,8 @@ class Grammar:
             front = adjuncts.pop()
         middle += adjuncts
         keys = self._key(), self._key()
-        clause = _linearise(verb, tense, keys, order, front or NOTHING, subject, middle, modifier)
+        constituents = Constituents(front or NOTHING, subject, middle, modifier)
+        clause = _linearise(verb, tense, keys, order, constituents)
         if middle and middle[-1] is max(middle, key=lambda part: _FIELDS.index(part.field)):
             last = middle[-1]
             clause = clause._replace(agreement=last.agreement, gender=last.gender, kind=last.kind)

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.beam_search import beam_search, length_normaliser
+from decoding.beam_search import SpecialIds, beam_search, length_normaliser
 from tests.tiny import Echo, echo_batch
 
 PAD, UNK, BOS, EOS = range(4)
@@ -35,10 +35,7 @@ def search(model, source_ids=SOURCE, beam_size=3, limit=5, alpha=0.6, forbidden=
             beam_size=beam_size,
             max_target_length=limit,
             length_penalty=alpha,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            forbidden_ids=forbidden,
+            special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )(source_ids)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import beam_search
+from decoding.beam_search import SpecialIds, beam_search
 from models.coverage import CoverageModel
 from models.ibm import AlignmentModel
 from models.layers.translation_length import TranslationLength
@@ -79,9 +79,7 @@ def test_a_translation_has_every_word_once_in_order_and_ends(model):
             beam_size=beam_size,
             max_target_length=20,
             length_penalty=0.6,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
+            special_ids=SpecialIds(PAD, BOS, EOS),
         )
         np.testing.assert_array_equal(found.ids[:, 0, :7], source)
         assert not found.ids[:, 0, 7:].numpy().any()

@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.beam_search import beam_search
+from decoding.beam_search import SpecialIds, beam_search
 from models import SettingError
 from models.fusion import ShallowFusion
 from models.ngram import NgramLanguageModel
@@ -42,10 +42,7 @@ def search(model, beam_size=3, limit=5, alpha=0.6):
             beam_size=beam_size,
             max_target_length=limit,
             length_penalty=alpha,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            forbidden_ids=(UNK,),
+            special_ids=SpecialIds(PAD, BOS, EOS, (UNK,)),
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )(SOURCE)

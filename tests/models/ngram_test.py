@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import beam_search
+from decoding.beam_search import SpecialIds, beam_search
 from models import SettingError, shift_right
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
@@ -81,9 +81,7 @@ def test_a_search_finds_the_most_probable_sentence(model):
             beam_size=20,
             max_target_length=4,
             length_penalty=0.0,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
+            special_ids=SpecialIds(PAD, BOS, EOS),
         ),
         input_signature=[UNKNOWN],
     )(SOURCE)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import beam_search
+from decoding.beam_search import SpecialIds, beam_search
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -46,10 +46,7 @@ def searcher(model, beam_size, limit, forbidden=(UNK,)):
             beam_size=beam_size,
             max_target_length=limit,
             length_penalty=0.0,
-            bos_id=BOS,
-            eos_id=EOS,
-            pad_id=PAD,
-            forbidden_ids=forbidden,
+            special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )
