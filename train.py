@@ -1,10 +1,11 @@
-"""Trains a translation model.
+r"""Trains a translation model.
 
     python train.py
     python train.py --model=transformer_tiny --train_source=a.en --train_target=a.de \
         --valid_source=v.en --valid_target=v.de --model_dir=runs/x
 
-The same command again goes on where it stopped.
+The same command again resumes the run. Defaults of options are general ones; models and corpora
+have their own where others suit them better (training/recipes.py).
 """
 
 from command_line import startup  # noqa: F401 - first of all, for what it does
@@ -20,121 +21,69 @@ from absl import flags
 
 import models
 from command_line import console, quiet
-from command_line.flag_values import shortened
+from command_line.flag_values import define, group, shortened
 from data_pipeline import datasets, mixing, pipeline, streams
 from data_pipeline.batching import largest_shape
 from data_pipeline.files import UserError, check_folder
 from data_pipeline.tokenization import tokenizers
 from model_directory import memory, summary
 from model_directory.directory import ModelDirectory, model_of
-from model_directory.options import DEFAULTS
+from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, VOCABULARY, renamed
 from training import fine_tuning, pace, recipes, run
 from training.devices.strategies import KINDS, Replicas, start_replicas
-from training.evaluation import CRITERIA
 from training.expectation_maximisation import em_update
 from training.expectation_maximisation.agreement_update import reverse_directory
 from training.expectation_maximisation.word_pairs import index_word_pairs
 from training.ngrams import ngram_training
-from training.updates.gradient import LOSS_AVERAGES
 from training.updates.precision import PRECISIONS
-from training.updates.schedules import SCHEDULES
 
 FLAGS = flags.FLAGS
 
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
-flags.DEFINE_string("model", "transformer_tiny", f"One of: {_NAMES}.")
-flags.DEFINE_multi_string("set", [], "name=value: changes a setting of the preset. Repeatable.")
-flags.DEFINE_multi_string(
-    "model_dir",
-    ["runs/demo"],
-    "Where the run is kept; an earlier one goes on. Repeatable with --summary.",
-)
-flags.DEFINE_string("dataset", "", "A corpus by name. Empty: demo, or files if those are given.")
-flags.DEFINE_bool("list_datasets", False, "Only prints the corpora that have a name.")
-flags.DEFINE_bool("dry_run", False, "Only prints the plan of the training.")
-flags.DEFINE_enum("distribution", "none", KINDS, "Devices that train together.")
-flags.DEFINE_integer("num_replicas", 0, "mirrored: devices; 0: all GPUs.", 0, 64)
-flags.DEFINE_string("tpu_address", "", "tpu: its name or address; empty: TPU_NAME, or local.")
-flags.DEFINE_bool("summary", False, "Only prints what every --model_dir holds.")
-flags.DEFINE_string("data_dir", "data", "Where downloads, prepared corpora and caches are kept.")
-flags.DEFINE_bool("offline", False, "Takes downloads from --data_dir alone.")
-flags.DEFINE_string("mirror", "", "Address of a copy of the folder downloads of a --data_dir.")
-for _split in ("train", "valid"):
-    for _side in tokenizers.SIDES:
-        flags.DEFINE_string(f"{_split}_{_side}", "", f"Your own {_split} text, {_side} side.")
-flags.DEFINE_string("corpus_weights", None, "Of several --train_source=a,b: parts of an epoch.")
-flags.DEFINE_float("temperature", None, "Above 1: small corpora count for more.", lower_bound=1.0)
 
-# Without a default here: recipes.py has one for each model and corpus.
-flags.DEFINE_enum("update", None, ["gradient", "em"], "em: ibm1, ibm2, hmm_alignment only.")
-flags.DEFINE_integer("model1_steps", None, "em: first, iterations of Model 1.", lower_bound=0)
-flags.DEFINE_integer("model2_steps", None, "em: then, iterations of Model 2.", lower_bound=0)
-flags.DEFINE_float("alpha", None, "em: sparse prior of translations; 0: none.", lower_bound=0.0)
-flags.DEFINE_string(
-    "reverse_model_dir", None, "em: also trains target to source, so that both agree; where to."
-)
-flags.DEFINE_enum("tokenizer", None, tokenizers.KINDS, "How text becomes ids.")
-flags.DEFINE_integer(
-    "vocab_size", None, "Pieces of bpe; most words a side of word (0: all).", lower_bound=0
-)
-flags.DEFINE_integer("min_word_count", None, "word: rarer words become UNK.", lower_bound=1)
-flags.DEFINE_string(
-    "vocab_file",
-    None,
-    "pretokenized: list of pieces, one a line; bpe: ready .model; ngram_lm: any vocabulary.",
-)
-flags.DEFINE_integer(
-    "max_length", None, "Longest training sentence, in tokens with </s>.", lower_bound=1
-)
-flags.DEFINE_float(
-    "max_length_ratio", None, "Largest ratio of the lengths of a training pair.", lower_bound=1.0
-)
-flags.DEFINE_integer("max_tokens_per_batch", None, "Rows x longest padded side.", lower_bound=1)
-flags.DEFINE_integer("max_sentences_per_batch", None, "0: tokens alone decide.", lower_bound=0)
-flags.DEFINE_integer("accumulate_steps", None, "Batches of an update.", lower_bound=1)
-flags.DEFINE_bool("pad_to_bucket", None, "Batches in at most 24 shapes, for XLA and TPU.")
-flags.DEFINE_bool("largest_batch_first", None, "Each epoch starts with its largest batch.")
-flags.DEFINE_float("learning_rate", None, "Peak of the schedule.", 0.0, 1000.0)
-flags.DEFINE_integer("warmup_steps", None, "Updates until the peak.", lower_bound=1)
-flags.DEFINE_enum("schedule", None, list(SCHEDULES), "Learning rate behind the warm-up.")
-flags.DEFINE_integer("decay_steps", None, "linear, cosine: last update; 0: max_steps.", 0)
-flags.DEFINE_integer("plateau_patience", None, "plateau: validations without a better one.", 1)
-flags.DEFINE_float("plateau_factor", None, "plateau: what the rate falls by.", 0.001, 0.999)
-flags.DEFINE_enum("optimizer", None, ["adam", "adamw"], "adamw: with --weight_decay.")
-flags.DEFINE_float("weight_decay", None, "adamw: times learning rate, each update.", 0.0, 1.0)
-flags.DEFINE_float("adam_beta_2", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.99999)
-flags.DEFINE_enum("loss_average", None, LOSS_AVERAGES, "What the loss is divided by.")
-flags.DEFINE_float("label_smoothing", None, "In [0, 1).", lower_bound=0.0, upper_bound=0.999)
-flags.DEFINE_float("clip_norm", None, "Largest norm of the gradient; 0: any.", lower_bound=0.0)
-flags.DEFINE_integer("max_steps", None, "Stop after this many updates; 0: no limit.", lower_bound=0)
-flags.DEFINE_integer("max_epochs", None, "Stop after this many epochs; 0: no limit.", lower_bound=0)
-flags.DEFINE_float(
-    "max_minutes",
-    None,
-    "Ends within this long, from the start of the command to its end, all runs together; "
-    "0: no limit.",
-    lower_bound=0,
-)
-flags.DEFINE_integer(
-    "patience", None, "Stop after so many validations without a better one; 0: no.", lower_bound=0
-)
-flags.DEFINE_integer("eval_every_steps", None, "Updates between validations.", lower_bound=1)
-flags.DEFINE_integer("save_every_steps", None, "Updates between checkpoints.", lower_bound=1)
-flags.DEFINE_integer("log_every_steps", None, "Updates between metrics.", lower_bound=1)
-flags.DEFINE_integer("average_checkpoints", None, "Checkpoints kept and averaged.", lower_bound=1)
-flags.DEFINE_integer(
-    "max_bad_steps", None, "Stop after so many skipped steps in a row.", lower_bound=1
-)
-flags.DEFINE_float("ema_decay", None, "Moving average of weights; 0: none.", 0.0, 0.999999)
-flags.DEFINE_enum("keep_best_by", None, CRITERIA, "What says which weights are the best.")
-flags.DEFINE_string("init_from", None, "Model directory whose weights and vocabulary begin.")
-flags.DEFINE_integer("bleu_lines", None, "Validation lines for BLEU; 0: none.", lower_bound=0)
-flags.DEFINE_enum("precision", None, list(PRECISIONS), "Of products; weights are float32.")
-flags.DEFINE_bool("jit_compile", None, "XLA compiles updates; needs --pad_to_bucket.")
-flags.DEFINE_integer(
-    "intra_op_threads", None, "Threads on one operation; 0: as TensorFlow does.", 0, 1024
-)
-flags.DEFINE_integer("seed", None, "Of weights, dropout and order.", lower_bound=0)
+with group("Model and model directory"):
+    flags.DEFINE_string("model", "transformer_tiny", f"Model to train, one of: {_NAMES}.")
+    flags.DEFINE_multi_string(
+        "set", [], "Changes a setting of the model, as name=value. Repeatable."
+    )
+    flags.DEFINE_multi_string(
+        "model_dir",
+        ["runs/demo"],
+        "Directory of the run; a run that is there already is resumed. Repeatable with --summary.",
+    )
+with group("Text"):
+    flags.DEFINE_string(
+        "dataset", "", "Corpus by name. Default: demo, or your own files if they are given."
+    )
+    for _split, _what in (("train", "training"), ("valid", "validation")):
+        for _side in tokenizers.SIDES:
+            flags.DEFINE_string(
+                f"{_split}_{_side}", "", f"Your own {_what} text, {_side} side, a sentence a line."
+            )
+    flags.DEFINE_string("data_dir", "data", "Directory of downloads, prepared corpora and caches.")
+    flags.DEFINE_bool("offline", False, "Uses downloads from --data_dir alone.")
+    flags.DEFINE_string("mirror", "", "Address of a copy of the downloads of a --data_dir.")
+with group("Instead of training"):
+    flags.DEFINE_bool("dry_run", False, "Prints the plan of the training.")
+    flags.DEFINE_bool("list_datasets", False, "Prints the corpora that have a name.")
+    flags.DEFINE_bool("summary", False, "Prints what every --model_dir holds.")
+for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+    with group(_title):
+        for _option in _options:
+            define(_option)
+        if _title == BY_NAME["max_words"].group:
+            flags.DEFINE_integer(
+                "vocab_size",
+                None,
+                "Older name of --num_pieces or --max_words, whichever suits --tokenizer.",
+                lower_bound=0,
+            )
+with group("Several devices"):
+    flags.DEFINE_enum("distribution", "none", KINDS, "Devices that train together.")
+    flags.DEFINE_integer("num_replicas", 0, "Number of devices for mirrored (0: all GPUs).", 0, 64)
+    flags.DEFINE_string(
+        "tpu_address", "", "Name or address of the TPU. Default: TPU_NAME, or the local one."
+    )
 
 
 def settings_given(preset):
@@ -185,6 +134,20 @@ def prepare(dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
+def options_given():
+    """Name -> value of the training options on the command line."""
+    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
+    if FLAGS.vocab_size is None:
+        return given
+    tokenizer = recipes.options(FLAGS.model, "", given)["tokenizer"]
+    if FLAGS.init_from and "tokenizer" not in given:
+        tokenizer = ModelDirectory(FLAGS.init_from).config()["tokenizer"]
+    older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
+    if both := set(older) & set(given):
+        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
+    return {**older, **given}
+
+
 def read_flags():
     """Reads what is to be trained on what and how.
 
@@ -193,7 +156,7 @@ def read_flags():
         that `training.pace` chooses).
     """
     dataset, splits = corpus_files()
-    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
+    given = options_given()
     given_settings = settings_given(FLAGS.model)
     of_tokenizer, inherited = {}, {}
     if FLAGS.init_from:
@@ -224,12 +187,13 @@ def make_language_model():
     of_counts = {"update": "em", "intra_op_threads": 0}
     start_replicas(of_counts, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
     dataset, splits = corpus_files()
-    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
+    given = options_given()
     settings = settings_given(FLAGS.model)
     of_text = dataset, splits or prepare(dataset)
     config, text = ngram_training.configure(FLAGS.model, settings, given, *of_text)
     directory = ModelDirectory(FLAGS.model_dir[0])
     if directory.exists():
+        config["options"] = resumed_options(config["options"], [], directory)
         run.check_same_run(directory, config)
     ngram_training.train(directory, config, text)
     return 0
@@ -309,6 +273,8 @@ def train_or_plan():
 
 def resumed_options(options, undecided, directory):
     """The options of a run that goes on; prints what it has from its beginning."""
+    # The vocabulary of an earlier version, which had other recipes for its size, stays.
+    undecided = [*undecided, *(name for name in VOCABULARY if name not in options_given())]
     found = pace.resumed(options, undecided, directory.config()["options"])
     kept = [f"--{name}={found[name]}" for name in undecided if found[name] != options[name]]
     if kept:

@@ -1,4 +1,4 @@
-"""Shows what a trained model has learnt: attention, word alignments, embeddings, curves.
+r"""Shows what a trained model has learnt: attention, word alignments, embeddings, curves.
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
     python visualize_attention.py --model_dir=runs/x --source_file=a.en --target_file=a.de \

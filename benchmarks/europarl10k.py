@@ -36,7 +36,7 @@ PICTURE = ROOT / "docs" / "bleu_by_length.png"
 SCORING = {"tokenize": "none", "lowercase": True}  # As multi-bleu on lower-cased tokens.
 
 # All options were chosen on validation data. Words seen once are UNK.
-WORDS = ["--tokenizer=word", "--vocab_size=0", "--min_word_count=2"]
+WORDS = ["--tokenizer=word", "--max_words=0", "--min_word_count=2"]
 # Batches are small, because small recurrent models read as many tokens a second with them, and so
 # make more updates.
 RECURRENT = [

@@ -1,4 +1,4 @@
-"""Writes the tables of README.md, docs/results.md and docs/models.md.
+"""Writes the tables of README.md, docs/results.md, docs/models.md and docs/options.md.
 
     python benchmarks/results_table.py
 
@@ -7,6 +7,7 @@ The files of docs/results/ are written by `translate.py --save_scores=docs/resul
 written by the script that the function of their table names.
 """
 
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -15,8 +16,12 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import models  # noqa: E402
+from model_directory.options import OPTIONS  # noqa: E402
 
-DOCUMENTS = [ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")]
+DOCUMENTS = [
+    *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
+    ROOT / "docs" / "options.md",
+]
 RESULTS = ROOT / "docs" / "results"
 COLUMNS = ("model", "data", "parameters", "BLEU", "chrF", "training", "machine", "details")
 
@@ -352,6 +357,24 @@ def settings_table():
     return markdown([("model", "class", "from; what it scores", "settings"), *rows])
 
 
+def options_table():
+    """One table for each group of training options."""
+    lines = []
+    for group, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+        rows = [("option", "default", "values", "what it does", "may change on resume")]
+        for option in options:
+            text, default = option.help.replace("</s>", "`</s>`"), option.default
+            if option.only_with:
+                other, values = option.only_with
+                text += f" Only with `--{other}={'` or `'.join(values)}`."
+            shown = str(default).lower() if isinstance(default, bool) else str(default)
+            resumable = "yes" if option.resumable else ""
+            name, default = f"`--{option.name}`", f"`{shown}`" if shown else ""
+            rows.append((name, default, option.expected(), text, resumable))
+        lines += ["", f"## {group}", "", *markdown(rows)]
+    return lines
+
+
 def hostile_table():
     """One row for each group of cases of tests/hostile/harness.py."""
     record = json.loads((RESULTS / "hostile" / "inputs.json").read_text("utf-8"))
@@ -363,6 +386,7 @@ def hostile_table():
 TABLES = {
     "models": model_table,
     "settings": settings_table,
+    "options": options_table,
     "results": general_table,
     "europarl10k": europarl_table,
     "demo_alignment": alignment_table,

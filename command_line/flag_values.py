@@ -1,13 +1,102 @@
 """Reads the command line of a script: one check of every flag, and one look of every error."""
 
+import contextlib
 import difflib
 import re
+import shutil
+import sys
+import textwrap
 
 from absl import flags
 
 from data_pipeline.files import UserError
 
+_HELP = ("--help", "-help", "--helpshort", "-h", "-?")
+_WIDEST = 100  # Characters of a line of help, at most.
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # What int32 and float32 hold.
+
+flags.disclaim_key_flags()  # absl takes a flag for one of the script that calls `define`.
+
+
+@contextlib.contextmanager
+def group(title):
+    """Puts the flags that are defined meanwhile under a heading of --help."""
+    before = set(flags.FLAGS)
+    yield
+    for name in set(flags.FLAGS) - before:
+        flags.FLAGS[name].group = title
+
+
+def define(option):
+    """Defines the flag of an `Option` of `model_directory.options`.
+
+    Its value is None unless it is given: recipes choose the default for each model and corpus.
+    """
+    name, kind, text = option.name, type(option.default), option.help
+    if option.only_with:
+        other, values = option.only_with
+        text += f" Only with --{other}={' or '.join(values)}."
+    if option.default or kind is float:
+        text += f" Default: {option.default}."
+    if option.choices:
+        flags.DEFINE_enum(name, None, option.choices, text)
+    elif kind is bool:
+        flags.DEFINE_bool(name, None, text)
+    elif kind is str:
+        flags.DEFINE_string(name, None, text)
+    else:
+        make = flags.DEFINE_integer if kind is int else flags.DEFINE_float
+        make(name, None, text, option.minimum, option.maximum)
+
+
+def help_lines(width):
+    """Yields --help of the script: its docstring, then its flags by group, as they are defined.
+
+    Args:
+        width: characters of a line.
+    """
+    yield from (sys.modules["__main__"].__doc__ or "").strip().splitlines()
+    title = None
+    for name, flag in _flags_of_script():
+        if title != (title := getattr(flag, "group", "Flags")):
+            yield from ("", f"{title}:")
+        yield from _help_of(name, flag, width)
+    yield from ("", "--helpfull prints the flags of all libraries, too.")
+
+
+def _flags_of_script():
+    others = {
+        flag.name
+        for module, found in flags.FLAGS.flags_by_module_dict().items()
+        if module.partition(".")[0] in ("absl", "tensorflow", "keras")
+        for flag in found
+    }
+    found = [(name, flags.FLAGS[name]) for name in flags.FLAGS]
+    return [(name, flag) for name, flag in found if flag.name == name and name not in others]
+
+
+def _help_of(name, flag, width):
+    """Lines of one flag: its name, and beside it what it does."""
+    kind = "" if flag.boolean else "=N" if _is_number(flag.parser) else "=TEXT"
+    text = flag.help.partition(";\n")[0]  # absl adds how to repeat it.
+    if isinstance(flag.parser, flags.EnumParser):
+        text = text.partition(">: ")[2] + f" One of: {', '.join(flag.parser.enum_values)}."
+    if flag.default and not flag.boolean:
+        default = flag.default if isinstance(flag.default, list) else [flag.default]
+        text += f" Default: {', '.join(map(str, default))}."
+    margin = 28
+    lines = textwrap.wrap(text, width - margin, break_on_hyphens=False)
+    head = f"  --{name}{kind}".ljust(margin)
+    if len(head) > margin or head[-1] != " ":
+        yield head
+        head = " " * margin
+    for line in lines:
+        yield head + line
+        head = " " * margin
+
+
+def _is_number(parser):
+    return isinstance(parser, (flags.IntegerParser, flags.FloatParser))
 
 
 def parse(argv):
@@ -25,6 +114,10 @@ def parse(argv):
             flag.
         SystemExit: help was asked for, and printed.
     """
+    if any(argument in _HELP for argument in argv[1:]):
+        width = min(shutil.get_terminal_size().columns, _WIDEST)
+        print(*help_lines(max(width, 60)), sep="\n")
+        raise SystemExit(0)
     try:
         rest = flags.FLAGS(argv)
     except SystemExit:  # absl ends with 1 after printing help.
@@ -82,7 +175,7 @@ def _expected(parser):
         return f"one of {', '.join(parser.enum_values)}"
     if isinstance(parser, flags.BooleanParser):
         return "true or false"
-    if not isinstance(parser, (flags.IntegerParser, flags.FloatParser)):
+    if not _is_number(parser):
         return parser.syntactic_help or "a text"
     is_whole = isinstance(parser, flags.IntegerParser)
     lower, upper = parser.lower_bound, parser.upper_bound or _LARGEST[int if is_whole else float]

@@ -8,13 +8,13 @@ import models
 from data_pipeline.files import UserError, read_lines
 from data_pipeline.tokenization.tokenizers import KINDS
 from data_pipeline.tokenization.vocabularies import SPECIALS
-from model_directory.options import DEFAULTS
+from model_directory.options import DEFAULTS, OPTIONS, renamed, size_option
 from models.base import LARGEST
 
 FORMAT = 1
 
 # Options that every version wrote. Those that came later may be missing, and have their defaults.
-_OF_VOCABULARY = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
+_OF_VOCABULARY = ("tokenizer", "min_word_count", "vocab_file")
 _OF_FIRST_VERSION = (
     *_OF_VOCABULARY,
     *("max_length", "max_length_ratio", "max_tokens_per_batch", "learning_rate", "warmup_steps"),
@@ -22,7 +22,6 @@ _OF_FIRST_VERSION = (
     *("eval_every_steps", "save_every_steps", "log_every_steps", "average_checkpoints"),
     *("bleu_lines", "seed"),
 )
-_LARGEST_FLOAT = 3.4e38
 _MISSING = object()
 
 
@@ -74,10 +73,14 @@ def _checked(config):
 def _options(found, model):
     """Options with the defaults of those that older versions did not have."""
     is_language_model = model in models.LANGUAGE_MODELS
+    tokenizer = found.get("tokenizer")
     required = _OF_VOCABULARY if is_language_model else _OF_FIRST_VERSION
-    for name, default in DEFAULTS.items():
-        value = found.get(name, _MISSING if name in required else default)
-        _require(_is_like(value, default), f"options.{name}", value, f"a value like {default!r}")
+    required = {*required, size_option(tokenizer)}
+    found = renamed(found, tokenizer)
+    for option in OPTIONS:
+        name = option.name
+        value = found.get(name, _MISSING if name in required else option.default)
+        _require(option.takes(value), f"options.{name}", value, option.expected())
     return found if is_language_model else {**DEFAULTS, **found}
 
 
@@ -111,13 +114,6 @@ def _check_sizes(config):
 
 def _is_count(value, least=0, most=LARGEST):
     return type(value) is int and least <= value <= most
-
-
-def _is_like(value, default):
-    """Whether an option has the type of its default; numbers are finite and not negative."""
-    if isinstance(default, float):
-        return type(value) in (int, float) and 0 <= value <= _LARGEST_FLOAT
-    return type(value) is type(default) and (type(value) is not int or _is_count(value))
 
 
 def _require(fits, key, found, expected):

@@ -1,66 +1,384 @@
-"""The options of training, as config.json keeps them: defaults, and which of them may change."""
+"""The options of training, each once: flags, checks, config.json and docs/options.md follow it."""
 
-DEFAULTS = {
-    "update": "gradient",
-    "tokenizer": "bpe",
-    "vocab_size": 8000,  # BPE pieces; 4,000 to 10,000 suit 10^4 to 10^6 pairs.
-    "min_word_count": 2,  # Words seen once teach the model what UNK is.
-    "vocab_file": "",
-    "max_length": 256,
-    "max_length_ratio": 9.0,  # Only what cannot be a translation.
-    "max_tokens_per_batch": 4096,
-    "max_sentences_per_batch": 0,
-    "accumulate_steps": 1,
-    "pad_to_bucket": False,
-    "largest_batch_first": False,
-    "corpus_weights": "",
-    "temperature": 1.0,
-    "learning_rate": 7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
-    "warmup_steps": 4000,
-    "schedule": "inverse_sqrt",
-    "decay_steps": 0,
-    "plateau_patience": 2,
-    "plateau_factor": 0.5,
-    "optimizer": "adam",
-    "adam_beta_2": 0.98,
-    "weight_decay": 0.01,  # Only of adamw.
-    "loss_average": "tokens",
-    "label_smoothing": 0.1,
-    "clip_norm": 1.0,
-    "max_steps": 0,
-    "max_epochs": 0,
-    "max_minutes": 0.0,
-    "patience": 10,
-    "eval_every_steps": 500,
-    "save_every_steps": 500,
-    "log_every_steps": 50,
-    "average_checkpoints": 5,
-    "max_bad_steps": 10,
-    "ema_decay": 0.0,
-    "keep_best_by": "perplexity",
-    "init_from": "",
-    "bleu_lines": 1000,
-    "precision": "float32",
-    "jit_compile": False,
-    "intra_op_threads": 0,
-    "seed": 1,
-    "model1_steps": 0,
-    "model2_steps": 0,
-    "alpha": 0.0,
-    "reverse_model_dir": "",
-}
+from typing import NamedTuple
 
-# Two runs that differ in one of these are one run: they may change when a run goes on.
-LIMITS = (
-    "max_steps",
-    "max_epochs",
-    "max_minutes",
-    "patience",
-    "eval_every_steps",
-    "save_every_steps",
-    "log_every_steps",
-    "average_checkpoints",
-    "max_bad_steps",
-    "bleu_lines",
-    "intra_op_threads",
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import KINDS
+
+
+class Option(NamedTuple):
+    """An option of training, as config.json keeps it.
+
+    Attributes:
+        name: of the flag and of the key in config.json.
+        default: the value where neither flags nor `training.recipes` have another; its type is the
+            option's.
+        help: a whole phrase, with its unit.
+        group: heading in --help and docs/options.md.
+        minimum: least number.
+        maximum: largest number; None for the largest that the type holds.
+        choices: the texts that are allowed; empty for any.
+        only_with: (name of another option, values of it that give this one a meaning), or empty.
+        resumable: whether it may change when a run is resumed.
+    """
+
+    name: str
+    default: object
+    help: str
+    group: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple = ()
+    only_with: tuple = ()
+    resumable: bool = False
+
+    def applies(self, options):
+        """Whether the option has a meaning beside the values of the others (name -> value)."""
+        other, values = self.only_with or ("", ())
+        return not other or options[other] in values
+
+    def takes(self, value):
+        """Whether a value has the right type and lies in the range of the option."""
+        if isinstance(self.default, float):
+            if type(value) not in (int, float):
+                return False
+        elif type(value) is not type(self.default):
+            return False
+        if type(value) not in (int, float):
+            return not self.choices or value in self.choices
+        least, largest = self.range()
+        return least <= value <= largest  # False for NaN.
+
+    def range(self):
+        """(least, largest) number."""
+        largest = 3.4e38 if isinstance(self.default, float) else 2**31 - 1
+        return self.minimum or 0, largest if self.maximum is None else self.maximum
+
+    def expected(self):
+        """The values that the option takes, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if isinstance(self.default, bool):
+            return "true or false"
+        if isinstance(self.default, str):
+            return "a text"
+        kind = "a number" if isinstance(self.default, float) else "a whole number"
+        least, largest = self.range()
+        return f"{kind} from {least:g}" + ("" if self.maximum is None else f" to {largest:g}")
+
+
+_EM, _FALLS = ("update", ("em",)), ("schedule", ("linear", "cosine"))
+_PLATEAU = ("schedule", ("plateau",))
+_WAY, _VOCABULARY, _PAIRS = "Way of training", "Vocabulary", "Training pairs"
+_BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and regularisation"
+_ITERATIONS = "Expectation maximisation"
+_END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
+
+OPTIONS = (
+    Option(
+        "update",
+        "gradient",
+        "How the model learns: by gradient descent, or by expectation maximisation (only ibm1, "
+        "ibm2 and hmm_alignment, whose default it is).",
+        _WAY,
+        choices=("gradient", "em"),
+    ),
+    Option(
+        "init_from", "", "Model directory whose best weights and vocabulary to start from.", _WAY
+    ),
+    Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
+    Option("tokenizer", "bpe", "How text becomes ids.", _VOCABULARY, choices=KINDS),
+    Option(
+        "num_pieces",
+        8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
+        "Number of subword pieces that both sides share.",
+        _VOCABULARY,
+        0,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
+        "max_words",
+        8000,
+        "Most words per side, the most frequent ones (0: no limit).",
+        _VOCABULARY,
+        0,
+        only_with=("tokenizer", ("word",)),
+    ),
+    Option(
+        "min_word_count",
+        2,  # Words seen once teach the model what UNK is.
+        "Rarer words become UNK.",
+        _VOCABULARY,
+        1,
+        only_with=("tokenizer", ("word",)),
+    ),
+    Option(
+        "vocab_file",
+        "",
+        "Ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece model "
+        "(.model); ngram_lm: either.",
+        _VOCABULARY,
+    ),
+    Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
+    Option(
+        "max_length_ratio",
+        9.0,  # Only what cannot be a translation.
+        "Largest ratio of the two lengths of a training pair.",
+        _PAIRS,
+        1.0,
+    ),
+    Option(
+        "corpus_weights",
+        "",
+        "Share of an epoch for each corpus of --train_source=a,b; for example 1,3.",
+        _PAIRS,
+    ),
+    Option(
+        "temperature",
+        1.0,
+        "Softens the shares of several corpora: above 1, small ones count for more.",
+        _PAIRS,
+        1.0,
+    ),
+    Option(
+        "max_tokens_per_batch",
+        4096,
+        "Size of a batch: rows times its longest padded side, in tokens.",
+        _BATCHES,
+        1,
+    ),
+    Option(
+        "max_sentences_per_batch", 0, "Most sentence pairs in a batch (0: no limit).", _BATCHES, 0
+    ),
+    Option("accumulate_steps", 1, "Number of batches whose gradients make an update.", _BATCHES, 1),
+    Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU.", _BATCHES),
+    Option(
+        "largest_batch_first",
+        False,
+        "Starts each epoch with its largest batch, so that lack of memory shows at once.",
+        _BATCHES,
+    ),
+    Option("optimizer", "adam", "Optimizer of gradient descent.", _RATE, choices=("adam", "adamw")),
+    Option("adam_beta_2", 0.98, "Decay of Adam's second moment.", _RATE, 0.0, 0.99999),
+    Option(
+        "learning_rate",
+        7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
+        "Learning rate at the end of the warm-up.",
+        _RATE,
+        0.0,
+        1000.0,
+    ),
+    Option("warmup_steps", 4000, "Updates during which the learning rate rises.", _RATE, 1),
+    Option(
+        "schedule",
+        "inverse_sqrt",
+        "Course of the learning rate after the warm-up.",
+        _RATE,
+        choices=("inverse_sqrt", "constant", "linear", "cosine", "plateau"),
+    ),
+    Option(
+        "decay_steps",
+        0,
+        "Update at which the learning rate has fallen to 0 (0: --max_steps).",
+        _RATE,
+        0,
+        only_with=_FALLS,
+    ),
+    Option(
+        "plateau_patience",
+        2,
+        "Validations without a better one until the learning rate falls.",
+        _RATE,
+        1,
+        only_with=_PLATEAU,
+    ),
+    Option(
+        "plateau_factor",
+        0.5,
+        "Factor by which the learning rate falls.",
+        _RATE,
+        0.001,
+        0.999,
+        only_with=_PLATEAU,
+    ),
+    Option(
+        "weight_decay",
+        0.01,
+        "Share of every weight taken off at each update, times the learning rate.",
+        _RATE,
+        0.0,
+        1.0,
+        only_with=("optimizer", ("adamw",)),
+    ),
+    Option("clip_norm", 1.0, "Largest norm of the gradient (0: no limit).", _RATE, 0.0),
+    Option(
+        "loss_average",
+        "tokens",
+        "Whether the loss is averaged over target tokens or over sentences.",
+        _LOSS,
+        choices=("tokens", "sentences"),
+    ),
+    Option(
+        "label_smoothing",
+        0.1,
+        "Probability that the loss spreads over all words.",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "ema_decay",
+        0.0,
+        "Decay of a moving average of the weights, which is validated and kept (0: no average).",
+        _LOSS,
+        0.0,
+        0.999999,
+    ),
+    Option("model1_steps", 0, "First iterations, which train Model 1.", _ITERATIONS, 0),
+    Option("model2_steps", 0, "Iterations of Model 2 after those of Model 1.", _ITERATIONS, 0),
+    Option(
+        "alpha",
+        0.0,
+        "Sparse Dirichlet prior on the translations of a word (0: maximum likelihood).",
+        _ITERATIONS,
+        0.0,
+    ),
+    Option(
+        "reverse_model_dir",
+        "",
+        "Also trains the opposite direction, so that both agree, and writes it to this directory.",
+        _ITERATIONS,
+    ),
+    Option(
+        "max_steps",
+        0,
+        "Stops after so many updates; of em: iterations (0: no limit).",
+        _END,
+        0,
+        resumable=True,
+    ),
+    Option("max_epochs", 0, "Stops after so many epochs (0: no limit).", _END, 0, resumable=True),
+    Option(
+        "max_minutes",
+        0.0,
+        "Ends within so many minutes, from the start of the command to its end, all runs together "
+        "(0: no limit).",
+        _END,
+        0.0,
+        resumable=True,
+    ),
+    Option(
+        "patience",
+        10,
+        "Stops after so many validations without a better one (0: no limit).",
+        _END,
+        0,
+        resumable=True,
+    ),
+    Option(
+        "max_bad_steps", 10, "Stops after so many skipped steps in a row.", _END, 1, resumable=True
+    ),
+    Option(
+        "eval_every_steps",
+        500,
+        "Updates from one validation to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "save_every_steps",
+        500,
+        "Updates from one checkpoint to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "log_every_steps",
+        50,
+        "Updates from one line of progress to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "average_checkpoints",
+        5,
+        "Number of checkpoints kept, and averaged at the end.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "keep_best_by",
+        "perplexity",
+        "Score of a validation that decides which weights are the best.",
+        _PACE,
+        choices=("perplexity", "bleu"),
+    ),
+    Option(
+        "bleu_lines",
+        1000,
+        "Validation lines to translate for BLEU (0: none).",
+        _PACE,
+        0,
+        resumable=True,
+    ),
+    Option(
+        "precision",
+        "float32",
+        "Type of numbers in products; weights stay float32.",
+        _MACHINE,
+        choices=("float32", "bfloat16", "float16"),
+    ),
+    Option("jit_compile", False, "Compiles updates with XLA; needs --pad_to_bucket.", _MACHINE),
+    Option(
+        "intra_op_threads",
+        0,
+        "Threads that share one operation (0: TensorFlow decides).",
+        _MACHINE,
+        0,
+        1024,
+        resumable=True,
+    ),
 )
+BY_NAME = {option.name: option for option in OPTIONS}
+DEFAULTS = {option.name: option.default for option in OPTIONS}
+# Options that may change when a run is resumed.
+LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
+# Options that make the vocabulary.
+VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
+
+
+def check_given(options, given):
+    """Raises `UserError` at an option that has no meaning beside the others.
+
+    Args:
+        options: name -> value of all options.
+        given: names of the options that the user gave.
+    """
+    for name in given:
+        option = BY_NAME[name]
+        if not option.applies(options):
+            other, values = option.only_with
+            needed = " or ".join(f"--{other}={value}" for value in values)
+            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+
+
+def size_option(tokenizer):
+    """Name of the option that limits the vocabulary of a kind of tokenizer."""
+    return "max_words" if tokenizer == "word" else "num_pieces"
+
+
+def renamed(options, tokenizer):
+    """Options by today's names: `vocab_size` was once the name of two of them.
+
+    Args:
+        options: name -> value; a new name counts before the old one.
+        tokenizer: kind of the tokenizer that they are for.
+    """
+    rest = {name: value for name, value in options.items() if name != "vocab_size"}
+    if len(rest) == len(options):
+        return rest
+    return {size_option(tokenizer): options["vocab_size"], **rest}

@@ -7,10 +7,11 @@ import pytest
 
 import models
 from benchmarks import results_table
+from model_directory.options import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ("train", "translate", "visualize_attention", "export")
-DOCUMENTS = ("README.md", "BUILD.md", "docs/models.md", "docs/results.md")
+DOCUMENTS = ("README.md", "BUILD.md", "docs/models.md", "docs/options.md", "docs/results.md")
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 
 
@@ -19,6 +20,7 @@ def flags_of(script):
     text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
     names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
     if script == "train":
+        names += DEFAULTS
         names += [
             f"{split}_{side}" for split in ("train", "valid") for side in ("source", "target")
         ]

@@ -3,9 +3,7 @@
 import models
 from data_pipeline.files import UserError
 from model_directory.directory import ModelDirectory
-
-# What made the vocabulary, which the new run takes over.
-_OF_TOKENIZER = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
+from model_directory.options import VOCABULARY
 
 
 def inherit(path, model, given, given_settings):
@@ -34,7 +32,7 @@ def inherit(path, model, given, given_settings):
             f"--init_from={path}: {model} has a table of the words of its own corpus, so a model "
             "of other text cannot start from it"
         )
-    options = {name: config["options"][name] for name in _OF_TOKENIZER}
+    options = {name: config["options"][name] for name in VOCABULARY}
     settings = {**models.preset_settings(model), **config["settings"]}
     changed = [
         f"{name} was {was[name]!r}, is {value!r}"

@@ -23,7 +23,7 @@ _LOOPS = {"intra_op_threads": 1}
 _TABLE = {
     **_WORDS,
     "update": "em",
-    "vocab_size": 0,
+    "max_words": 0,
     "min_word_count": 1,
     "average_checkpoints": 1,
     "learning_rate": 0.1,  # By gradient: every logit is learned from a few sentences.
@@ -65,19 +65,22 @@ BY_MODEL = {
     "transformer_big": {"learning_rate": 5e-4},
 }
 
+# As Vaswani et al. 2017, section 5.1.
+_WMT14 = {"num_pieces": 37000, "max_words": 37000, "max_tokens_per_batch": 25000}
+
 BY_DATASET = {
     # A few minutes on two CPU cores.
     "demo": {
-        "vocab_size": 2000,
+        "num_pieces": 2000,
+        "max_words": 2000,
         "max_steps": 700,
         "max_tokens_per_batch": 2048,
         "warmup_steps": 250,
         "eval_every_steps": 350,
         "save_every_steps": 35,
     },
-    # As Vaswani et al. 2017, section 5.1.
-    "wmt14_en_de": {"vocab_size": 37000, "max_tokens_per_batch": 25000},
-    "wmt14_de_en": {"vocab_size": 37000, "max_tokens_per_batch": 25000},
+    "wmt14_en_de": _WMT14,
+    "wmt14_de_en": _WMT14,
 }
 
 # A step is an iteration over the whole corpus, and a handful of them is enough for any corpus.
@@ -110,5 +113,9 @@ def options(model, dataset, given):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
-    found = {**DEFAULTS, **BY_MODEL.get(model, {}), **BY_DATASET.get(dataset, {}), **given}
-    return {**found, **BY_UPDATE.get(found["update"], {}), **given}
+    of_model = BY_MODEL.get(model, {})
+    found = {**DEFAULTS, **of_model, **BY_DATASET.get(dataset, {}), **given}
+    found.update(BY_UPDATE.get(found["update"], {}))
+    if of_model.get("max_words") == 0:  # A table of every word, of whatever corpus.
+        found["max_words"] = 0
+    return {**found, **given}

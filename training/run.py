@@ -11,7 +11,7 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization import tokenizers
 from decoding.translator import Translator
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import DEFAULTS, LIMITS
+from model_directory.options import BY_NAME, DEFAULTS, LIMITS, check_given, size_option
 from training import fine_tuning
 from training.devices.replicas import REPLICATED, ReplicaAdam, ReplicaTrainer
 from training.evaluation import Evaluator
@@ -33,13 +33,6 @@ _OF_UPDATE = {
         *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
         *("schedule", "decay_steps", "plateau_patience", "plateau_factor"),
     ),
-}
-# Option -> (option, values of it with which alone it means something).
-_ONLY_WITH = {
-    "decay_steps": ("schedule", ("linear", "cosine")),
-    "plateau_patience": ("schedule", ("plateau",)),
-    "plateau_factor": ("schedule", ("plateau",)),
-    "weight_decay": ("optimizer", ("adamw",)),
 }
 
 
@@ -68,11 +61,7 @@ def check_options(preset, options, given, undecided=()):
         raise UserError(
             f"--{name}={options[name]}: not with --model={preset} --update={update}; leave it out"
         )
-    for name in given:
-        other, values = _ONLY_WITH.get(name, ("update", ()))
-        if values and options[other] not in values:
-            needed = " or ".join(f"--{other}={value}" for value in values)
-            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+    check_given(options, given)
     if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
         raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
     if options["jit_compile"] and not options["pad_to_bucket"]:
@@ -80,7 +69,7 @@ def check_options(preset, options, given, undecided=()):
             "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape of a "
             "batch, for many seconds, and without it almost every batch has a shape of its own"
         )
-    if options["schedule"] in _ONLY_WITH["decay_steps"][1]:
+    if BY_NAME["decay_steps"].applies(options):
         options["decay_steps"] = options["decay_steps"] or options["max_steps"]
         last = options["decay_steps"]
         least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
@@ -108,7 +97,7 @@ def make_tokenizer(directory, config, train_lines, lock=True):
     tokenizer = tokenizers.train_tokenizer(
         options["tokenizer"],
         *train_lines,
-        vocab_size=options["vocab_size"] or None,
+        vocab_size=options[size_option(options["tokenizer"])] or None,
         min_word_count=options["min_word_count"],
         vocab_file=options["vocab_file"],
     )
@@ -160,6 +149,7 @@ def check_same_run(directory, config):
 
     was, now = flat(directory.config()), flat(config)
     may_change = set(LIMITS)
+    may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
     if was["keep_best_by"] == "bleu":
         may_change.discard("bleu_lines")  # Scores of other lines could not be compared.
     if was["validation_text"] is None:
@@ -190,7 +180,7 @@ def make_update(model, options, words, twin, replicas):
         if twin:
             return AgreementUpdate(model, *twin, **em_options)
         return em_update.EMUpdate(model, words, **em_options)
-    decays = options["schedule"] in _ONLY_WITH["decay_steps"][1]
+    decays = BY_NAME["decay_steps"].applies(options)
     plateau = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
     optimizer = adam(
         learning_rate=options["learning_rate"],

@@ -76,7 +76,7 @@ class BpeVocabulary:
             UserError: `vocab_size` too small for the characters of the text, or no text.
         """
         if not vocab_size:
-            raise UserError("--tokenizer=bpe needs --vocab_size, the number of pieces")
+            raise UserError("--tokenizer=bpe needs --num_pieces, the number of pieces")
         writer, raised = io.BytesIO(), []
         try:
             sentencepiece.SentencePieceTrainer.train(
@@ -101,9 +101,9 @@ class BpeVocabulary:
                 raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
-                f"its bytes and characters alone take {too_small[1]}; give a larger --vocab_size"
+                f"its bytes and characters alone take {too_small[1]}; give a larger --num_pieces"
                 if too_small
-                else f"check the training files and --vocab_size ({' '.join(str(error).split())})"
+                else f"check the training files and --num_pieces ({' '.join(str(error).split())})"
             )
             raise UserError(
                 f"no BPE vocabulary of {vocab_size} pieces can be trained on this text: {remedy}"
@@ -248,7 +248,7 @@ class WordVocabulary:
         if not words:
             raise UserError(
                 f"no word for a vocabulary: {len(counts)} different words in the text; look at the "
-                "files, lower --min_word_count or raise --vocab_size"
+                "files, lower --min_word_count or raise --max_words"
             )
         return cls([*SPECIALS, *words])
 

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import tensorflow as tf
 from command_line.console import one_line_errors, write_result
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
+from model_directory.options import DEFAULTS, OPTIONS
 from tests.scripts.running import ROOT, run_script
 
 BAD_FLAGS = {
@@ -75,6 +77,30 @@ def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeyp
 def test_help_is_no_error(capsys):
     done = run_script("train", ["--helpfull"], capsys)
     assert (done.status, done.err) == (0, "") and "--max_tokens_per_batch" in done.out
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_help_is_grouped_and_fits_the_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = run_script("train", ["--help"], capsys)
+    assert (done.status, done.err) == (0, "")
+    headings = re.findall(r"^(\w.*):$", done.out, re.M)
+    groups = dict.fromkeys(option.group for option in OPTIONS)
+    assert headings == [*headings[:3], *groups, "Several devices"]
+    flags = re.findall(r"^  --(\w+)", done.out, re.M)
+    assert set(DEFAULTS) <= set(flags) and len(flags) == len(set(flags))
+    assert not {"?", "verbosity", "helpfull"} & set(flags)
+    listed = done.out.partition(f"{headings[0]}:")[2]
+    assert max(map(len, listed.splitlines())) <= columns
+    words = " ".join(done.out.split())
+    assert "Seed of the weights, of dropout and of the order of batches. Default: 1." in words
+
+
+@pytest.mark.parametrize("script", ["translate", "visualize_attention", "export"])
+def test_help_of_every_script_lists_its_flags(script, capsys):
+    done = run_script(script, ["--help"], capsys)
+    assert (done.status, done.err) == (0, "")
+    assert "  --model_dir=TEXT" in done.out and "--max_steps" not in done.out
 
 
 def _raises(error):

@@ -19,6 +19,7 @@ _NUMBERS = {
         **dict.fromkeys(
             (
                 *("num_replicas", "model1_steps", "model2_steps", "vocab_size"),
+                *("num_pieces", "max_words"),
                 *("max_sentences_per_batch", "decay_steps", "max_steps", "max_epochs", "patience"),
                 *("bleu_lines", "intra_op_threads", "seed"),
             ),
@@ -50,7 +51,7 @@ _NUMBERS = {
 }
 # (script, flag, value, what the value is): numbers that are whole, but too large to be meant.
 _TOO_LARGE = (
-    ("train", "vocab_size", 10**10, "more pieces than text"),
+    ("train", "num_pieces", 10**10, "more pieces than text"),
     ("train", "max_tokens_per_batch", 10**15, "more tokens than memory"),
     ("train", "seed", 2**32, "a seed of 33 bits"),
     ("train", "intra_op_threads", 100_000, "more threads than the system has"),

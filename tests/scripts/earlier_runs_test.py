@@ -5,6 +5,7 @@ run, `after` the last checkpoints of the same runs, made by that version, too. T
 files and older checkpoints are left out.
 """
 
+import json
 import shutil
 from pathlib import Path
 
@@ -91,6 +92,21 @@ def test_the_validation_text_of_an_earlier_run_is_noted_when_it_goes_on(runs, ca
     done = run_script("train", [*flags, *other], capsys)
     assert done.status == 1 and "validation_text was" in done.err
     assert "did not note" not in done.out
+
+
+def test_a_vocabulary_of_another_recipe_stays_when_its_run_is_resumed(runs, capsys):
+    path = runs / "ibm2" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    config["options"]["vocab_size"] = 2000  # As --dataset=demo once had it for words.
+    path.write_text(json.dumps(config), encoding="utf-8")
+    flags, last = RUNS["ibm2"]
+    flags = [*flags, *TEXTS, "--model_dir=ibm2", f"--max_steps={last}"]
+    done = run_script("train", [*flags, "--vocab_size=1000"], capsys)
+    assert done.status == 1 and "max_words was 2000, is 1000" in done.err
+    done = run_script("train", [*flags, "--max_words=2000", "--vocab_size=2000"], capsys)
+    assert done.status == 1 and "older name of --max_words" in done.err
+    done = run_script("train", flags, capsys)
+    assert done.status == 0 and "as when the run began: --max_words=2000" in done.out, done.err
 
 
 def test_the_reverse_model_of_an_earlier_run_is_kept_as_it_would_have_been(runs, capsys):

@@ -37,8 +37,18 @@ def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     of_update = recipes.BY_UPDATE["em"]
     assert options["eval_every_steps"] == 3 != of_update["eval_every_steps"]
     assert options["max_steps"] == of_update["max_steps"] != of_dataset["max_steps"]
-    assert options["vocab_size"] == of_dataset["vocab_size"] != of_model["vocab_size"]
+    assert options["num_pieces"] == of_dataset["num_pieces"] != DEFAULTS["num_pieces"]
     assert options["tokenizer"] == of_model["tokenizer"] != DEFAULTS["tokenizer"]
+
+
+@pytest.mark.parametrize("dataset", ["demo", "wmt14_en_de", "files"])
+@pytest.mark.parametrize("update", ["em", "gradient"])
+def test_no_corpus_limits_the_words_of_a_table(dataset, update):
+    for preset in ("ibm1", "ibm2", "hmm_alignment"):
+        options = recipes.options(preset, dataset, {"update": update})
+        assert (options["tokenizer"], options["max_words"]) == ("word", 0)
+    assert recipes.options("ibm1", dataset, {"max_words": 9})["max_words"] == 9
+    assert recipes.options("attention_ibm1", dataset, {})["max_words"] > 0
 
 
 def test_a_rate_that_falls_does_so_until_the_last_step():

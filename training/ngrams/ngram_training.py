@@ -22,12 +22,11 @@ from data_pipeline.progress import Progress
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, BpeVocabulary, PieceVocabulary
 from model_directory.directory import model_arrays
+from model_directory.options import VOCABULARY, check_given, size_option
 from model_directory.weight_files import write_archive
 from training import recipes
 from training.ngrams.counting import estimate
 
-# The training options that count; all others are of models that learn in steps.
-OPTIONS = ("tokenizer", "vocab_size", "min_word_count", "vocab_file")
 _EVALUATION_TOKENS = 50_000  # Scored at once.
 _LINES_AT_ONCE = 10_000  # Encoded between two looks at the clock.
 
@@ -84,15 +83,16 @@ def configure(model, settings, given, dataset, splits):
     Raises:
         UserError: an option that an n-gram model has no use for.
     """
-    useless = [f"--{name}" for name in given if name not in OPTIONS]
+    useless = [f"--{name}" for name in given if name not in VOCABULARY]
     if useless:
         raise UserError(
             f"{model} counts its text and learns nothing in steps, so it has no use for "
             f"{', '.join(useless)}; of the training options it takes "
-            + ", ".join(f"--{name}" for name in OPTIONS)
+            + ", ".join(f"--{name}" for name in VOCABULARY)
         )
     text = read_text(splits)
     options = recipes.options(model, dataset, given)
+    check_given(options, given)
     config = {
         "model": model,
         "settings": settings,
@@ -100,7 +100,7 @@ def configure(model, settings, given, dataset, splits):
         "dataset": dataset,
         "training_text": text_hash(text.source, text.train),
         "validation_text": text_hash([], text.valid),
-        "options": {name: options[name] for name in OPTIONS},
+        "options": {name: options[name] for name in VOCABULARY},
     }
     return config, text
 
@@ -121,7 +121,7 @@ def make_tokenizer(options, text):
             options["tokenizer"],
             text.source or text.train,
             text.train,
-            vocab_size=options["vocab_size"] or None,
+            vocab_size=options[size_option(options["tokenizer"])] or None,
             min_word_count=options["min_word_count"],
         )
     if Path(path).suffix == BpeVocabulary.file_suffix:

@@ -128,7 +128,7 @@ def test_bpe_vocabulary_has_the_size_asked_for_or_what_the_text_gives(bpe):
 
 @pytest.mark.parametrize("size", [-1, 3, 100, 270])
 def test_too_small_bpe_vocabulary_is_one_line_of_error(size):
-    with pytest.raises(UserError, match=rf"of {size} pieces.*--vocab_size") as e:
+    with pytest.raises(UserError, match=rf"of {size} pieces.*--num_pieces") as e:
         BpeVocabulary.train(LINES, size)
     assert one_line(e)
 
@@ -155,7 +155,7 @@ def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
 
 @pytest.mark.parametrize("size", [None, 0])
 def test_bpe_without_a_size_is_refused(size):
-    with pytest.raises(UserError, match="needs --vocab_size") as e:
+    with pytest.raises(UserError, match="needs --num_pieces") as e:
         train_tokenizer("bpe", LINES, LINES, vocab_size=size)
     assert one_line(e)
 

@@ -1,0 +1,59 @@
+"""The table of training options agrees with what the options choose from."""
+
+import pytest
+
+from data_pipeline.files import UserError
+from model_directory.options import (
+    BY_NAME,
+    DEFAULTS,
+    OPTIONS,
+    check_given,
+    renamed,
+    size_option,
+)
+from models import preset_names
+from training import recipes
+from training.evaluation import CRITERIA
+from training.updates.gradient import LOSS_AVERAGES
+from training.updates.precision import PRECISIONS
+from training.updates.schedules import SCHEDULES
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("schedule", SCHEDULES),
+        ("precision", PRECISIONS),
+        ("loss_average", LOSS_AVERAGES),
+        ("keep_best_by", CRITERIA),
+    ],
+)
+def test_choices_are_those_that_the_training_knows(name, known):
+    assert list(BY_NAME[name].choices) == list(known)
+
+
+def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
+    assert len(BY_NAME) == len(OPTIONS)
+    for preset in preset_names():
+        for dataset in ("files", *recipes.BY_DATASET):
+            for name, value in recipes.options(preset, dataset, {}).items():
+                assert BY_NAME[name].takes(value), (preset, dataset, name, value)
+
+
+def test_only_options_of_a_meaning_may_be_given():
+    for option in OPTIONS:
+        if not option.only_with:
+            continue
+        other, values = option.only_with
+        check_given({**DEFAULTS, other: values[0]}, [option.name])
+        strange = next(value for value in BY_NAME[other].choices if value not in values)
+        with pytest.raises(UserError, match=f"--{option.name} needs --{other}={values[0]}"):
+            check_given({**DEFAULTS, other: strange}, [option.name])
+
+
+def test_the_older_name_of_the_vocabulary_size_is_read_by_tokenizer():
+    for tokenizer, name in (("bpe", "num_pieces"), ("word", "max_words")):
+        assert size_option(tokenizer) == name
+        assert renamed({"vocab_size": 7, "seed": 1}, tokenizer) == {name: 7, "seed": 1}
+        assert renamed({"vocab_size": 7, name: 8}, tokenizer) == {name: 8}
+    assert renamed({"seed": 1}, "bpe") == {"seed": 1}
