@@ -20,7 +20,7 @@ def flags_of(script):
     text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
     names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
     if script == "train":
-        names += DEFAULTS
+        names += [*DEFAULTS, "help"]
         names += [
             f"{split}_{side}" for split in ("train", "valid") for side in ("source", "target")
         ]
