@@ -142,6 +142,8 @@ def options_given():
     tokenizer = recipes.options(FLAGS.model, "", given)["tokenizer"]
     if FLAGS.init_from and "tokenizer" not in given:
         tokenizer = ModelDirectory(FLAGS.init_from).config()["tokenizer"]
+    if tokenizer == "pretokenized":  # Where it has never meant anything.
+        return given
     older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
     if both := set(older) & set(given):
         raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")

@@ -17,7 +17,7 @@ from model_directory.weight_files import read_archive, write_archive
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
 
-QUICK = [*SMALL_FLAGS, "--num_pieces=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
+QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
 
 
 @pytest.fixture(scope="module")
@@ -437,7 +437,7 @@ BAD_TRAINING = {
     "setting out of range": (["--set=dropout=1.5"], "[0, 1)"),
     "heads that do not divide": (["--set=num_heads=3"], "multiple of num_heads"),
     "dataset beside files": (["--dataset=demo"], "exclude each other"),
-    "tiny vocabulary": (["--num_pieces=20"], "--num_pieces"),
+    "tiny vocabulary": (["--vocab_size=20"], "--num_pieces"),
     "nothing left": (["--max_length=1"], "no training pair is left of 200"),
     "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
     "pieces without a list": (["--tokenizer=pretokenized"], "--vocab_file"),
