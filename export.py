@@ -2,9 +2,9 @@
 
     python export.py --model_dir=runs/x --export_dir=serving/x
 
-writes serving/x/1, or the next free number: TensorFlow Serving takes the largest. Every signature
-is first asked about sample lines, in a fresh process that knows nothing of this project and loads
-the model as a server does, and must answer as the model does here.
+writes serving/x/1, or the next free number; TensorFlow Serving loads the largest. Before that, a
+fresh process without this project's code loads the SavedModel as a server does. There every
+signature is called with sample lines, and its answers must equal the model's answers here.
 """
 
 from command_line import startup  # noqa: F401 - first of all, for what it does
@@ -42,10 +42,10 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 
 
 def translations_to_compare(model, tokenizer, **search):
-    """Translates the lines of the check; those that are left untranslated are counted.
+    """Translates the lines of the check; reports and omits lines that are left untranslated.
 
     Returns:
-        `(lines, translations)`, of each line a `Translation`.
+        `(lines, translations)`, one `Translation` for each line.
 
     Raises:
         UserError: the file of `--check_input` cannot be read or has nothing to compare.
@@ -67,7 +67,7 @@ def translations_to_compare(model, tokenizer, **search):
 
 
 def main(argv):
-    """Reads flags, exports, compares; a version appears only once it has passed."""
+    """Reads flags, exports, compares; a version appears only after it has passed the check."""
     del argv
     check_folder(FLAGS.export_dir)
     quiet.start()

@@ -90,7 +90,7 @@ flags.DEFINE_string("save_scores", "", "With --reference: writes scores and sett
 
 
 def read_text():
-    """(lines, name for errors, reference lines or None) of the flags."""
+    """Reads the text of the flags: (lines, name for errors, reference lines or None)."""
     if not FLAGS.input:
         name = "standard input"
         try:
@@ -122,7 +122,7 @@ def read_text():
 
 
 def the_directory():
-    """The `ModelDirectory` of the flags: of what translates, or of the channel."""
+    """Returns the `ModelDirectory` of --model_dir or --channel_model."""
     if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
         raise UserError(
             "give --model_dir, or --channel_model and --language_model, and not both: what "
@@ -136,7 +136,7 @@ def the_directory():
 
 
 def load_model(directory):
-    """(model, tokenizer, configuration with what is said of several models)."""
+    """Loads (model, tokenizer, config); config also names the models that were combined."""
     if not FLAGS.language_model:
         return directory.load()
     language = ModelDirectory(FLAGS.language_model)
@@ -149,14 +149,14 @@ def load_model(directory):
 
 
 def read_translations():
-    """Source word -> target word of --lexicon."""
+    """Reads --lexicon: source word -> target word."""
     if FLAGS.lexicon and not FLAGS.replace_unknowns:
         raise UserError("--lexicon is used by --replace_unknowns only; give both")
     return read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else {}
 
 
 def formatted(results):
-    """Output lines."""
+    """Formats the results as output lines."""
     if FLAGS.n_best > 1:
         return [
             f"{number} ||| {translation.text} ||| {translation.score:.4f}"
@@ -194,7 +194,7 @@ def print_scores(outputs, references, run, seconds):
 
 
 def check_paths():
-    """Raises `UserError` where a file could not be written, or would replace one that is read."""
+    """Raises `UserError` if an output cannot be written, or would replace an input."""
     taken = {os.path.realpath(path): path for path in (FLAGS.input, FLAGS.reference) if path}
     for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
         check_writable(path)
@@ -206,12 +206,12 @@ def check_paths():
 
 
 def unfinished():
-    """Where translations are kept until all are done."""
+    """Returns the path where translations are kept until all are done."""
     return f"{FLAGS.output}.unfinished"
 
 
 def what_translates():
-    """All that the translation of a line depends on, as JSON keeps it."""
+    """Returns everything besides the text that a translation depends on, as JSON values."""
     names = ("model_dir", "channel_model", "language_model", "lexicon")
     files = {}
     for name in names:
@@ -237,7 +237,7 @@ def main(argv):
     if not FLAGS.output:
         console.check_standard_output()
     directory = the_directory()
-    directory.config()  # A directory without a model shows before standard input is read.
+    directory.config()  # Refuses a directory without a model before standard input is read.
     lexicon = read_translations()
     lines, name, references = read_text()
     model, tokenizer, config = load_model(directory)

@@ -1,4 +1,4 @@
-"""What every script needs at its ends: errors for people, streams, and stopping in good order."""
+"""Runs scripts: errors in one line, safe output streams, and a clean end at Ctrl-C."""
 
 import contextlib
 import functools
@@ -16,8 +16,8 @@ from data_pipeline.files import UserError, check_writable
 from decoding.pictures.figures import check_path
 from models import SettingError
 
-_LONGEST = 1000  # Characters of an error.
-# What would change more of a terminal than one line.
+_LONGEST = 1000  # Most characters of an error.
+# Characters that break the line or control the terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
@@ -30,20 +30,21 @@ def status_of(main, argv):
     """Runs a script's `main(argv)` on some arguments.
 
     Args:
-        main: function of the arguments that are left without flags; returns an exit status.
+        main: function of the arguments that remain once flags are parsed; returns an exit status.
         argv: list of str, the name of the script first.
 
     Returns:
-        The exit status. What the user can mend is one line on standard error and 1.
+        The exit status. An error that the user can mend prints one line to standard error and
+        gives 1.
     """
     return one_line_errors(functools.partial(app.run, main, flags_parser=parse))(argv)
 
 
 def one_line_errors(main):
-    """Wraps a `main(argv)`: what the user can mend is one line and exit status 1."""
+    """Wraps a `main(argv)`: errors that the user can mend become one line and exit status 1."""
 
     def run(argv):
-        logging.set_verbosity(logging.WARNING)  # TensorFlow tells much of itself at INFO.
+        logging.set_verbosity(logging.WARNING)  # TensorFlow logs much about itself at INFO.
         before = signal.getsignal(signal.SIGINT)
         if before is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -67,7 +68,7 @@ def _status(main, argv):
         return end.code
     except (UserError, SettingError) as error:
         message = str(error)
-    except BrokenPipeError:  # The reader of our output has gone, as `head` does.
+    except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         return 1
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -84,7 +85,7 @@ def _status(main, argv):
 
 
 def _refusal(error):
-    """Words for what the system refused."""
+    """Describes an error of the operating system."""
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return (
         f"{where}the system says: {error.strerror or error}; check names, permissions and the room "
@@ -102,12 +103,13 @@ def _out_of_memory(error):
 
 
 def write_result(*lines):
-    """Writes lines that were asked for to standard output, in UTF-8.
+    """Writes result lines to standard output, in UTF-8.
 
-    Whatever else is printed is information: it is left out where it cannot be shown.
+    A result must be written in full. All other output is information, which is dropped if it
+    cannot be printed.
 
     Raises:
-        UserError: they cannot be written.
+        UserError: the lines cannot be written.
     """
     stream = sys.stdout
     stream.flush()
@@ -125,10 +127,10 @@ def write_result(*lines):
 
 
 def check_standard_output():
-    """Raises `UserError` if standard output is closed; to be called before long work."""
+    """Raises `UserError` if standard output is closed; call this before long work."""
     try:
         os.write(sys.stdout.fileno(), b"")
-    except io.UnsupportedOperation:  # In a notebook, and in tests: no file.
+    except io.UnsupportedOperation:  # In a notebook or a test, standard output is not a file.
         pass
     except OSError as error:
         raise _cannot_be_written(error) from None
@@ -142,10 +144,10 @@ def _cannot_be_written(error):
 
 
 class _Information:
-    """A standard stream on which failures stop nothing.
+    """A standard stream whose write errors do not stop the script.
 
     Attributes:
-        error: the first `OSError`, or None. Everything after it is left out.
+        error: the first `OSError`, or None. All output after it is dropped.
     """
 
     def __init__(self, stream):
@@ -156,12 +158,12 @@ class _Information:
         return getattr(self._stream, name)
 
     def write(self, text):
-        """As that of a file."""
+        """Writes text; records an `OSError` instead of raising it."""
         self._try(self._stream.write, text)
         return len(text)
 
     def flush(self):
-        """As that of a file."""
+        """Flushes the stream; records an `OSError` instead of raising it."""
         self._try(self._stream.flush)
 
     def _try(self, function, *arguments):
@@ -173,7 +175,7 @@ class _Information:
 
 
 def _divert(stream):
-    """Sends all that a stream still holds, and will get, nowhere."""
+    """Discards a stream's buffered and later output."""
     with contextlib.suppress(OSError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())
@@ -183,10 +185,10 @@ def _divert(stream):
 
 @contextlib.contextmanager
 def _information_streams():
-    """While it lasts, what cannot be printed is left out."""
+    """Drops output that cannot be printed, in place of raising an error, within a `with` block."""
     before = sys.stdout, sys.stderr
     for stream in before:
-        if hasattr(stream, "reconfigure"):  # A terminal may lack characters of the text.
+        if hasattr(stream, "reconfigure"):  # The terminal may be unable to show some characters.
             stream.reconfigure(errors="backslashreplace")
     sys.stdout, sys.stderr = map(_Information, before)
     try:
@@ -205,18 +207,19 @@ def _report_lost(stream):
 
 
 def chosen_mode(modes, present):
-    """Finds which of the things that a script can do is asked for.
+    """Finds the mode of a script that the command line selects.
 
     Args:
-        modes: thing -> (flags that ask for it, flags that only go with those), names with spaces
-            between. A flag that asks for one thing and goes with another asks where it is alone.
-        present: names of the flags that the command line has.
+        modes: mode -> (flags that select it, flags that it allows besides), each a str of names
+            separated by spaces. A flag that selects one mode and is allowed in another selects only
+            if the other mode is not selected.
+        present: names of the flags on the command line.
 
     Returns:
         A key of `modes`.
 
     Raises:
-        UserError: none is asked for, or several, or a flag is there that goes with others.
+        UserError: no mode or several modes are selected, or the mode does not allow a flag.
     """
     modes = {mode: [names.split() for names in both] for mode, both in modes.items()}
     asked = {mode: [n for n in first if n in present] for mode, (first, _) in modes.items()}
@@ -238,11 +241,11 @@ def chosen_mode(modes, present):
 
 
 def check_picture(flag, path):
-    """Raises `UserError` if no picture can be written to a path; to be called before long work.
+    """Raises `UserError` if no picture can be written to a path; call this before long work.
 
     Args:
-        flag: name of the flag that names the picture.
-        path: its value.
+        flag: name of the flag that gives the path.
+        path: the flag's value.
     """
     with _about(flag, path):
         check_path(path)
@@ -251,7 +254,10 @@ def check_picture(flag, path):
 
 @contextlib.contextmanager
 def picture(flag, path):
-    """Says that a picture was drawn, or in one line why not; arguments as `check_picture`."""
+    """Prints that the `with` block wrote a picture; its `ValueError` becomes a `UserError`.
+
+    Args as for `check_picture`.
+    """
     with _about(flag, path):
         yield
     print(f"wrote {path}")

@@ -1,4 +1,4 @@
-"""Reads the command line of a script: one check of every flag, and one look of every error."""
+"""Reads a script's command line: checks every flag and gives all errors the same form."""
 
 import contextlib
 import difflib
@@ -12,15 +12,15 @@ from absl import flags
 from data_pipeline.files import UserError
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
-_WIDEST = 100  # Characters of a line of help, at most.
-_LARGEST = {int: 2**31 - 1, float: 3.4e38}  # What int32 and float32 hold.
+_WIDEST = 100  # Most characters of a line of help.
+_LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 
-flags.disclaim_key_flags()  # absl takes a flag for one of the script that calls `define`.
+flags.disclaim_key_flags()  # So that absl attributes each flag to the script that calls `define`.
 
 
 @contextlib.contextmanager
 def group(title):
-    """Puts the flags that are defined meanwhile under a heading of --help."""
+    """Lists the flags that the `with` block defines under one heading of --help."""
     before = set(flags.FLAGS)
     yield
     for name in set(flags.FLAGS) - before:
@@ -50,10 +50,10 @@ def define(option):
 
 
 def help_lines(width):
-    """Yields --help of the script: its docstring, then its flags by group, as they are defined.
+    """Yields the lines of --help: the script's docstring, then its flags by group.
 
     Args:
-        width: characters of a line.
+        width: most characters of a line.
     """
     yield from (sys.modules["__main__"].__doc__ or "").strip().splitlines()
     title = None
@@ -76,9 +76,9 @@ def _flags_of_script():
 
 
 def _help_of(name, flag, width):
-    """Lines of one flag: its name, and beside it what it does."""
+    """Yields the help lines of one flag: its name, and its description in a second column."""
     kind = "" if flag.boolean else "=N" if _is_number(flag.parser) else "=TEXT"
-    text = flag.help.partition(";\n")[0]  # absl adds how to repeat it.
+    text = flag.help.partition(";\n")[0]  # absl appends a note on repeated flags.
     if isinstance(flag.parser, flags.EnumParser):
         text = text.partition(">: ")[2] + f" One of: {', '.join(flag.parser.enum_values)}."
     if flag.default and not flag.boolean:
@@ -106,13 +106,13 @@ def parse(argv):
         argv: list of str, the name of the script first.
 
     Returns:
-        `argv` without flags: the name of the script alone.
+        `argv` without flags: only the name of the script.
 
     Raises:
         UserError: an unknown flag; a value that does not fit, is not finite, is beyond int32 or
-            float32, or is not UTF-8; an empty one where the default is not; an argument that is no
-            flag.
-        SystemExit: help was asked for, and printed.
+            float32, or is not UTF-8; an empty value of a flag whose default is not empty; an
+            argument that is not a flag.
+        SystemExit: after printing help that was asked for.
     """
     if any(argument in _HELP for argument in argv[1:]):
         width = min(shutil.get_terminal_size().columns, _WIDEST)
@@ -120,7 +120,7 @@ def parse(argv):
         raise SystemExit(0)
     try:
         rest = flags.FLAGS(argv)
-    except SystemExit:  # absl ends with 1 after printing help.
+    except SystemExit:  # absl exits with status 1 after printing help.
         raise SystemExit(0) from None
     except (flags.Error, ValueError) as error:
         raise UserError(_in_one_line(error)) from None
@@ -135,21 +135,21 @@ def parse(argv):
 
 
 def shortened(text, length=60):
-    """A text as errors show it: at most so many characters."""
+    """Shortens a text to at most `length` characters, for error messages."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def _check(flag):
-    """Raises `UserError` at a value that absl takes and no computer can work with."""
+    """Raises `UserError` at a value that absl accepts but the program cannot use."""
     for value in flag.value if isinstance(flag.value, list) else [flag.value]:
         if isinstance(value, str):
             _check_text(flag.name, value)
-        if value == "" and (flag.default or flag.validators):  # Such as an unset variable.
+        if value == "" and (flag.default or flag.validators):  # Perhaps an unset shell variable.
             raise UserError(f"--{flag.name} is empty; give it a value")
         largest = _LARGEST.get(type(value))
         if type(value) is int and flag.parser.upper_bound:
-            continue  # absl has checked it.
-        if largest and not abs(value) <= largest:  # Nor is NaN.
+            continue  # absl has checked the range.
+        if largest and not abs(value) <= largest:  # True for NaN, too.
             raise UserError(_does_not_fit(flag, str(value)))
 
 
@@ -157,7 +157,7 @@ def _check_text(name, text):
     try:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
-        byte = ord(text[error.start]) - 0xDC00  # As Python keeps a byte that is not UTF-8.
+        byte = ord(text[error.start]) - 0xDC00  # Python stores an undecodable byte b as 0xDC00 + b.
         raise UserError(
             f"--{name}: not UTF-8 (byte 0x{byte:02x}); type it in a terminal that is set to UTF-8, "
             "or give the file another name"
@@ -170,7 +170,7 @@ def _does_not_fit(flag, value):
 
 
 def _expected(parser):
-    """What a parser of absl takes, in words."""
+    """Describes the values that an absl parser accepts."""
     if isinstance(parser, flags.EnumParser):
         return f"one of {', '.join(parser.enum_values)}"
     if isinstance(parser, flags.BooleanParser):
@@ -186,7 +186,7 @@ def _expected(parser):
 
 
 def _in_one_line(error):
-    """An error of absl as all others look."""
+    """Rewrites an absl error in the form of all other errors."""
     if isinstance(error, flags.UnrecognizedFlagError):
         close = difflib.get_close_matches(error.flagname, list(flags.FLAGS), n=1)
         advice = f"did you mean --{close[0]}?" if close else "--help lists all"
@@ -204,7 +204,7 @@ def _in_one_line(error):
 
 
 def _value(parser, text):
-    """The value in absl's `value: reason`, of which both parts may have colons."""
+    """Extracts the value from absl's `value: reason`; both parts may contain colons."""
     for place in re.finditer(": ", text):
         try:
             parser.parse(text[: place.start()])

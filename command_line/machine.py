@@ -1,4 +1,4 @@
-"""What a measured number came from."""
+"""Describes the machine and versions with which a number was measured."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 def machine():
-    """What stands beside a measured number: processor, versions, commit."""
+    """Returns what is recorded beside a measured number: processor, versions, commit."""
     processor = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         models_named = [
@@ -19,7 +19,7 @@ def machine():
             if line.startswith("model name")
         ]
         processor = models_named[0] if models_named else processor
-    commit = ""  # Unknown where the project was copied instead of cloned.
+    commit = ""  # Stays empty if the project was copied instead of cloned.
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         commit = subprocess.check_output(
             ["git", "describe", "--always", "--dirty"],

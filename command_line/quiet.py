@@ -1,15 +1,15 @@
-"""TensorFlow without its greetings. To be imported before anything else that imports it.
+"""Imports TensorFlow without its start-up messages. Import this before all that imports TensorFlow.
 
-TensorFlow writes several lines about oneDNN and absent GPUs to file descriptor 2 while it is
-imported, and again when its run-time starts, before any setting of its own counts. What goes wrong
-still raises as usual.
+TensorFlow writes several lines about oneDNN and absent GPUs to file descriptor 2 during its import,
+and again when its run-time starts, before any of its own settings takes effect. Errors are raised
+as usual.
 """
 
 import contextlib
 import os
 import time
 
-BEGAN = time.monotonic()  # About when the process did: --max_minutes counts from here.
+BEGAN = time.monotonic()  # About the start of the process: --max_minutes counts from here.
 
 
 @contextlib.contextmanager
@@ -29,24 +29,25 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 with _silence():
     import tensorflow as tf
 
-    tf.config.list_physical_devices()  # Or absl's `app.run` makes TensorFlow look for a GPU, aloud.
+    # Look for GPUs here, silently: otherwise absl's `app.run` makes TensorFlow do so with messages.
+    tf.config.list_physical_devices()
 
 tf.get_logger().setLevel("WARNING")
 
 
 def start(intra_op_threads=0, before=lambda: None):
-    """Starts TensorFlow's run-time. To be called once, before the first operation.
+    """Starts TensorFlow's run-time. Call this once, before the first operation.
 
     Args:
-        intra_op_threads: how many threads work on one operation; 0 leaves the choice to TensorFlow,
-            which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS says.
-        before: what is to be done before the first operation.
+        intra_op_threads: number of threads for one operation; 0 leaves the choice to TensorFlow,
+            which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS sets.
+        before: function that is called before the first operation.
 
     Returns:
         What `before` returns.
     """
     if intra_op_threads:
-        # Of a run-time that has started, as in a process of tests, threads stay as they are.
+        # Fails if the run-time has already started, as in tests; its threads then stay unchanged.
         with contextlib.suppress(RuntimeError):
             tf.config.threading.set_intra_op_parallelism_threads(intra_op_threads)
     with _silence():

@@ -1,7 +1,7 @@
-"""What has to happen before anything else is imported. Scripts import this first, for its effects.
+"""Prepares the process before anything else is imported. Scripts import this first.
 
-Standard streams that were closed get a place, and Ctrl-C ends a script that still imports with one
-word. TensorFlow is imported last, by `command_line.quiet`.
+Gives closed standard streams a file descriptor, makes Ctrl-C during imports end the script with one
+word, and imports TensorFlow last, through `command_line.quiet`.
 """
 
 import contextlib
@@ -12,10 +12,10 @@ import threading
 
 
 def _hold_closed_streams():
-    """Opens what is closed of the descriptors 0, 1 and 2 so that using it goes on failing.
+    """Opens those of the descriptors 0, 1 and 2 that are closed, so that using them still fails.
 
-    Otherwise the next file that is opened would get the number, and what is printed would end up
-    in it.
+    Otherwise the next file to be opened would get the free number, and printed text would be
+    written into that file.
     """
     for number, (name, flags, mode) in enumerate(
         (
@@ -33,7 +33,7 @@ def _hold_closed_streams():
 
 
 def _end(*_):
-    """Ends the process at once: in the middle of an import there is nothing to put in order."""
+    """Ends the process at once: during an import there is nothing to clean up."""
     with contextlib.suppress(OSError):
         os.write(_TERMINAL, b"interrupted\n")
     os._exit(128 + signal.SIGINT)
@@ -42,8 +42,8 @@ def _end(*_):
 def _end_on_interrupts():
     """Ends the process at Ctrl-C until `command_line.console` takes the signal over.
 
-    Not where somebody else's program, with signals of its own, imports a script: TensorFlow is
-    there already then.
+    Does nothing if another program, with signal handlers of its own, imports a script. That program
+    has usually imported TensorFlow already.
     """
     if (
         "tensorflow" not in sys.modules
@@ -55,14 +55,14 @@ def _end_on_interrupts():
 
 
 def _end_if_lost(unraisable, others):
-    """Ends the process where Ctrl-C came in a finaliser, from which no exception gets out."""
+    """Ends the process if Ctrl-C came during a finaliser, from which no exception propagates."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
         _end()
     others(unraisable)
 
 
 _hold_closed_streams()
-_TERMINAL = os.dup(2)  # `command_line.quiet` turns 2 away while TensorFlow is imported.
+_TERMINAL = os.dup(2)  # `command_line.quiet` redirects 2 while TensorFlow is imported.
 _end_on_interrupts()
 
 from command_line import quiet  # noqa: E402, F401

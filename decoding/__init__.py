@@ -1,1 +1,1 @@
-"""Searching, aligning and picturing with any model of the zoo."""
+"""Translation, alignment and pictures with any model of the zoo."""

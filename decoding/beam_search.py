@@ -9,19 +9,19 @@ _IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores 
 
 
 class Hypotheses(NamedTuple):
-    """Translations of B sentences, K for each, the best first.
+    """Translations of B sentences: K hypotheses for each, the best first.
 
     Attributes:
-        ids: `[B, K, T]` int32, with EOS, padded behind it.
-        log_probs: `[B, K]` float32, natural log-probability of all tokens with EOS; of a model that
-            combines others, the sum of its scores.
+        ids: `[B, K, T]` int32, with EOS, padded after it.
+        log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
+            model that combines others: the sum of its scores.
         scores: `[B, K]` float32, `log_probs` divided by the length penalty.
-        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished ones
-            stand behind the finished ones. Where there are fewer than K hypotheses at all, the
-            places left have a log-probability of -1e8 or less.
+        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
+            hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
+            unused places have a log-probability of -1e8 or less.
 
-    Where the model's scores for a sentence are not numbers, `log_probs` and `scores` are NaN and
-    the ids mean nothing.
+    If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
+    its ids mean nothing.
     """
 
     ids: Any
@@ -34,8 +34,8 @@ class SpecialIds(NamedTuple):
     """The ids that a search treats differently from words.
 
     Attributes:
-        pad: fills the place after the end of a hypothesis; never emitted.
-        bos: given to the first step; never emitted.
+        pad: fills the places after the end of a hypothesis; never emitted.
+        bos: the previous token of the first step; never emitted.
         eos: ends a hypothesis.
         forbidden: further ids that are never emitted, such as UNK.
     """
@@ -52,20 +52,21 @@ def length_normaliser(length, length_penalty):
 
 
 def beam_search(model, source_ids, *, beam_size, max_target_length, length_penalty, special_ids):
-    """Finds probable translations, breadth first.
+    """Finds probable translations by breadth-first search.
 
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
-    extensions. Those that end in EOS and are among the first K join the finished set; the K best
-    others live on. A sentence is done when K hypotheses are finished or its length limit is
-    reached; it then leaves the batch, and later steps are made for the others alone. With
-    `beam_size` 1 the result is the arg max of every step.
+    extensions. Among the first K of these, the extensions that end in EOS join the finished set.
+    The K best extensions that do not end in EOS are the next live hypotheses. A sentence is done
+    when K hypotheses are finished or its length limit is reached. It then leaves the batch, so that
+    later steps compute only the sentences that remain. With `beam_size` 1, every step takes the
+    arg max.
 
     Args:
         model: `TranslationModel`.
         source_ids: `[B, S]` int32, padded.
         beam_size: K, int.
-        max_target_length: tokens with EOS, int32 scalar or `[B]` at least 1. With one limit a
-            sentence, the result does not depend on the neighbours in the batch.
+        max_target_length: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each
+            sentence has a limit of its own, its result does not depend on the rest of the batch.
         length_penalty: alpha of `length_normaliser`; 0 compares plain log-probabilities.
         special_ids: `SpecialIds`.
 
@@ -74,7 +75,7 @@ def beam_search(model, source_ids, *, beam_size, max_target_length, length_penal
     """
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(max_target_length, tf.int32), [batch_size])
-    length = tf.maximum(tf.reduce_max(limits), 1)  # The largest of no limits is -2^31.
+    length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
     never = sorted({special_ids.pad, special_ids.bos, *special_ids.forbidden})
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
@@ -101,7 +102,7 @@ def beam_search(model, source_ids, *, beam_size, max_target_length, length_penal
         hypotheses, last_ids, parents = _extended(
             active.hypotheses, extensions, step, special_ids.eos, length_penalty
         )
-        # One score that is NaN or infinite makes the sum NaN, and a sum is found quickly.
+        # A NaN or infinite score makes the sum NaN; summing is cheaper than testing every score.
         sums = tf.reshape(tf.reduce_sum(token_log_probs, axis=1), [-1, beam_size])
         is_nan = tf.reduce_any(tf.math.is_nan(sums), axis=1)
         enough = tf.reduce_all(hypotheses.done[:, :, 0] > _IMPOSSIBLE / 2, axis=1)
@@ -113,13 +114,14 @@ def beam_search(model, source_ids, *, beam_size, max_target_length, length_penal
             lambda: _parted(active, parents, leaves, is_nan, results),
             lambda: (active, parents, results),
         )
-        # A hypothesis goes on from the state of its parent.
+        # Each new hypothesis continues from the state of its parent.
         rows = tf.reshape(parents, [-1])
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, rows), output.state)
         return step + 1, active, state, results
 
     variables = (tf.constant(0), active, state, nothing)
-    # Steps may know less of their shapes than the start, but all of a context except its rows.
+    # A step may return states whose static shapes are less exact than those of the initial state.
+    # In `active`, including the context, only the number of rows changes.
     step, _, *others = tf.nest.map_structure(
         lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables
     )
@@ -131,13 +133,13 @@ def beam_search(model, source_ids, *, beam_size, max_target_length, length_penal
 
 
 class _Hypotheses(NamedTuple):
-    """What has been found for each sentence: K live hypotheses, and K finished ones or fewer.
+    """The search results so far: K live and at most K finished hypotheses for each sentence.
 
     Attributes:
         live_ids: `[B, K, T]` int32.
         live_log_probs: `[B, K]` float32.
         done_ids: `[B, K, T]` int32.
-        done: `[B, K, 2]` float32, score and log-probability; `_IMPOSSIBLE` in a free place.
+        done: `[B, K, 2]` float32, score and log-probability; `_IMPOSSIBLE` in unused places.
     """
 
     live_ids: Any
@@ -147,14 +149,14 @@ class _Hypotheses(NamedTuple):
 
 
 class _Active(NamedTuple):
-    """The A sentences that are not done, and all that belongs to a sentence.
+    """The A sentences that are not done, with their hypotheses and the model's context.
 
     Attributes:
-        row: `[A]` int32, where they stand in the batch.
+        row: `[A]` int32, the row of each sentence in the batch.
         limit: `[A]` int32, most tokens of a hypothesis.
         last_ids: `[A, K]` int32, last token of each live hypothesis.
         hypotheses: `_Hypotheses`.
-        context: the model's.
+        context: the model's context of these sentences.
     """
 
     row: Any
@@ -165,7 +167,7 @@ class _Active(NamedTuple):
 
 
 def _no_hypotheses(batch_size, beam_size, length, pad_id):
-    """The `_Hypotheses` of the start: a live one without tokens, and free places."""
+    """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones."""
     empty = tf.fill([batch_size, beam_size, length], tf.constant(pad_id, tf.int32))
     first_only = tf.where(tf.range(beam_size) == 0, 0.0, _IMPOSSIBLE)
     return _Hypotheses(
@@ -177,7 +179,7 @@ def _no_hypotheses(batch_size, beam_size, length, pad_id):
 
 
 def _extended(hypotheses, extensions, step, eos_id, length_penalty):
-    """`(_Hypotheses, last_ids [A, K], parents [A, K])` after a step; parents from 0 to K - 1."""
+    """Returns `(_Hypotheses, last_ids [A, K], parents [A, K])` after a step, parents below K."""
     live_ids, live_log_probs, done_ids, done = hypotheses
     parents, tokens, log_probs = extensions  # [A, 2K]
     beam_size = live_log_probs.shape[1]
@@ -202,17 +204,17 @@ def _extended(hypotheses, extensions, step, eos_id, length_penalty):
 
 
 def _parted(active, parents, leaves, is_nan, results):
-    """Takes sentences that are done out of the search and into the results.
+    """Moves the sentences that are done from the search to the results.
 
     Args:
         active: `_Active`.
         parents: `[A, K]`.
-        leaves: `[A]` bool, which are done.
-        is_nan: `[A]` bool, which have scores that are not numbers.
+        leaves: `[A]` bool, True for sentences that are done.
+        is_nan: `[A]` bool, True for sentences with scores that are not numbers.
         results: `_Hypotheses` of the whole batch.
 
     Returns:
-        `(active, parents, results)`, the first two without those sentences.
+        `(active, parents, results)`; the sentences that are done are no longer in the first two.
     """
     gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
     rows = tf.gather(active.row, gone)[:, None]
@@ -228,7 +230,7 @@ def _parted(active, parents, leaves, is_nan, results):
 
 
 def _without_numbers(hypotheses, is_nan):
-    """`_Hypotheses` with NaN for the scores of the sentences `is_nan`, `[A]` bool."""
+    """Returns `_Hypotheses` with NaN scores for the sentences in which `is_nan` `[A]` is True."""
     nan = tf.where(is_nan, math.nan, 0.0)
     return hypotheses._replace(
         live_log_probs=hypotheses.live_log_probs + nan[:, None],
@@ -237,7 +239,7 @@ def _without_numbers(hypotheses, is_nan):
 
 
 def _best_extensions(log_probs, live_log_probs, never, beam_size):
-    """The most probable extensions: `(parents, tokens, log_probs)`, `[B, 2K]` each."""
+    """Returns the most probable extensions: `(parents, tokens, log_probs)`, each `[B, 2K]`."""
     vocab_size = log_probs.shape[-1]
     barred = tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(never), axis=1)
     log_probs = tf.where(barred, _IMPOSSIBLE, log_probs)  # [N, V]
@@ -248,13 +250,13 @@ def _best_extensions(log_probs, live_log_probs, never, beam_size):
 
 
 def _ranked(hypotheses, limits, length_penalty, beam_size):
-    """Finished hypotheses by score; free places are filled with unfinished ones, by score."""
+    """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
     live_ids, live_log_probs, done_ids, done = hypotheses
     live_scores = live_log_probs / length_normaliser(limits, length_penalty)[:, None]
     finished = done[:, :, 0] > _IMPOSSIBLE / 2
     is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)
     scores = tf.concat([done[:, :, 0], live_scores], axis=1)
-    # The rank, not the score, puts every finished hypothesis before every unfinished one.
+    # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * _IMPOSSIBLE) + tf.maximum(scores, _IMPOSSIBLE)
     rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * _IMPOSSIBLE)
     _, best = tf.math.top_k(rank, beam_size)

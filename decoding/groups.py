@@ -1,21 +1,21 @@
-"""Searches a batch in groups: sentences of similar length, no more of them than memory allows."""
+"""Searches a batch in groups of sentences of similar length that fit into memory."""
 
 import tensorflow as tf
 
 from decoding.beam_search import Hypotheses
 
-# Largest group of A sentences. Attention from source to source has A x S x S weights for every head
-# of a layer. A Transformer keeps keys and values of A x K x T target positions for every layer: for
-# `transformer_base` 0.8 GB of so many.
+# Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
+# head of a layer. A Transformer caches keys and values of A x K x T target positions for every
+# layer: `transformer_base` needs 0.8 GB for MAX_TARGET_POSITIONS.
 MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
 
 
 def search_in_groups(search, source_ids, limits, beam_size, pad_id):
-    """Searches a batch as a whole would be, with other costs.
+    """Searches a batch in groups; finds the same hypotheses as one search of the whole batch.
 
-    A sentence costs what the longest of its group does: padding in the encoder, and room for the
-    longest translation. So one long sentence among short ones is searched apart from them.
+    Each sentence costs as much as the longest of its group: its source is padded, and there is room
+    for the longest translation. So a long sentence among short ones gets a group of its own.
 
     Args:
         search: `(source_ids [A, S'], limits [A]) -> Hypotheses`.
@@ -41,7 +41,7 @@ def search_in_groups(search, source_ids, limits, beam_size, pad_id):
         similar = tf.reduce_sum(tf.cast(2 * limits[start:] >= limits[start], tf.int32))
         longest = tf.reduce_max(lengths[start : start + similar])
         fitting = tf.minimum(
-            MAX_SOURCE_WEIGHTS // longest // longest,  # The square may be beyond int32.
+            MAX_SOURCE_WEIGHTS // longest // longest,  # `longest ** 2` may overflow int32.
             MAX_TARGET_POSITIONS // limits[start] // beam_size,
         )
         end = start + tf.clip_by_value(fitting, 1, similar)

@@ -1,4 +1,4 @@
-"""Translations that outlive a run that is interrupted: the same command takes them up again."""
+"""Keeps the translations of an interrupted run, so that the same command resumes from them."""
 
 import contextlib
 import json
@@ -8,22 +8,24 @@ from pathlib import Path
 from data_pipeline.files import UserError, decode_lines, read_bytes, write_lines
 from decoding.translator import Translation
 
-_KIND = "translations made by"  # Begins the file.
+_KIND = "translations made by"  # The file begins with this key.
 
 
 class KeptTranslations:
-    """Lines and their translations, in a file from which nothing is lost but the batch under way.
+    """A file of lines and their translations; an interruption loses only the current batch.
 
-    To be used in a `with` statement. The file goes when its block ends without an error; otherwise
-    it stays, also where the process is killed, and is taken up by the next run that was made
-    alike. Its first line tells how its translations were made; each other has one line of text.
+    Use it in a `with` statement. The file is deleted when the block ends without an error. If the
+    block fails or the process is killed, the file stays, and the next run with the same `made_by`
+    resumes from it. The file's first line records `made_by`; each further line holds one line of
+    text and its translations.
 
     Args:
         path: the file.
-        made_by: all that translations depend on but the text, such as model and beam size; JSON.
+        made_by: everything besides the text that translations depend on, such as model and beam
+            size; JSON.
 
     Raises:
-        UserError: the file cannot be read or written, or is of another kind.
+        UserError: the file cannot be read or written, or is not a file of translations.
 
     Example:
         with KeptTranslations("out.de.unfinished", {"beam_size": 4}) as kept:
@@ -35,12 +37,12 @@ class KeptTranslations:
         header = json.dumps({_KIND: made_by}, sort_keys=True)
         self._found = self._read(header)
         self.num_taken_up = len(self._found)
-        # Written anew, so that another process that still writes the old file writes into nothing.
+        # Replace the file: a process that still writes to the old one cannot change the new one.
         write_lines(self.path, [header, *map(_line, self._found.items())])
         self._file = None
 
     def _read(self, header):
-        """Line -> translations, of what an earlier run has kept, without a torn line at the end."""
+        """Reads what an earlier run kept: line -> translations; ignores an incomplete last line."""
         if not self.path.exists():
             return {}
         data = read_bytes(self.path)
@@ -58,11 +60,11 @@ class KeptTranslations:
         return {}
 
     def get(self, text):
-        """The translations of a line, or None."""
+        """Returns the kept translations of a line, or None."""
         return self._found.get(text)
 
     def add(self, translations):
-        """Keeps translations: a dict of line -> list of `Translation`."""
+        """Adds translations to the file: a dict of line -> list of `Translation`."""
         self._found.update(translations)
         with self._one_line_errors():
             self._file.write("".join(f"{_line(pair)}\n" for pair in translations.items()))
@@ -84,7 +86,7 @@ class KeptTranslations:
         return self
 
     def __exit__(self, kind, *_):
-        with contextlib.suppress(OSError):  # A full disk: told when it was written to.
+        with contextlib.suppress(OSError):  # A full disk has been reported by `add`.
             self._file.close()
         if kind is None or not self._found:
             self.path.unlink(missing_ok=True)

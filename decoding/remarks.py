@@ -1,4 +1,4 @@
-"""Says of translations what a user might not expect of them."""
+"""Reports what a user may not expect of translations, such as lines that were cut."""
 
 import itertools
 
@@ -6,12 +6,12 @@ from decoding.translator import PROBLEMS, TOO_LONG
 
 
 def remarks(results, lengths, max_input_tokens, max_length):
-    """Counts lines that are empty, long, cut or left untranslated; numbers those to be looked at.
+    """Counts lines that are empty, long, cut or untranslated; gives the numbers of lines to check.
 
     Args:
         results: for each line, a list of `Translation`, the best first.
         lengths: source tokens of each line, with `</s>`.
-        max_input_tokens: as `Translator` has it.
+        max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
 
     Returns:
@@ -58,6 +58,6 @@ def remarks(results, lengths, max_input_tokens, max_length):
 
 
 def _listed(numbers, most=10):
-    """`line 1`, `lines 1, 3`; of many, the first."""
+    """Formats line numbers: `line 1`, `lines 1, 3`; shows at most the first `most` numbers."""
     listed = ", ".join([f"{n:,}" for n in numbers[:most]] + ["..."] * (len(numbers) > most))
     return f"line{'s' * (len(numbers) != 1)} {listed}"

@@ -3,24 +3,25 @@
 import itertools
 import re
 
-# A full stop with all that closes behind it, and then white space, which does not follow those of
-# Chinese and Japanese. The end of the line is none.
+# A full stop (or ! ? …) and closing quotes or brackets, followed by white space. Chinese and
+# Japanese full stops need no white space. The end of the line does not match.
 _SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*(?=\s)|[。！？][」』”’）]*(?=[^」』”’）])")
 _WHITE_SPACE = re.compile(r"\s+")
 
 
 def split_line(line, fits):
-    """Splits a line into its sentences, and a sentence that is too long into halves of halves.
+    """Splits a line into sentences, and halves a sentence until its parts are short enough.
 
-    Models know sentences, and translate a text of many at once badly. Halves end at the white space
-    nearest the middle; where there is none, in the middle.
+    Models are trained on single sentences and translate several at once badly. A sentence is cut at
+    the white space nearest its middle; if it has no white space, in the middle.
 
     Args:
         line: str.
-        fits: says of a text whether it is short enough.
+        fits: function of a text; True if the text is short enough.
 
     Returns:
-        list of str, without white space at their ends. One of a single character may not fit.
+        list of str, without white space at their ends. A single character is a part even if it does
+        not fit.
 
     Example:
         >>> split_line("A dog. A cat and another cat.", lambda text: len(text) < 15)

@@ -1,4 +1,4 @@
-"""Strings to strings: tokenizer, batches by length, beam search, detokenizer."""
+"""Translates strings to strings: tokenizer, batches by length, beam search, detokenizer."""
 
 import itertools
 import math
@@ -22,10 +22,10 @@ class Translation(NamedTuple):
     Attributes:
         text: the detokenised line.
         score: log-probability divided by the length penalty.
-        log_prob: natural log-probability of its tokens with `</s>`.
-        finished: False if it was cut at its length limit.
-        ids: its tokens with `</s>`.
-        problem: why the line was left untranslated, one of `PROBLEMS`; empty if it was not.
+        log_prob: natural log-probability of its tokens including `</s>`.
+        finished: False if the translation was cut at its length limit.
+        ids: its token ids including `</s>`.
+        problem: why the line was left untranslated, from `PROBLEMS`; empty if it was translated.
     """
 
     text: str
@@ -36,10 +36,10 @@ class Translation(NamedTuple):
     problem: str = ""
 
 
-# Longest line that is translated, in tokens with `</s>`, as `--max_length` counts. Far above real
-# sentences: training leaves out all beyond 256 unless told otherwise, so that models know nothing
-# longer. Attention takes memory with the square of the length: of one head and layer 4 MB at 1,024
-# tokens, 6 GB at 40,000.
+# Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
+# sentences are far shorter: by default, training leaves out all above 256, so that models have seen
+# nothing longer. Memory for attention grows with the square of the length: each head of a layer
+# takes 4 MB at 1,024 tokens, 6 GB at 40,000.
 MAX_INPUT_TOKENS = 1024
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
 PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
@@ -50,15 +50,15 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
 
 
 def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
-    """The search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
+    """Returns the search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
 
-    A translation may be twice as long as its source, plus 20 tokens. UNK is in it only with
-    `emit_unknowns`. Sentences of very different lengths may stand in one batch.
+    A translation has at most twice as many tokens as its source, plus 20. It contains UNK only with
+    `emit_unknowns`. A batch may mix sentences of very different lengths.
     """
 
     special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if emit_unknowns else (UNK_ID,))
 
-    # Without AutoGraph, which has nothing to convert here, and takes a second to find that out.
+    # AutoGraph has nothing to convert here, and would take a second to find that out.
     @tf.function(
         input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")], autograph=False
     )
@@ -84,16 +84,16 @@ class Translator:
 
     Args:
         model: `TranslationModel`.
-        tokenizer: the `Tokenizer` it was trained with.
+        tokenizer: the `Tokenizer` that the model was trained with.
         beam_size: hypotheses followed at a time; 1 is greedy search.
-        length_penalty: alpha of Wu et al. 2016; larger prefers longer translations.
-        batch_size: sentences translated at once; fewer where memory asks for it.
-        max_input_tokens: longest line that is translated, in tokens with `</s>`.
+        length_penalty: alpha of Wu et al. 2016; larger values prefer longer translations.
+        batch_size: sentences translated at once; fewer if they do not fit into memory.
+        max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
             being left untranslated.
-        name: what to call the model in an error.
-        unknowns: `decoding.unknowns.UnknownReplacer`: the search may then emit UNK, and this says
-            what is written for it; None: UNK is never emitted.
+        name: the model's name in error messages.
+        unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
+            UNK with a word; None: UNK is never emitted.
 
     Example:
         translator = Translator(model, tokenizer, beam_size=4)
@@ -128,7 +128,7 @@ class Translator:
         )
 
     def check_known(self, lines, name):
-        """Raises `UserError` at a line that has words, none of them in the vocabulary."""
+        """Raises `UserError` if a line has words but the vocabulary contains none of them."""
         for number, ids in enumerate(self.tokenizer.source.encode(lines), start=1):
             if len(ids) > 1 and all(i == UNK_ID for i in ids[:-1]):
                 raise UserError(
@@ -143,13 +143,13 @@ class Translator:
             lines: list of str.
             n_best: translations for each line, at most `beam_size`.
             description: name of the progress bar, or None for no bar.
-            kept: `decoding.kept.KeptTranslations`: lines that it has are not translated again, and
-                it is given the others as soon as they are done; None: nothing is kept.
+            kept: `decoding.kept.KeptTranslations`: supplies translations from an earlier run and
+                stores each new one as soon as it is done; None: nothing is kept.
 
         Returns:
-            For every line, in order, a list of `n_best` `Translation`, the best first; fewer where
-            the model has no more, and one for a line that is empty, translated in parts, or left
-            untranslated.
+            For every line, in order, a list of `n_best` `Translation`, the best first. The list is
+            shorter if the model finds fewer. It has one entry if the line is empty, translated in
+            parts, or left untranslated.
 
         Raises:
             UserError: the model's scores are not numbers.
@@ -161,7 +161,7 @@ class Translator:
         lengths = np.array([len(ids) for ids in source], np.int32)
         results = [[EMPTY]] * len(texts)
         todo = []
-        # The longest first: if memory is short, it shows at once.
+        # Longest first: if memory does not suffice, this shows at once.
         for i in np.argsort(-lengths, kind="stable"):
             if lengths[i] > self.max_input_tokens:
                 results[i] = [_untranslated(TOO_LONG)]
@@ -185,7 +185,7 @@ class Translator:
         return results[: len(lines)]
 
     def _parts(self, lines):
-        """line number from 0 -> its parts, of the lines that are translated in parts."""
+        """Splits the lines that are too long, if asked to: line number from 0 -> its parts."""
         if not self.split_long_lines:
             return {}
 
@@ -199,9 +199,10 @@ class Translator:
         }
 
     def _search_all(self, source):
-        """The `Hypotheses` of each sentence in a list of ids; None where memory does not suffice.
+        """Searches sentences, given as lists of ids; returns the `Hypotheses` of each.
 
-        A batch for which it does not suffice is halved, until that holds of one sentence alone.
+        A batch that does not fit into memory is halved, again and again if need be. A single
+        sentence that does not fit gives None.
         """
         try:
             found = self._search(padded(source))
@@ -214,7 +215,7 @@ class Translator:
         return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
 
     def _translations(self, line, number, found, n_best):
-        """The best of a line's `Hypotheses`, written out; `number` counts lines from 1."""
+        """Returns the `n_best` translations of a line as text; `number` counts lines from 1."""
         if found is None:
             return [_untranslated(NO_MEMORY)]
         if np.isnan(found.log_probs).any():
@@ -242,7 +243,7 @@ class Translator:
         ]
 
     def _joined(self, parts):
-        """One `Translation` of those of a line's parts; untranslated if one of them is."""
+        """Joins the translations of a line's parts; untranslated if any part is untranslated."""
         problem = next((part.problem for part in parts if part.problem), "")
         if problem:
             return _untranslated(problem)
@@ -262,12 +263,12 @@ def _untranslated(problem):
 
 
 def _until_end(ids):
-    """Ids with their EOS, or without padding where they were cut short."""
+    """Cuts ids after the first EOS; if there is no EOS, only removes padding."""
     return ids[: ids.index(EOS_ID) + 1] if EOS_ID in ids else [i for i in ids if i != PAD_ID]
 
 
 def padded(sentences):
-    """Lists of ids to one `[B, S]` int32 array."""
+    """Pads lists of ids to one `[B, S]` int32 array."""
     ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
         row[: len(sentence)] = sentence

@@ -1,7 +1,8 @@
-"""What stands in a translation for UNK: a source word, or what a lexicon has for it.
+"""Replaces UNK in a translation by a source word, or by its translation in a lexicon.
 
-Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation"; by attention as
-Jean et al. 2015, "On Using Very Large Target Vocabulary for Neural Machine Translation".
+Follows Luong et al. 2015, "Addressing the Rare Word Problem in Neural Machine Translation". The
+source word is found by attention, as in Jean et al. 2015, "On Using Very Large Target Vocabulary
+for Neural Machine Translation".
 """
 
 import collections
@@ -17,17 +18,17 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 def read_lexicon(path):
-    """The most probable translation of each word of a lexicon file.
+    """Reads the most probable translation of each word from a lexicon file.
 
     Args:
         path: a UTF-8 file of lines `source_word target_word probability`, separated by white space,
             in any order.
 
     Returns:
-        source word -> target word; of equally probable ones the first.
+        source word -> target word; the first if several are equally probable.
 
     Raises:
-        UserError: unreadable, empty, or a line of another form, naming it.
+        UserError: the file is unreadable or empty, or a line (named) has another form.
     """
     best = {}
     for number, line in enumerate(read_lines(path), start=1):
@@ -49,11 +50,11 @@ def read_lexicon(path):
 
 
 class UnknownReplacer:
-    """Writes translations out with something in the place of every UNK.
+    """Detokenises translations and replaces every UNK.
 
-    An UNK becomes the source word with the highest weight of `model.align`; never `</s>`. Where a
-    lexicon has that word, its translation is written instead. A `pretokenized` text is copied piece
-    by piece.
+    UNK is replaced by the source word with the highest weight of `model.align`, `</s>` excluded. If
+    the lexicon has that word, its translation is written instead. With a `pretokenized` text, a
+    "word" is one piece.
 
     Args:
         model: `TranslationModel`.
@@ -61,10 +62,10 @@ class UnknownReplacer:
         lexicon: source word -> target word.
 
     Attributes:
-        counts: how many were "translated" with the lexicon and how many were "copied" so far.
+        counts: replacements so far: "translated" with the lexicon, and "copied".
 
     Raises:
-        UserError: the model has no alignment, or the tokenizer no unknown words.
+        UserError: the model has no alignment, or the tokenizer never gives UNK.
     """
 
     def __init__(self, model, tokenizer, lexicon=None):
@@ -84,7 +85,7 @@ class UnknownReplacer:
         self._align = tf.function(model.align, input_signature=[_IDS, _IDS])
 
     def texts(self, source_line, target_ids):
-        """Some translations of one line, detokenised.
+        """Detokenises translations of one line.
 
         Args:
             source_line: str.
@@ -98,7 +99,7 @@ class UnknownReplacer:
         (source_ids,) = self.tokenizer.source.encode([source_line])
         words = self.tokenizer.source.split(source_line)
         weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
-        # The last one is </s>, which is no word.
+        # The last source position is </s>, which is not a word.
         positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding
         return [
             self.tokenizer.target.decode(

@@ -13,7 +13,7 @@ CHANNEL_WEIGHT = 1.0
 
 
 def load_fusion(directory, language_directory, weight):
-    """A translation model with a language model of its target vocabulary.
+    """Loads a translation model combined with a language model of its target vocabulary.
 
     Args:
         directory: `ModelDirectory` of the translation model.
@@ -21,10 +21,10 @@ def load_fusion(directory, language_directory, weight):
         weight: of the language model, at least 0.
 
     Returns:
-        As `ModelDirectory.load`.
+        `(model, tokenizer, config)`, see `ModelDirectory.load`.
 
     Raises:
-        UserError: other vocabularies, or a directory that does not load.
+        UserError: the vocabularies differ, or a directory cannot be loaded.
     """
     model, tokenizer, config = directory.load()
     language_model, language_tokenizer, _ = language_directory.load(language_model=True)
@@ -39,7 +39,7 @@ def load_fusion(directory, language_directory, weight):
 
 
 def load_noisy_channel(directory, language_directory, weight):
-    """An IBM model, and a language model of its source vocabulary, as the channel that it reverses.
+    """Loads a noisy channel: an IBM model and a language model of its source vocabulary.
 
     Args:
         directory: `ModelDirectory` of the model from the target language to the source language.
@@ -47,10 +47,11 @@ def load_noisy_channel(directory, language_directory, weight):
         weight: of the language model, above 0.
 
     Returns:
-        As `ModelDirectory.load`, the tokenizer with its sides exchanged.
+        `(model, tokenizer, config)`, see `ModelDirectory.load`; the tokenizer's sides are
+        exchanged.
 
     Raises:
-        UserError: no IBM model, other vocabularies, or a directory that does not load.
+        UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
     """
     channel, tokenizer, config = directory.load()
     if not isinstance(channel, AlignmentModel):
@@ -81,10 +82,10 @@ def check_same_vocabulary(found, path, expected, name, file):
 
     Args:
         found: vocabulary of the language model.
-        path: its directory.
+        path: directory of the language model.
         expected: the vocabulary that is needed.
-        name: what that is called.
-        file: where that is kept.
+        name: name of the expected vocabulary.
+        file: file of the expected vocabulary.
     """
     entries = [vocabulary.pieces(range(len(vocabulary))) for vocabulary in (found, expected)]
     if entries[0] == entries[1]:
@@ -100,6 +101,6 @@ def check_same_vocabulary(found, path, expected, name, file):
 
 
 def vocabulary_file(directory, tokenizer, side):
-    """Path of the file of a side's vocabulary in a model directory."""
+    """Returns the path of a side's vocabulary file in a model directory."""
     name = "shared" if tokenizer.shared else side
     return directory.path / "tokenizer" / (name + tokenizer.target.file_suffix)

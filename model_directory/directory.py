@@ -3,13 +3,13 @@
     config.json         preset, settings, sizes, tokenizer kind, options of the training run
     tokenizer/          vocabulary files
     checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
-    bad_batches/        00000123.npz ...: the batches of steps that were skipped, if there are any
-    best.npz            the weights that translate, picture and export
+    bad_batches/        00000123.npz ...: the batches of skipped steps, if there are any
+    best.npz            the weights used to translate, picture and export
     metrics.jsonl       one JSON object a line
     tensorboard/        the same for TensorBoard
-    lock                empty; held by the run that is under way
+    lock                empty; locked by the current run
 
-Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 sums tell damage.
+Checkpoints are NumPy archives, one file each, written atomically; their CRC-32 sums reveal damage.
 Only this module knows the layout.
 """
 
@@ -35,10 +35,10 @@ from model_directory.weight_files import DamagedError, read_archive, restore, wr
 
 
 def model_of(config, dtype=None):
-    """The model of a configuration with fresh weights, under a dtype policy of Keras.
+    """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
 
     Raises:
-        SettingError: settings that are out of their range or do not go together.
+        SettingError: settings are out of range or cannot be combined.
         UserError: the weights do not fit into memory.
     """
     check_model(config)
@@ -46,7 +46,7 @@ def model_of(config, dtype=None):
 
 
 def check_model(config):
-    """Raises what `model_of` raises, without making the model."""
+    """Raises the errors of `model_of` without making the model."""
     preset = config["model"]
     shapes = models.weight_shapes(preset, *config["vocab_sizes"], **_options(config))
     settings = ", ".join(f"{name}={value}" for name, value in config["settings"].items())
@@ -54,7 +54,7 @@ def check_model(config):
 
 
 def _options(config):
-    """Arguments of `models.create` that a configuration has."""
+    """Returns the arguments of `models.create` that a configuration contains."""
     sizes = config.get("sizes", {})
     return {"pad_id": PAD_ID, "bos_id": BOS_ID, **config["settings"], **sizes}
 
@@ -63,7 +63,7 @@ class ModelDirectory:
     """Reads and writes a model directory.
 
     Args:
-        path: its folder; need not exist before something is written.
+        path: folder of the model directory; it is made when something is first written.
     """
 
     def __init__(self, path):
@@ -81,13 +81,14 @@ class ModelDirectory:
     # Configuration and tokenizer
 
     def exists(self):
-        """Whether a run was started here."""
+        """Returns whether a run was started here."""
         return self.config_path.exists()
 
     def check_free(self):
-        """Raises `UserError` if a new run cannot begin here: in a folder of other things.
+        """Raises `UserError` if a new run cannot begin here because the folder holds other files.
 
-        A run that was stopped before its configuration was written has left a lock and a tokenizer.
+        A lock and a tokenizer may be there: a run leaves them if it is stopped before it writes its
+        configuration.
         """
         check_folder(self.path)
         names = sorted(os.listdir(self.path)) if self.path.exists() else []
@@ -99,7 +100,7 @@ class ModelDirectory:
             )
 
     def start(self, config, tokenizer):
-        """Makes the directory of a new run; the configuration is written last, as its seal.
+        """Makes the directory of a new run; writes the configuration last, to mark it complete.
 
         Raises:
             UserError: the folder holds something else, or cannot be written; another run is
@@ -117,19 +118,19 @@ class ModelDirectory:
         write_text(self.config_path, json.dumps(config, indent=2) + "\n")
 
     def complete_config(self, **entries):
-        """Adds entries that an earlier version did not write to the configuration.
+        """Adds configuration entries that an earlier version did not write.
 
-        The run must be locked. Entries that are there already stay.
+        The run must be locked. Existing entries stay unchanged.
         """
         config = self.config()
         if not entries.keys() <= config.keys():
             write_text(self.config_path, json.dumps({**entries, **config}, indent=2) + "\n")
 
     def config(self):
-        """The configuration.
+        """Reads the configuration.
 
         Raises:
-            UserError: no model directory, one of another kind, or damaged.
+            UserError: not a model directory, one of another kind, or a damaged one.
         """
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such model directory; train.py makes one")
@@ -138,13 +139,13 @@ class ModelDirectory:
         return read_configuration(self.config_path)
 
     def tokenizer(self):
-        """The tokenizer; its sizes are those the model was made for.
+        """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
 
         Raises:
-            UserError: missing, damaged, or of another size.
+            UserError: the tokenizer is missing, damaged, or of another size.
         """
         config = self.config()
-        self._check_vocabulary(config.get("vocabulary_crc32", {}))  # Older versions have none.
+        self._check_vocabulary(config.get("vocabulary_crc32", {}))  # Absent in older versions.
         tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer")
         found = [len(tokenizer.source), len(tokenizer.target)]
         if found != config["vocab_sizes"]:
@@ -156,7 +157,7 @@ class ModelDirectory:
         return tokenizer
 
     def _check_vocabulary(self, sums):
-        """Raises `UserError` where a file of the tokenizer is not as it was written."""
+        """Raises `UserError` if a tokenizer file has changed since it was written."""
         for name, expected in sums.items():
             path = self.path / "tokenizer" / name
             if not path.is_file():
@@ -172,10 +173,10 @@ class ModelDirectory:
                 )
 
     def new_model(self, dtype=None):
-        """The model of the configuration with fresh weights, under a dtype policy of Keras.
+        """Makes the model of the configuration with fresh weights, under a Keras dtype policy.
 
         Raises:
-            UserError: settings that cannot be, or weights that do not fit into memory.
+            UserError: the settings are impossible, or the weights do not fit into memory.
         """
         config = self.config()
         try:
@@ -184,16 +185,16 @@ class ModelDirectory:
             raise UserError(f"{self.config_path}: {error}") from None
 
     def load(self, *, language_model=False):
-        """The trained model and its tokenizer: what translates, pictures and exports.
+        """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
         Args:
-            language_model: whether a language model is wanted, and not one that translates.
+            language_model: whether to expect a language model instead of a translation model.
 
         Returns:
             `(TranslationModel, Tokenizer, config)`.
 
         Raises:
-            UserError: anything missing, damaged or not fitting.
+            UserError: something is missing, damaged, or does not fit together.
         """
         config = self.config()
         if (config["model"] in models.LANGUAGE_MODELS) != language_model:
@@ -224,13 +225,13 @@ class ModelDirectory:
         return model, tokenizer, config
 
     def read_best(self):
-        """Reads the weights that translate.
+        """Reads the best weights.
 
         Returns:
-            (name -> array, what is known of them).
+            (name -> array, the state saved with them, such as their score).
 
         Raises:
-            UserError: there are none yet, or they are damaged.
+            UserError: there are no best weights yet, or they are damaged.
         """
         if not self.best_path.exists():
             raise UserError(
@@ -245,7 +246,7 @@ class ModelDirectory:
             ) from None
 
     def summary(self):
-        """What is known of the training: of the best weights, and the minutes of the whole run."""
+        """Summarises the training: state of the best weights, and minutes of the whole run."""
         last = [{"seconds": 0.0, "step": 0}, *read_records(self.metrics_path)][-1]
         return {
             "minutes": round(last["seconds"] / 60, 1),
@@ -254,10 +255,10 @@ class ModelDirectory:
         }
 
     def best_state(self):
-        """What is known of the weights in best.npz, such as their score.
+        """Reads the state saved with the weights in best.npz, such as their score.
 
         Returns:
-            name -> value; None if there are none. A damaged file is named and set aside.
+            name -> value; None if there is no such file. A damaged file is reported and set aside.
         """
         if not self.best_path.exists():
             return None
@@ -280,37 +281,37 @@ class ModelDirectory:
     # Checkpoints
 
     def checkpoint_path(self, step):
-        """Path of the checkpoint of a step."""
+        """Returns the path of the checkpoint of a step."""
         return self.checkpoint_folder / f"{step:08d}.npz"
 
     def checkpoint_steps(self, every=1):
-        """Steps of all checkpoints that are multiples of `every`, ascending."""
+        """Lists the steps of all checkpoints that are multiples of `every`, ascending."""
         names = [p.stem for p in self.checkpoint_folder.glob("*.npz")]
         return sorted(int(n) for n in names if re.fullmatch(r"\d{8,}", n) and int(n) % every == 0)
 
     def save_checkpoint(self, variables, state, *, keep, every):
         """Writes the checkpoint of `state["step"]`.
 
-        Of the older ones, the last `keep` at multiples of `every` stay, and the one before the new
-        one, for the case that this is damaged. Others, which a signal caused, do not, so that the
-        average in the end does not depend on signals.
+        Of the older checkpoints, the last `keep` at multiples of `every` stay, and the newest, in
+        case the new one is damaged. All others are removed, including checkpoints caused by
+        signals, so that the final average does not depend on signals.
         """
-        sync(self.metrics_path)  # So that no checkpoint outlives a record of an earlier step.
+        sync(self.metrics_path)  # A checkpoint must not survive without the metrics before it.
         write_archive(self.checkpoint_path(state["step"]), variables, state)
         kept = {state["step"], *self.checkpoint_steps(every)[-keep:], *self.checkpoint_steps()[-2:]}
         for step in set(self.checkpoint_steps()) - kept:
             self.checkpoint_path(step).unlink()
 
     def restore_newest(self, variables):
-        """Restores the newest checkpoint that can be read; damaged ones are named and set aside.
+        """Restores the newest checkpoint that is intact; damaged ones are reported and set aside.
 
-        What a killed run left half-written is removed, too.
+        Half-written files of a killed run are removed, too.
 
         Returns:
-            Its state, or None if there is none.
+            The checkpoint's state, or None if there is no checkpoint.
 
         Raises:
-            UserError: there are some, but all are damaged.
+            UserError: there are checkpoints, but all are damaged.
         """
         for unfinished in self.path.rglob(".unfinished-*"):
             unfinished.unlink(missing_ok=True)
@@ -336,10 +337,10 @@ class ModelDirectory:
         return None
 
     def average(self, steps):
-        """The mean of the model's weights over some checkpoints; damaged ones are left out.
+        """Averages the model's weights over several checkpoints; damaged ones are left out.
 
         Args:
-            steps: their steps, ascending.
+            steps: steps of the checkpoints, ascending.
 
         Returns:
             (steps that were read, name -> array).
@@ -374,8 +375,8 @@ class ModelDirectory:
         """Drops the records that a resumed run writes again.
 
         Args:
-            step: of the checkpoint that it goes on from.
-            evaluated_step: of the last validation that the checkpoint knows of.
+            step: step of the checkpoint from which the run resumes.
+            evaluated_step: step of the last validation recorded in that checkpoint.
         """
         last = {"train": step, "valid": evaluated_step}
         keep_records(self.metrics_path, lambda record: record["step"] <= last[record["kind"]])
@@ -386,14 +387,14 @@ class ModelDirectory:
 
 
 def model_arrays(model):
-    """name -> variable of every weight of a model; names do not depend on the process."""
+    """Maps name -> variable for every weight of a model; names do not depend on the process."""
     named = {"model/" + v.path.split("/", 1)[1]: v for v in model.weights}
     assert len(named) == len(model.weights), "two weights of one name"
     return named
 
 
 def training_arrays(model, optimizer):
-    """name -> variable of all that training changes: weights, dropout seeds and optimizer."""
+    """Maps name -> variable for all that training changes: weights, dropout seeds, optimizer."""
     weights = {id(v) for v in model.weights}
     seeds = [v for v in model.variables if id(v) not in weights]
     return {

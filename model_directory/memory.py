@@ -1,4 +1,4 @@
-"""The memory that updates take, and the batch at which it runs out, found before training."""
+"""Measures the memory that updates take, and estimates the batch size at which it runs out."""
 
 import contextlib
 import math
@@ -14,29 +14,29 @@ from data_pipeline.files import UserError
 from models.base import LARGEST
 
 _SHARES = (0.25, 0.5, 1.0)
-_MOST = 64  # Times the largest batch that are tried on an accelerator.
+_MOST = 64  # Largest batch tried on an accelerator, as a multiple of the largest planned batch.
 
 
 def report(update, largest, *, available=None):
-    """Makes updates of the size of the largest batch, smaller ones first; the model is spoilt.
+    """Measures updates up to the size of the largest batch; changes the model's weights.
 
-    On an accelerator batches double until there is no memory left for one. On a CPU, whose system
-    would kill the process then, that point is calculated: what an update takes is a constant and
-    a share for each row.
+    On an accelerator, batches double until memory does not suffice. On a CPU, the system would kill
+    the process at that point. There the limit is calculated, assuming that the memory of an update
+    is linear in its number of rows.
 
     Args:
         update: `training.updates.gradient.GradientUpdate`.
-        largest: (rows, source tokens, target tokens) of the batch that needs the most.
-        available: bytes that the process may have on a CPU; None: what the system has left.
+        largest: (rows, source tokens, target tokens) of the batch that needs the most memory.
+        available: bytes that the process may use on a CPU; None: as many as the system has free.
 
     Yields:
-        str, lines for people.
+        str, lines of the report.
     """
     rows, *tokens = (int(size) for size in largest)
     device = next(iter(tf.config.list_logical_devices("GPU")), None)
     if device is None and available is None:
         available = _available()
-    measured, too_many = {}, None  # Rows -> bytes.
+    measured, too_many = {}, None  # `measured`: rows -> bytes.
     for count in _row_counts(rows, on_accelerator=device is not None):
         began = time.monotonic()
         if device is None and _predicted(measured, count) > available:
@@ -55,11 +55,11 @@ def report(update, largest, *, available=None):
 
 
 def check_fits(shapes, name):
-    """Raises `UserError` where float32 weights of some shapes do not fit into memory or int32.
+    """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32.
 
     Args:
-        shapes: list of tuples.
-        name: what to call the model in the error.
+        shapes: shapes of the weights, list of tuples.
+        name: the model's name in the error message.
     """
     largest = max(shapes, key=math.prod)
     count, available = sum(map(math.prod, shapes)), _available()
@@ -83,7 +83,7 @@ def _row_counts(rows, on_accelerator):
 
 
 def _predicted(measured, count):
-    """Bytes of an update of so many rows, by the two largest that are known; 0 if unknown."""
+    """Predicts the bytes of an update of `count` rows from the two largest measured; or 0."""
     if len(measured) < 2:
         return 0
     (fewer, less), (more, most) = sorted(measured.items())[-2:]
@@ -91,7 +91,7 @@ def _predicted(measured, count):
 
 
 def _peak(update, rows, tokens, device):
-    """Bytes at the peak of an update, or None if there are not so many."""
+    """Returns the peak memory of an update in bytes, or None if memory does not suffice."""
     batch = {}
     for name, length, size in zip(
         ("source_ids", "target_ids"),
@@ -99,7 +99,7 @@ def _peak(update, rows, tokens, device):
         (update.model.source_vocab_size, update.model.target_vocab_size),
         strict=True,
     ):
-        # The most frequent words are at the beginning of a vocabulary, behind the special ones.
+        # The most frequent words follow the special ids at the beginning of a vocabulary.
         batch[name] = tf.constant(np.arange(rows * length).reshape(rows, length) % (size - 4) + 4)
     batch = {name: tf.cast(ids, tf.int32) for name, ids in batch.items()}
     _reset_peak(device)
@@ -107,7 +107,7 @@ def _peak(update, rows, tokens, device):
         values = update.step(batch)
     except tf.errors.ResourceExhaustedError:
         return None
-    float(values["loss"][0])  # Waits for it.
+    float(values["loss"][0])  # Waits for the update.
     return _read_peak(device)
 
 
@@ -115,7 +115,7 @@ def _reset_peak(device):
     if device is not None:
         tf.config.experimental.reset_memory_stats(device.name)
         return
-    # Not everywhere there, or allowed: the peak is that of the whole process then.
+    # The file may be missing or read-only. The peak then covers the whole life of the process.
     with contextlib.suppress(OSError):
         Path("/proc/self/clear_refs").write_text("5")
 
@@ -127,7 +127,7 @@ def _read_peak(device):
 
 
 def _status(name, path="/proc/self/status"):
-    """A number of bytes that Linux tells, or None."""
+    """Reads a number of bytes that Linux reports, or None."""
     if not os.path.exists(path):
         return None
     lines = Path(path).read_text().splitlines()
@@ -135,7 +135,7 @@ def _status(name, path="/proc/self/status"):
 
 
 def _available():
-    """Bytes that this process may have in all, as far as the system tells, else infinity."""
+    """Returns the bytes that this process may use in all; infinity if the system does not tell."""
     free = _status("MemAvailable", "/proc/meminfo")
     own = _status("VmRSS")
     limits = [free + own] if free and own else []
@@ -146,7 +146,7 @@ def _available():
 
 
 def _calculated(measured, available):
-    """How many rows are too many, or None if that cannot be told."""
+    """Calculates the smallest number of rows that is too large, or None if that is unknown."""
     known = sorted(measured.items())[-2:]
     if len(known) < 2 or known[0][1] >= known[1][1] or not np.isfinite(available):
         return None
@@ -155,7 +155,7 @@ def _calculated(measured, available):
 
 
 def _conclusion(enough, too_many, length, rows):
-    """What to give as --max_tokens_per_batch, in words."""
+    """Formats the advice on --max_tokens_per_batch."""
     if not enough:
         return f"memory runs out below {too_many * length:,} tokens a batch, the smallest tried"
     found = f"memory is enough for batches of {enough * length:,} tokens"

@@ -1,6 +1,6 @@
-"""A file of records, one JSON object a line, that survives the end of its writer at any moment.
+"""A file of records, one JSON object a line, that stays readable if its writer is killed.
 
-A record has a kind, a step, the seconds of the run so far, and what was measured.
+A record has a kind, a step, the seconds of the run so far, and measured values.
 """
 
 import errno
@@ -10,24 +10,24 @@ import os
 
 from data_pipeline.files import UserError, read_lines, write_lines
 
-# kind -> what every record of it measures; null where that was not finite.
+# kind -> the value that each record of the kind must have; null if it was not finite.
 KINDS = {"train": "nll", "valid": "perplexity"}
 
 
 def append_record(path, record):
-    """Adds a record at the end of a file, all of it or nothing.
+    """Appends a record to a file as a whole, or not at all.
 
-    JSON has no numbers that are not finite: they become null.
+    Numbers that are not finite become null, because JSON cannot express them.
 
     Raises:
-        UserError: it cannot be written; the file is as it was.
+        UserError: the record cannot be written; the file is unchanged.
     """
     line = (_json(record) + "\n").encode("utf-8")
     try:
         with open(path, "ab", buffering=0) as file:
             size = file.tell()
             try:
-                if file.write(line) != len(line):  # A disk that is full takes a part.
+                if file.write(line) != len(line):  # A disk that becomes full accepts only a part.
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             except OSError:
                 file.truncate(size)
@@ -37,10 +37,10 @@ def append_record(path, record):
 
 
 def read_records(path):
-    """The records of a file, none if it is missing; a last line that was cut short is left out.
+    """Reads the records of a file; a missing file has no records. Skips a last line cut short.
 
     Raises:
-        UserError: another line is damaged or no record, naming it.
+        UserError: another line (named) is damaged or is not a record.
     """
     lines = read_lines(path) if path.exists() else []
     records = []
@@ -51,7 +51,7 @@ def read_records(path):
         except RecursionError:
             fault = "nested too deeply"
         except ValueError:
-            if number == len(lines):  # The end of the process came in the middle of it.
+            if number == len(lines):  # The process ended while it wrote this line.
                 break
             fault = "damaged"
         if fault:
@@ -64,7 +64,7 @@ def read_records(path):
 
 
 def _fault(record):
-    """What is wrong with a record, or None."""
+    """Describes what is wrong with a record; None if it is valid."""
     if not isinstance(record, dict):
         return "no record"
     kind, step, seconds = (record.get(name) for name in ("kind", "step", "seconds"))
@@ -101,7 +101,7 @@ def _json(record):
 
 
 def sync(path):
-    """Waits until the disk has all that was written to a file, if there is one."""
+    """Waits until everything written to a file is on the disk; does nothing without the file."""
     if path.exists():
         with open(path, "rb") as file:
             os.fsync(file.fileno())

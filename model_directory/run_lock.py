@@ -1,4 +1,4 @@
-"""One run at a time in a directory."""
+"""Allows one run at a time in a directory."""
 
 import os
 
@@ -7,7 +7,7 @@ from data_pipeline.locks import lock
 
 
 class RunLock:
-    """A lock on a file that says whether a run is under way.
+    """A file lock that is held while a run is under way.
 
     Args:
         path: the file; made when it is first locked, and never removed.
@@ -18,10 +18,10 @@ class RunLock:
         self._handle = None
 
     def acquire(self):
-        """Locks, unless it is locked by this object already.
+        """Locks the file, unless this object holds the lock already.
 
         Raises:
-            UserError: another run has it, or the folder cannot be written.
+            UserError: another run holds the lock, or the folder cannot be written.
         """
         if self._handle is not None:
             return
@@ -42,7 +42,7 @@ class RunLock:
         self._handle = handle
 
     def release(self):
-        """Lets others in."""
+        """Releases the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

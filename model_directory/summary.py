@@ -1,19 +1,20 @@
-"""What model directories hold, side by side."""
+"""Summarises model directories side by side."""
 
 from model_directory.metrics import read_records
 
 
 def summarize(directory):
-    """What a model directory holds.
+    """Summarises a model directory.
 
     Args:
         directory: `ModelDirectory`.
 
     Returns:
-        name of a line -> text. What is not known yet, as of a run before its first save, is "-".
+        name of a line -> text; "-" for values that are not known yet, such as before the first
+        save.
 
     Raises:
-        UserError: no model directory, or a damaged one.
+        UserError: not a model directory, or a damaged one.
     """
     config = directory.config()
     records = read_records(directory.metrics_path)
@@ -40,7 +41,7 @@ def summarize(directory):
 
 
 def table(directories):
-    """The summaries of directories as lines, a column each.
+    """Formats the summaries of directories as lines, with one column for each directory.
 
     Args:
         directories: list of `ModelDirectory`.

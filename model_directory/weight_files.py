@@ -1,4 +1,4 @@
-"""Named arrays and a JSON state in one file, whose damage is noticed."""
+"""Named arrays and a JSON state in one file with checksums."""
 
 import json
 import os
@@ -7,20 +7,20 @@ import numpy as np
 
 from data_pipeline.files import UserError, atomic_path
 
-# What archives of the first version may lack.
+# Arrays that archives of the first version may lack.
 ADDED = ("model/length/parameters",)
 _MAGIC = b"PK\x03\x04"  # A zip file begins with it.
 
 
 class DamagedError(UserError):
-    """A file that cannot be read, or holds other bytes than were written."""
+    """Raised for a file that cannot be read, or whose bytes have changed since it was written."""
 
 
 def write_archive(path, variables, state):
-    """Writes name -> variable or array, and a JSON state, as one `.npz` file, atomically.
+    """Writes named variables or arrays and a JSON state as one `.npz` file, atomically.
 
     Raises:
-        UserError: it cannot be written; an older file stays as it was.
+        UserError: the file cannot be written; an older file stays unchanged.
     """
     arrays = {name: np.asarray(v) for name, v in variables.items()}
     with atomic_path(path) as temporary:
@@ -28,19 +28,20 @@ def write_archive(path, variables, state):
 
 
 def read_archive(path):
-    """`(arrays, state)` of `write_archive`.
+    """Reads `(arrays, state)` from a file of `write_archive`.
 
-    Every array is read through, and so checked by the CRC-32 that the file holds of it.
+    Every array is read in full, which checks it against its CRC-32 in the file.
 
     Raises:
-        DamagedError: missing or damaged.
+        DamagedError: the file is missing or damaged.
     """
     try:
-        if os.path.exists(path) and not os.path.isfile(path):  # A pipe would be waited for.
+        if os.path.exists(path) and not os.path.isfile(path):  # Opening a pipe would wait.
             raise ValueError("not a regular file")
         with open(path, "rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:  # NumPy would take it for a pickle, and say how
-                raise ValueError("not an archive of arrays")  # to load it unsafely.
+            # NumPy would take the file for a pickle, and advise the user to load it unsafely.
+            if file.read(len(_MAGIC)) != _MAGIC:
+                raise ValueError("not an archive of arrays")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
                 arrays = {name: archive[name] for name in archive.files}
@@ -51,7 +52,7 @@ def read_archive(path):
             if getattr(array, "dtype", np.dtype(object)).kind not in "biuf":
                 raise ValueError(f"{name} holds no real numbers")
         return arrays, state
-    except Exception as error:  # Whatever a reader of zip files makes of bytes that are none.
+    except Exception as error:  # Readers of zip files raise many types for damaged bytes.
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:
             reason = "it holds objects of Python, which are never read"
@@ -59,13 +60,13 @@ def read_archive(path):
 
 
 def restore(variables, arrays, path):
-    """Assigns every variable from an archive; entries for others are left alone.
+    """Assigns every variable from an archive; ignores other entries of the archive.
 
     Returns:
-        The names of those that keep their values, because earlier versions did not write them.
+        The names of variables that keep their values because earlier versions did not write them.
 
     Raises:
-        UserError: an entry is missing, or of another shape or type; nothing is assigned then.
+        UserError: an entry is missing, or has another shape or type; no variable is changed then.
     """
     kept = [name for name in variables if name in ADDED and name not in arrays]
     variables = {name: variable for name, variable in variables.items() if name not in kept}
@@ -77,7 +78,7 @@ def restore(variables, arrays, path):
                 f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "
                 f"{tuple(variable.shape)}; vocabulary or settings do not match the checkpoint"
             )
-        dtype = variable.dtype  # A name in Keras, an object in TensorFlow.
+        dtype = variable.dtype  # A str in Keras, an object in TensorFlow.
         found, expected = arrays[name].dtype, np.dtype(getattr(dtype, "as_numpy_dtype", dtype))
         if found.kind != expected.kind or not np.can_cast(found, expected, "safe"):
             raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")

@@ -1,4 +1,4 @@
-"""A trained model as a SavedModel: strings in, strings out, nothing of this project needed.
+"""A trained model as a SavedModel: strings in, strings out; it runs without this project's code.
 
 Signatures:
 
@@ -8,11 +8,10 @@ Signatures:
 * `attention`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`, `target_tokens [B, T]`
   strings, `attention [B, T, S]` float32, the model's soft alignment
 
-An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole,
-with an `InvalidArgumentError` that names the row: TensorFlow Serving answers status 400. Refused
-are lines of too many tokens, ids that are not in the vocabulary, lengths that do not fit their
-rows, and inputs with different numbers of rows; and lines to which the model gives scores that are
-not numbers.
+An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
+with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
+happens if a line has too many tokens, an id is not in the vocabulary, a length does not fit its
+row, the inputs have different numbers of rows, or the model's scores for a line are not numbers.
 """
 
 import tensorflow as tf
@@ -27,17 +26,17 @@ _LENGTHS = tf.TensorSpec([None], tf.int32)
 
 
 class ServingModule(tf.Module):
-    """The endpoints, with all that they use tracked: weights, tables and tokenizers.
+    """The endpoints of the SavedModel; tracks the weights, tables and tokenizers that they use.
 
     The Keras model itself must not be tracked: Keras would export each weight twice, and a session
-    would restore only those that no endpoint reads.
+    would restore only the copies that no endpoint reads.
 
     Args:
         model: `TranslationModel`.
         tokenizer: its `Tokenizer`.
         beam_size: hypotheses followed at a time.
         length_penalty: alpha of Wu et al. 2016.
-        max_input_tokens: longest line that is not refused, in tokens with `</s>`.
+        max_input_tokens: longest line that is accepted, in tokens including `</s>`.
     """
 
     def __init__(
@@ -59,7 +58,7 @@ class ServingModule(tf.Module):
         self._align = model.align
 
     def _encoded(self, vocabulary, lines, name):
-        """`[B]` strings -> `[B, S]` int32; refuses long lines."""
+        """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
         return self._not_too_long(vocabulary.encode(lines), name)
 
     def _not_too_long(self, ids, name):
@@ -69,7 +68,7 @@ class ServingModule(tf.Module):
         return _checked(ids, _refuse(lengths > limit, lengths, message))
 
     def _best(self, source_ids, name):
-        """The best hypothesis of each sentence, `[B, T]`; nothing for an empty sentence."""
+        """Returns each sentence's best hypothesis `[B, T]` and score `[B]`; empty stays empty."""
         batch_size = tf.shape(source_ids)[0]
         found = self._search(_not_empty(source_ids))
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
@@ -87,7 +86,7 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_IDS, _LENGTHS], autograph=False)
     def translate_ids(self, source_ids, source_lengths):
-        """The endpoint `translate_ids`. Ids at and behind a row's length are ignored."""
+        """The endpoint `translate_ids`. Ignores the ids of a row from its length on."""
         size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
         lengths = _same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
         message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
@@ -136,18 +135,18 @@ class ServingModule(tf.Module):
 
 
 def _lengths(ids):
-    """`[B, S]` ids -> `[B]` int32, tokens of each row."""
+    """Counts the tokens of each row: `[B, S]` ids -> `[B]` int32."""
     return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
 
 
 def _not_empty(ids):
-    """`[B, S]` ids -> the same, or an empty sentence: some models cannot read B = 0 or S = 0."""
+    """Adds an EOS if B or S of `[B, S]` ids is 0, because some models cannot read empty batches."""
     missing = tf.maximum(1 - tf.shape(ids), 0)
     return tf.pad(ids, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=EOS_ID)
 
 
 def _checked(values, refusal):
-    """Returns the values; whatever uses them waits for the check."""
+    """Returns the values; operations that use them run after the check."""
     with tf.control_dependencies([refusal]):
         return tf.identity(values)
 
@@ -157,11 +156,11 @@ def _refuse(is_bad, values, message):
 
     Args:
         is_bad: bool tensor.
-        values: tensor of its shape.
-        message: has `{}` twice, for the index of the value, counted from 0, and the value.
+        values: tensor of the same shape.
+        message: has `{}` twice: for the value's index, counted from 0, and for the value.
 
     Returns:
-        The operation that checks.
+        The checking operation.
     """
     place = tf.where(is_bad)[:1]
     index = tf.strings.reduce_join(tf.strings.as_string(place), axis=1, separator=", ")
@@ -172,7 +171,7 @@ def _refuse(is_bad, values, message):
 
 
 def _same_rows(values, others, name, other_name):
-    """Returns the values; refuses the request if the others have another number of rows."""
+    """Returns the values; refuses the request unless `others` has the same number of rows."""
     rows = tf.shape(values)[0], tf.shape(others)[0]
     message = f"{name} has {{}} rows and {other_name} has {{}}; give as many of both"
     equal = tf.debugging.Assert(rows[0] == rows[1], [tf.strings.format(message, rows)])

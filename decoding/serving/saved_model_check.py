@@ -1,7 +1,7 @@
 """Compares a SavedModel with the model that it was made from.
 
-The SavedModel is asked in a fresh process, by `saved_model_client` and without this project, so
-that whatever it lacks is noticed here and not on a server.
+The SavedModel runs in a fresh process, in `saved_model_client` and without this project's code, so
+that anything missing from it is noticed here and not on a server.
 """
 
 import json
@@ -22,15 +22,15 @@ from decoding.serving import saved_model_client
 from decoding.translator import padded
 
 _BATCH_SIZE = 32
-_TOLERANCE = 1e-4  # Of attention weights.
+_TOLERANCE = 1e-4  # Largest difference of attention weights.
 
 
 class _Request(NamedTuple):
     """A request and the answer that the model gives.
 
     Attributes:
-        lines: the R source lines that it is about.
-        signature: of the SavedModel.
+        lines: the R source lines of the request.
+        signature: name of a signature of the SavedModel.
         inputs: name -> nested lists.
         answers: R answers, of the type that `_answers` makes.
     """
@@ -42,18 +42,18 @@ class _Request(NamedTuple):
 
 
 def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
-    """Asks every signature of a SavedModel.
+    """Calls every signature of a SavedModel and compares its answers with the model's.
 
     Args:
         saved_model: its folder.
         model: `TranslationModel`.
         tokenizer: its `Tokenizer`.
         lines: list of str, none of more than `max_tokens`.
-        translations: list of `Translation`, one of each line, by the same search.
-        max_tokens: longest line that the SavedModel takes, on either side.
+        translations: list of `Translation`, one for each line, found by the same search.
+        max_tokens: longest line that the SavedModel accepts, on either side.
 
     Raises:
-        UserError: the SavedModel fails, or answers otherwise than the model.
+        UserError: the SavedModel fails, or its answers differ from the model's.
     """
     requests = list(_requests(model, tokenizer, lines, translations, max_tokens))
     wrong = {request.signature: [] for request in requests}
@@ -75,7 +75,7 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
 
 
 def _requests(model, tokenizer, lines, translations, max_tokens):
-    """Yields every `_Request`, with lines of similar length."""
+    """Yields every `_Request`; the lines of a request have similar lengths."""
     source = tokenizer.source.encode(lines)
     target = tokenizer.target.encode([translation.text for translation in translations])
     order = sorted(range(len(lines)), key=lambda i: len(source[i]))
@@ -90,7 +90,7 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
         inputs = {"source_ids": source_ids.tolist(), "source_lengths": lengths}
         yield _Request(texts, "translate_ids", inputs, [translations[i].ids for i in rows])
 
-        # A translation may be too long for a source.
+        # A translation may have more tokens than the SavedModel accepts.
         rows = [i for i in rows if len(target[i]) <= max_tokens]
         if rows:
             texts = [lines[i] for i in rows]
@@ -109,7 +109,7 @@ def _outputs(saved_model, requests):
         UserError: the process fails.
     """
     with tempfile.TemporaryDirectory() as folder:
-        # Python looks for modules beside the program that it runs, where ours must not be.
+        # Python finds modules in the folder of the program. The client must not find this project.
         client = shutil.copy(saved_model_client.__file__, folder)
         asked, answered = Path(folder, "requests"), Path(folder, "answers")
         with open(asked, "w", encoding="utf-8") as file:
@@ -133,7 +133,7 @@ def _outputs(saved_model, requests):
 
 
 def _answers(signature, outputs):
-    """The answer to each line of a request: a str, a list of ids, or `[T, S]` nested lists."""
+    """Returns the answer for each line: a str, a list of ids, or `[T, S]` nested lists."""
     if signature == "serving_default":
         return outputs["translation"]
     if signature == "attention":

@@ -2,9 +2,9 @@
 
     python saved_model_client.py FOLDER REQUESTS ANSWERS
 
-Needs numpy, tensorflow and the custom ops of tensorflow_text, and nothing of this project. A line
-of the file REQUESTS is a request, `[signature, {input: values}]` in JSON; its line in ANSWERS is
-`{output: values}`.
+Needs numpy, tensorflow and the custom ops of tensorflow_text, but no code of this project. Each
+line of the file REQUESTS is a request, `[signature, {input: values}]` in JSON. The same line of the
+file ANSWERS is its answer, `{output: values}`.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ import tensorflow as tf
 def loaded(folder):
     """Loads a SavedModel; yields `answer(signature, inputs)`.
 
-    Both inputs and outputs are dicts: name -> nested lists or arrays, and name -> array.
+    Inputs are a dict of name -> nested lists or arrays, answers a dict of name -> array.
     """
     import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
@@ -53,5 +53,5 @@ def main(folder, requests, answers):
 if __name__ == "__main__":
     try:
         main(*sys.argv[1:])
-    except Exception as error:  # Whatever it is, export.py shows it in one line.
+    except Exception as error:  # export.py shows any error in one line.
         sys.exit(f"{type(error).__name__}: {' '.join(str(error).split())[:1000]}")

@@ -12,10 +12,10 @@ from data_pipeline.locks import lock
 
 @contextlib.contextmanager
 def unfinished_version(folder):
-    """Makes a folder for `publish` in the folder of versions, and removes it if it is still there.
+    """Makes a folder to fill and `publish`; removes it afterwards if it was not published.
 
-    One export at a time has the folder of versions; a second one waits. What killed exports left
-    in it is removed.
+    The new folder lies in the folder of versions, which is locked: a second export waits.
+    Unfinished versions that killed exports left there are removed.
 
     Raises:
         UserError: the folder cannot be written.
@@ -30,7 +30,7 @@ def unfinished_version(folder):
             lock(handle, folder, wait=True)
         for left in folder.glob(".unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)
-        unfinished.mkdir(parents=True)  # Another export has failed, and removed the folder.
+        unfinished.mkdir(parents=True)  # A failed export may have removed the parent meanwhile.
         yield unfinished
     except OSError as error:
         raise UserError(
@@ -40,17 +40,17 @@ def unfinished_version(folder):
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
         if is_new:
-            with contextlib.suppress(OSError):  # It is not empty.
+            with contextlib.suppress(OSError):  # Keeps the folder if it is not empty.
                 folder.rmdir()
         if handle is not None:
             os.close(handle)
 
 
 def publish(unfinished, folder):
-    """Gives an unfinished version the number after the largest in its folder.
+    """Renames an unfinished version to the number after the largest in its folder.
 
     Returns:
-        Its new path.
+        The version's new path.
     """
     for path in (*unfinished.rglob("*"), unfinished):
         _sync(path)
@@ -62,7 +62,7 @@ def publish(unfinished, folder):
 
 
 def _sync(path):
-    """Waits until the disk has a file, or the names in a folder."""
+    """Waits until a file, or the list of names in a folder, is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
