@@ -1,1 +1,1 @@
-"""Text to padded id batches. Knows nothing of models."""
+"""Turns text into padded batches of ids. Independent of the models."""

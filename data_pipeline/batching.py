@@ -1,7 +1,7 @@
-"""Batches by token count: which pairs stand together in which step.
+"""Batches by token count: decides which pairs form the batch of each step.
 
-Pure arithmetic on sentence lengths. (seed, epoch, step) names a batch: seed and epoch fix all
-batches of an epoch, so any step can be reached without reading what precedes it.
+Pure arithmetic on sentence lengths. Seed and epoch determine all batches of an epoch, so a run can
+start at any (epoch, step) without reading the pairs before it.
 """
 
 from typing import NamedTuple
@@ -17,9 +17,9 @@ class EpochPlan(NamedTuple):
 
     Attributes:
         rows: `[num_pairs]` int64, pair numbers, batch after batch.
-        batch_sizes: `[num_batches]` int64, how many of `rows` each batch takes.
-        shapes: `[num_batches, 3]` int64, (rows, source tokens, target tokens) that each batch is
-            padded to; None pads it to its longest sentences.
+        batch_sizes: `[num_batches]` int64, number of pairs in each batch.
+        shapes: `[num_batches, 3]` int64, (rows, source tokens, target tokens) to which each batch
+            is padded; None pads each batch to its longest sentences.
     """
 
     rows: np.ndarray
@@ -27,11 +27,11 @@ class EpochPlan(NamedTuple):
     shapes: np.ndarray | None = None
 
     def batches(self, first=0):
-        """`(rows, batch_sizes)` of the batches from number `first` on."""
+        """Returns `(rows, batch_sizes)` of the batches from number `first` on."""
         return self.rows[self.batch_sizes[:first].sum() :], self.batch_sizes[first:]
 
     def select(self, numbers):
-        """The plan of some of the batches, in the order of their numbers given."""
+        """Returns the plan of the batches `numbers`, in that order."""
         ends = np.cumsum(self.batch_sizes)
         pieces = [self.rows[ends[i] - self.batch_sizes[i] : ends[i]] for i in numbers]
         return EpochPlan(
@@ -41,13 +41,13 @@ class EpochPlan(NamedTuple):
         )
 
     def of_worker(self, worker, num_workers):
-        """The plan of one of several workers: batches `worker`, `worker + num_workers`, ..."""
+        """Returns the plan of one worker: batches `worker`, `worker + num_workers`, ..."""
         if num_workers == 1:
             return self
         return self.select(np.arange(worker, self.batch_sizes.size, num_workers))
 
     def padded_shapes(self, source_lengths, target_lengths):
-        """`[num_batches, 3]` int64, (rows, source tokens, target tokens) of every batch."""
+        """Returns `[num_batches, 3]` int64: (rows, source tokens, target tokens) of each batch."""
         if self.shapes is not None or not self.rows.size:
             return np.zeros((0, 3), np.int64) if self.shapes is None else self.shapes
         starts = np.cumsum(self.batch_sizes) - self.batch_sizes
@@ -70,28 +70,29 @@ def plan_epoch(
     num_workers=1,
     largest_first=False,
 ):
-    """Groups pairs of similar lengths under a budget of tokens.
+    """Groups pairs of similar lengths into batches of a limited number of tokens.
 
-    A batch of n pairs costs n x its longest sentence on either side, at most `max_tokens`. Pairs of
-    equal lengths are in random order, so that batches differ from epoch to epoch, and the batches
-    themselves are in random order. With several workers, batches `k * num_workers` up to
-    `(k + 1) * num_workers` make step k and are of similar, or the same, shape.
+    A batch of n pairs counts as n x its longest sentence on either side, at most `max_tokens`.
+    Pairs of equal lengths are shuffled, so that batches differ from epoch to epoch, and so is the
+    order of the batches. With several workers, batches `k * num_workers` up to
+    `(k + 1) * num_workers` make step k and have similar, or the same, shapes.
 
     Args:
         source_lengths: `[num_pairs]` int, tokens with `</s>`.
         target_lengths: `[num_pairs]` int, tokens with `</s>`.
-        max_tokens: the budget; at least the longest sentence.
-        max_sentences: most pairs of a batch; 0 for no such limit.
+        max_tokens: most tokens of a batch; at least the longest sentence.
+        max_sentences: most pairs of a batch (0: no limit).
         seed: int; None sorts by length without a shuffle, for evaluation.
         epoch: counted from 0.
-        shapes: `[num_shapes, 3]` of `choose_shapes`, the only ones that batches may have; None for
-            any. Pairs of a shape are then in random order, whatever their lengths.
-        num_workers: the number of batches is a multiple of it; some batches are halved for that.
-        largest_first: the batch with the most cells comes first, so that what does not fit into
-            memory shows at once.
+        shapes: `[num_shapes, 3]`, the result of `choose_shapes`: the only shapes that batches may
+            have, with the pairs of a shape in random order whatever their lengths; None allows any
+            shape.
+        num_workers: the number of batches is made a multiple of it, by halving batches.
+        largest_first: puts the batch with the most cells first, so that running out of memory
+            happens in the first step.
 
     Returns:
-        `EpochPlan`, every pair exactly once.
+        `EpochPlan` with every pair exactly once.
 
     Raises:
         ValueError: a sentence is longer than `max_tokens` or than all shapes.
@@ -108,7 +109,7 @@ def plan_epoch(
     steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)
     if rng is not None:
         steps = steps[rng.permutation(steps.shape[0])]
-        if num_workers > 1:  # No worker always has the shorter sentences.
+        if num_workers > 1:  # So that no worker always gets the shorter sentences.
             steps = rng.permuted(steps, axis=1)
     if largest_first and steps.size:
         largest = largest_batch(plan, source_lengths, target_lengths)
@@ -118,22 +119,22 @@ def plan_epoch(
 
 
 def largest_batch(plan, source_lengths, target_lengths):
-    """The number of the batch that needs the most memory: rows x (source + target tokens).
+    """Returns the number of the batch with the most cells, rows x (source + target tokens).
 
-    Where several have as many cells, it is the one with the longest sentences.
+    This is the batch that needs the most memory. Among equals, the longest sentence decides.
     """
     rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
     return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])
 
 
 def largest_shape(plan, source_lengths, target_lengths):
-    """`[3]` int64: rows, source tokens and target tokens of `largest_batch`."""
+    """Returns `[3]` int64: rows, source tokens and target tokens of `largest_batch`."""
     number = largest_batch(plan, source_lengths, target_lengths)
     return plan.padded_shapes(source_lengths, target_lengths)[number]
 
 
 def padding_share(plan, source_lengths, target_lengths):
-    """The share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
+    """Returns the share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
     if not plan.rows.size:
         return 0.0
     rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
@@ -145,13 +146,13 @@ def padding_share(plan, source_lengths, target_lengths):
 
 
 def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
-    """(pair numbers by length, sizes of the batches that they make one after the other)."""
+    """Returns (pair numbers sorted by length, sizes of consecutive batches of these pairs)."""
     longest = np.maximum(source_lengths, target_lengths)
     if longest.size and longest.max() > max_tokens:
         raise ValueError(f"a sentence of {longest.max()} tokens, a batch takes {max_tokens}")
     order = np.arange(longest.size) if rng is None else rng.permutation(longest.size)
-    # Boustrophedon: the shorter side rises and falls in turn, so a batch that spans two values of
-    # the longest side still holds neighbours on the other.
+    # Boustrophedon: the shorter side is sorted up and down in turn. So a batch that spans two
+    # lengths of the longer side still has similar lengths on the shorter side.
     other = (source_lengths - target_lengths) * np.where(longest % 2, 1, -1)
     order = order[np.lexsort((other[order], longest[order]))]
 
@@ -159,7 +160,7 @@ def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
     start = 0
     while start < order.size:
         starts.append(start)
-        # The last pair of a batch is its longest: take the most pairs with n * longest <= budget.
+        # The last pair of a batch is its longest. Take most pairs with n * longest <= max_tokens.
         most = max_tokens // lengths[start]
         if max_sentences:
             most = min(most, max_sentences)
@@ -170,7 +171,7 @@ def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
 
 
 def _split_to_multiple(sizes, num_workers):
-    """Halves the batches with the most rows until there is a multiple of `num_workers`."""
+    """Halves the batches with the most rows until their number is a multiple of `num_workers`."""
     while sizes.size % num_workers:
         i = int(sizes.argmax())
         if sizes[i] < 2:

@@ -1,4 +1,4 @@
-"""Corpora by name. A new one is one entry of `DATASETS`: a `Corpus` if it is published as files."""
+"""Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Generated`."""
 
 import itertools
 import re
@@ -17,12 +17,12 @@ _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
 
 class Generated(NamedTuple):
-    """A corpus that is made, not downloaded.
+    """A corpus that is generated, not downloaded.
 
     Attributes:
         prepare: (folder, downloads) -> {"train": Split, "valid": Split, "test": Split}; writes the
             files.
-        about, size, licence, citation: a line each, as those of `Corpus`.
+        about, size, licence, citation: one line each, as in `Corpus`.
     """
 
     prepare: Callable
@@ -53,12 +53,12 @@ _DEMO = Generated(
 
 
 def _both_sides(file, member, languages):
-    """The `Text`s of one archive whose members differ in the language, `{}` in `member`."""
+    """Returns a `Text` for each language; `{}` in `member` stands for the language code."""
     return tuple(Text(file, member.format(language)) for language in languages)
 
 
-# Sizes and checksums are those that TensorFlow Datasets has for wmt14_translate, and sacreBLEU for
-# the test set, whose size is not known.
+# Sizes and checksums come from TensorFlow Datasets (wmt14_translate). The checksum of the test set
+# comes from sacreBLEU, which gives no size.
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
 _EUROPARL = RemoteFile(
     "wmt14/training-parallel-europarl-v7.tgz",
@@ -136,7 +136,7 @@ def _wmt14(source, target):
     )
 
 
-# Of the files in the repository at this commit.
+# Sizes and checksums of the files in the repository at this commit.
 _MULTI30K_COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 _MULTI30K_FILES = {  # name: (bytes, SHA-256)
     "train.en": (568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
@@ -184,7 +184,7 @@ def _multi30k(source, target):
     )
 
 
-# Size and checksum are those that TensorFlow Datasets has for ted_hrlr_translate.
+# Size and checksum come from TensorFlow Datasets (ted_hrlr_translate).
 _TED_ADDRESS = "http://www.phontron.com/data/qi18naacl-dataset.tar.gz"
 _TED = RemoteFile(
     "ted/qi18naacl-dataset.tar.gz",
@@ -223,10 +223,10 @@ DATASETS = {
 
 
 def prepare(name, data_dir, **how):
-    """Makes the files of a named corpus under `data_dir/name`.
+    """Makes the files of a named corpus in `data_dir/name`.
 
     Args:
-        name: one of `DATASETS`.
+        name: a key of `DATASETS`.
         data_dir: folder of corpora; downloads are kept in `data_dir/downloads`.
         **how: attributes of `Downloads`, such as `offline` and `mirror`.
 
@@ -234,7 +234,7 @@ def prepare(name, data_dir, **how):
         {"train": Split, "valid": Split, "test": Split}.
 
     Raises:
-        UserError: no such corpus, or its files cannot be made.
+        UserError: unknown corpus, or its files cannot be made.
     """
     if name not in DATASETS:
         raise UserError(
@@ -246,7 +246,7 @@ def prepare(name, data_dir, **how):
 
 
 def listing():
-    """Lines that say of every named corpus what it is, its size, its licence and whom to cite."""
+    """Describes every named corpus: contents, size, licence and citation. Returns lines."""
 
     def facts(name):
         d = DATASETS[name]
@@ -262,10 +262,11 @@ def read_split(split):
     """Reads both sides of a `Split`.
 
     Returns:
-        (source lines, target lines), lists of str, equally many, at least one.
+        (source lines, target lines), lists of str of equal length, at least 1.
 
     Raises:
-        UserError: a file that is missing, empty or not UTF-8, or unequal numbers of lines.
+        UserError: a file is missing, empty or not UTF-8, or the sides have unequal numbers of
+            lines.
     """
     return tuple(map(list, open_split(split)))
 
@@ -274,10 +275,11 @@ def read_joined(path):
     """Reads both sides from one file of lines `source ||| target`.
 
     Returns:
-        (source lines, target lines), equally many, at least one.
+        (source lines, target lines), lists of str of equal length, at least 1.
 
     Raises:
-        UserError: missing, empty or not UTF-8, or a line of another form, naming it.
+        UserError: the file is missing, empty or not UTF-8, or a line (named in the message) has
+            another form.
 
     Example:
         The line `ein Haus ||| a house` gives `(["ein Haus"], ["a house"])`.

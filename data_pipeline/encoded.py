@@ -1,4 +1,4 @@
-"""Parallel text as ids, and which of its pairs to learn from."""
+"""Parallel text as ids, and a filter for its pairs."""
 
 from typing import NamedTuple
 
@@ -8,19 +8,19 @@ from data_pipeline.files import UserError
 
 
 class EncodedSide(NamedTuple):
-    """Sentences as one run of ids.
+    """Sentences as one array of ids.
 
     Attributes:
-        ids: `[num_tokens]` int32, sentence after sentence, each ended by EOS; may be a file that is
-            mapped to memory.
-        lengths: `[num_pairs]` int32.
+        ids: `[num_tokens]` int32, sentence after sentence, each ended by EOS; may be a
+            memory-mapped file.
+        lengths: `[num_pairs]` int32, tokens of each sentence with EOS.
     """
 
     ids: np.ndarray
     lengths: np.ndarray
 
     def take(self, rows):
-        """The sentences of the given numbers, in that order."""
+        """Returns the sentences with the given numbers, in that order."""
         starts = np.cumsum(self.lengths, dtype=np.int64) - self.lengths
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths, dtype=np.int64)
@@ -40,7 +40,7 @@ class EncodedCorpus(NamedTuple):
 
 
 class PairFilter(NamedTuple):
-    """Pairs that training is better off without.
+    """Drops pairs that harm training: empty, too long, or of too unequal lengths.
 
     Attributes:
         max_length: longest sentence on either side, in tokens with `</s>`.
@@ -51,14 +51,14 @@ class PairFilter(NamedTuple):
     max_length_ratio: float
 
     def __call__(self, source, target):
-        """Which pairs stay.
+        """Decides which pairs stay.
 
         Args:
             source: `[num_pairs]` lengths in tokens with `</s>`.
-            target: `[num_pairs]` likewise.
+            target: `[num_pairs]` lengths in tokens with `</s>`.
 
         Returns:
-            (`[num_pairs]` bool, {reason: number of pairs dropped}).
+            (`[num_pairs]` bool, True for pairs that stay, {reason: number of pairs dropped}).
         """
         empty = (source <= 1) | (target <= 1)
         too_long = ~empty & (np.maximum(source, target) > self.max_length)
@@ -92,7 +92,7 @@ class PairFilter(NamedTuple):
 
 
 def filter_pairs(corpus, *, max_length, max_length_ratio):
-    """Drops the pairs of a corpus in memory that a `PairFilter` drops.
+    """Applies a `PairFilter` to a corpus in memory.
 
     Args:
         corpus: `EncodedCorpus`.
@@ -103,7 +103,7 @@ def filter_pairs(corpus, *, max_length, max_length_ratio):
         (`EncodedCorpus`, {reason: number of pairs dropped}).
 
     Raises:
-        UserError: nothing is left.
+        UserError: no pair is left.
     """
     pair_filter = PairFilter(max_length, max_length_ratio)
     kept, dropped = pair_filter(corpus.source.lengths, corpus.target.lengths)

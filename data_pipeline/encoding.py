@@ -1,4 +1,4 @@
-"""Text to ids, once: encoded on all cores, filtered, kept in files that are mapped to memory."""
+"""Encodes text as ids, once: on all cores, filtered, cached in files that are memory-mapped."""
 
 import collections
 import concurrent.futures
@@ -28,12 +28,12 @@ _INDEX = "index.json"
 
 
 class Encoded(NamedTuple):
-    """What `encode_pairs` returns.
+    """The result of `encode_pairs`.
 
     Attributes:
         corpus: `EncodedCorpus` of the pairs that were kept.
         dropped: {reason: number of pairs dropped}.
-        sizes: of each corpus that the lines are of, the number of pairs kept.
+        sizes: number of pairs kept of each of the joined corpora.
     """
 
     corpus: EncodedCorpus
@@ -42,7 +42,7 @@ class Encoded(NamedTuple):
 
 
 def encode_lines(vocabulary, lines):
-    """Lines to an `EncodedSide`."""
+    """Encodes lines as an `EncodedSide`."""
     ids = vocabulary.encode(lines)
     lengths = np.fromiter(map(len, ids), np.int32, len(ids))
     flat = np.fromiter(itertools.chain.from_iterable(ids), np.int32, int(lengths.sum()))
@@ -50,11 +50,11 @@ def encode_lines(vocabulary, lines):
 
 
 def text_hash(source_lines, target_lines):
-    """A hash, 32 hexadecimal digits, that changes with any character of either side.
+    """Hashes parallel text: 32 hexadecimal digits that change with any character of either side.
 
     Args:
         source_lines: list of str, or `data_pipeline.streams.FileLines`.
-        target_lines: as many.
+        target_lines: the same, with equally many lines.
     """
     sides = (
         getattr(lines, "digest", None) or hashlib.sha256("\n".join(lines).encode()).digest()
@@ -64,23 +64,23 @@ def text_hash(source_lines, target_lines):
 
 
 def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus"):
-    """All pairs as an `EncodedCorpus`; arguments as `encode_pairs`."""
+    """Encodes all pairs as an `EncodedCorpus`; arguments as for `encode_pairs`."""
     return encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name).corpus
 
 
 def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus", pair_filter=None):
-    """Tokenises both sides, or maps the result of an earlier call to memory.
+    """Encodes both sides, or memory-maps the result of an earlier call.
 
-    The cache is a folder whose name is a hash of the text, the tokenizer and the filter, so that a
-    change of any is never overlooked. Its files are read through and checked by their CRC-32 before
-    use; damaged ones are made anew. Several processes may call this at once: one does the work.
+    The cache is a folder whose name is a hash of the text, the tokenizer and the filter, so a
+    change of any of these makes another cache. Before use, the CRC-32 of every file is checked; a
+    damaged cache is made anew. If several processes call this at once, one of them does the work.
 
     Args:
         source_lines: list of str, or `data_pipeline.streams.FileLines`, which may be of any size.
-        target_lines: as many.
+        target_lines: the same, with equally many lines.
         tokenizer: `Tokenizer`.
         cache_dir: folder of caches.
-        name: what the progress bar calls it.
+        name: name of the corpus in the progress bar.
         pair_filter: `data_pipeline.encoded.PairFilter`; None keeps every pair.
 
     Returns:
@@ -114,7 +114,7 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
 def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
     """Encodes pairs on all cores.
 
-    SentencePiece works outside of the interpreter's lock, so threads are enough.
+    SentencePiece releases Python's global interpreter lock, so threads are enough.
 
     Yields:
         `EncodedCorpus` of the next few thousand pairs.
@@ -145,7 +145,7 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
 
 
 def _write(folder, settings, chunks, name, pair_filter):
-    """Makes a cache of `chunks` of an `EncodedCorpus`; writes the index last, as its seal."""
+    """Writes chunks of an `EncodedCorpus` as a cache; the index comes last and makes it valid."""
     index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
     for path in (index, *arrays.values()):
         if path.is_dir():
@@ -156,7 +156,7 @@ def _write(folder, settings, chunks, name, pair_filter):
     if index.exists():
         print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
         index.unlink()
-    for left in folder.glob(".unfinished-*"):  # Of a process that was killed.
+    for left in folder.glob(".unfinished-*"):  # Left by a process that was killed.
         left.unlink()
     sums = dict.fromkeys(_ARRAYS, 0)
     counts = dict.fromkeys(_ARRAYS, 0)
@@ -197,7 +197,7 @@ def _write(folder, settings, chunks, name, pair_filter):
 
 
 def _read(folder):
-    """`Encoded` of a cache, or None if there is none or a damaged one."""
+    """Reads a cache as `Encoded`; None if the cache is missing or damaged."""
     try:
         found = json.loads((folder / _INDEX).read_bytes())
         if found.pop("crc32") != _crc32(found):
@@ -214,14 +214,14 @@ def _crc32(index):
 
 
 def _mapped(path, size, crc32):
-    """A file of int32 as an array.
+    """Memory-maps a file of int32 as an array.
 
     Raises:
-        ValueError: other bytes than were written.
+        ValueError: the size or the CRC-32 is wrong.
     """
-    if not size:  # What is empty cannot be mapped.
+    if not size:  # An empty file cannot be mapped.
         return np.empty(0, np.int32)
-    # Copy on write, as TensorFlow shares the memory of none that it may not write to.
+    # Copy on write, because TensorFlow does not share memory that is read-only.
     array = np.memmap(path, np.int32, mode="c")
     found = 0
     for start in range(0, array.size, _CHECKED_AT_ONCE):
@@ -233,7 +233,7 @@ def _mapped(path, size, crc32):
 
 @contextlib.contextmanager
 def _locked(folder):
-    """Lets one process at a time write into a folder."""
+    """Lets only one process at a time write to a folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = open(folder / "lock", "ab")  # noqa: SIM115 - closed below.

@@ -1,4 +1,4 @@
-"""Text files in, files out: one rule for lines, one for errors, one for writing."""
+"""Reads text files and writes files: what counts as a line, what an error says, atomic writes."""
 
 import codecs
 import contextlib
@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-# How compressed files begin, and what decompresses them. None of them is UTF-8.
+# First bytes of compressed files: (compressor, command that decompresses). No UTF-8 text begins so.
 _COMPRESSED = {
     b"\x1f\x8b": ("gzip", "gunzip -k"),
     b"BZh91AY&SY": ("bzip2", "bunzip2 -k"),
@@ -19,30 +19,30 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class UserError(Exception):
-    """Something the user can mend: the message says what was found, where, and what to do."""
+    """An error that the user can fix: its message names what was found, where, and what to do."""
 
 
 def printable(text):
-    """Text of strangers, such as a server's, with escapes for what a terminal would obey."""
+    """Escapes control characters in foreign text, such as a server's, before it is printed."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def decode_lines(data, name, first_line=1):
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
-    A lone `\r`, U+2028, U+0085 and the like stay inside their line, unlike with
-    `str.splitlines`. A byte order mark at the start is dropped.
+    A lone `\r`, U+2028, U+0085 and the like do not end a line, unlike in `str.splitlines`. A byte
+    order mark at the start is dropped.
 
     Args:
         data: bytes.
-        name: what to call the bytes in an error, such as a path.
-        first_line: number of the first line in an error, where the bytes are a part.
+        name: name of the bytes in errors, such as a path.
+        first_line: number of the first line in errors, if `data` is a part of a file.
 
     Returns:
         list of str.
 
     Raises:
-        UserError: compressed, or not UTF-8, naming the line.
+        UserError: the data are compressed, or not UTF-8 (the message names the line).
     """
     _check_plain(data, name)
     data = data.removeprefix(codecs.BOM_UTF8)
@@ -71,11 +71,11 @@ def _check_plain(data, name):
 
 @contextlib.contextmanager
 def open_source(path):
-    """A file of text to be read, as a context manager that yields it as a file of bytes.
+    """Opens a text file as a context manager that yields a binary file object.
 
     Raises:
-        UserError: missing, unreadable, compressed, or a pipe or a device, which have an end only
-            where somebody makes one, and cannot be read twice.
+        UserError: the file is missing, unreadable or compressed, or it is a pipe or a device: these
+            may never end and cannot be read twice.
     """
     try:
         mode = os.stat(path).st_mode
@@ -91,29 +91,29 @@ def open_source(path):
 
 
 def read_bytes(path):
-    """The bytes of a file of text; raises as `open_source`."""
+    """Returns the bytes of a text file; raises as `open_source`."""
     with open_source(path) as file:
         return file.read()
 
 
 def read_lines(path):
-    """The lines of a UTF-8 text file, as `decode_lines`.
+    """Returns the lines of a UTF-8 text file, as `decode_lines`.
 
     Raises:
-        UserError: as `open_source`, or not UTF-8.
+        UserError: as `open_source`, or the file is not UTF-8.
     """
     return decode_lines(read_bytes(path), path)
 
 
 @contextlib.contextmanager
 def atomic_path(path):
-    """A temporary path beside `path`, which becomes `path` when the block ends without an error.
+    """Yields a temporary path, and renames it to `path` if the block ends without an error.
 
-    Missing folders are made. On an error nothing is left behind and an older file stays. A link
-    stays, too: what it points at is replaced.
+    Missing folders are made. After an error, no temporary file is left and an older file at `path`
+    is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
 
     Raises:
-        UserError: the target cannot be written, or is a folder or a device.
+        UserError: `path` cannot be written, or is a folder or a device.
     """
     asked, path = path, Path(os.path.realpath(path))
     temporary = None
@@ -123,8 +123,8 @@ def atomic_path(path):
         if path.exists() and not path.is_file():  # Root would replace even /dev/null.
             raise UserError(f"{asked}: cannot be written (not a regular file); give another name")
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Reserving the name finds an unwritable target before the work, and keeps the suffix,
-        # from which numpy and others tell the format.
+        # Making the file now finds an unwritable target before the work. The suffix is kept,
+        # because numpy and others derive the format from it.
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-", suffix=path.suffix)
         os.close(handle)
         temporary = Path(name)
@@ -143,15 +143,15 @@ def atomic_path(path):
 
 
 def check_writable(path):
-    """Raises `UserError` if a file could not be written; to be called before long work."""
+    """Raises `UserError` if a file cannot be written. Call it before long work."""
     with contextlib.suppress(_Checked), atomic_path(path):
         raise _Checked
 
 
 def check_folder(path):
-    """Raises `UserError` if files could not be made in a folder, which need not exist yet.
+    """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
 
-    Nothing is made, so this can be asked long before it is known that something will be written.
+    This makes no folder, so it can be called long before anything is written.
     """
     path = Path(path)
     try:
@@ -171,7 +171,7 @@ class _Checked(Exception):
 
 
 def write_text(path, text):
-    """Writes a UTF-8 file atomically, line ends untouched."""
+    """Writes a UTF-8 file atomically, without changing line ends."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
 

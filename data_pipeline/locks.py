@@ -1,4 +1,4 @@
-"""Locks between processes. The kernel takes them back when a process dies, however it dies."""
+"""Locks between processes. The kernel releases them when a process dies, whatever the cause."""
 
 import fcntl
 import sys
@@ -7,16 +7,16 @@ import sys
 def lock(file, name, *, wait=False):
     """Locks an open file until it is closed.
 
-    Some network file systems have no locks. There the work goes on without one, and a line on
-    standard error says so.
+    Some network file systems have no locks. There the work continues without a lock, and a warning
+    is printed to standard error.
 
     Args:
-        file: open for writing, as NFS wants it; a file object or a descriptor.
-        name: what to call it in that line, such as its path.
-        wait: whether to wait for another process that has it.
+        file: a file object or a descriptor, open for writing (NFS requires this).
+        name: name of the file in the warning, such as its path.
+        wait: whether to wait while another process holds the lock.
 
     Returns:
-        False if another process has it; else True.
+        False if another process holds the lock; else True.
     """
     try:
         fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

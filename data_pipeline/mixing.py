@@ -1,4 +1,4 @@
-"""Several corpora as one: how often the pairs of each are seen."""
+"""Mixes several corpora: decides how often the pairs of each corpus are seen."""
 
 import math
 from typing import NamedTuple
@@ -9,28 +9,28 @@ from data_pipeline.files import UserError
 
 
 class Mixture(NamedTuple):
-    """Corpora that stand one after the other in an `EncodedCorpus`.
+    """The shares of several corpora that follow each other in one `EncodedCorpus`.
 
     Attributes:
-        sizes: number of pairs of each.
-        shares: share of each in the pairs of an epoch; they sum to 1.
+        sizes: number of pairs of each corpus.
+        shares: share of each corpus in the pairs of an epoch; they sum to 1.
     """
 
     sizes: tuple
     shares: tuple
 
     def rows(self, seed, epoch):
-        """The pairs of an epoch, which has as many as there are.
+        """Returns the pairs of an epoch, as many as all corpora have together.
 
-        Each corpus is gone through in ever new orders, from epoch to epoch on where it stopped, so
-        that over time all of its pairs are seen equally often, to within one.
+        Each corpus is read in a new random order on every pass, and an epoch resumes it where the
+        previous epoch stopped. So all pairs of a corpus are seen equally often, to within one.
 
         Args:
             seed: int.
             epoch: counted from 0.
 
         Returns:
-            int64 pair numbers, those of a corpus one after the other.
+            int64 pair numbers, grouped by corpus.
         """
         counts = self.counts()
         starts = np.cumsum([0, *self.sizes])
@@ -42,35 +42,35 @@ class Mixture(NamedTuple):
         )
 
     def counts(self):
-        """How many pairs an epoch takes of each corpus; they sum to the number of all pairs."""
+        """Returns the pairs that an epoch takes of each corpus; they sum to `sum(sizes)`."""
         ends = np.rint(np.cumsum(self.shares) * sum(self.sizes)).astype(np.int64)
         return np.diff(ends, prepend=0)
 
     def describe(self):
-        """One line: how much of an epoch is of each corpus."""
+        """Formats the pairs that an epoch takes of each corpus as one line."""
         counts = zip(self.sizes, self.counts(), strict=True)
         return "an epoch has " + " and ".join(f"{n:,} of {size:,}" for size, n in counts)
 
 
 def parse_weights(text, count):
-    """Reads the weights of several corpora.
+    """Parses the weights of several corpora.
 
     Args:
-        text: numbers with commas between them, as --corpus_weights has them; empty for none.
-        count: how many corpora there are.
+        text: value of --corpus_weights: numbers separated by commas; empty for no weights.
+        count: number of corpora.
 
     Returns:
         list of float, one for each corpus; [] for an empty text.
 
     Raises:
-        UserError: weights that are no finite numbers, not as many as there are corpora, negative,
-            or all 0.
+        UserError: weights that are not finite numbers, that are negative or all 0, or whose number
+            is not the number of corpora.
     """
     try:
         weights = [float(weight) for weight in text.split(",") if text]
     except ValueError:
         weights = [-1.0]
-    total = sum(weights)  # Infinite or NaN if one of them is, or all are too large together.
+    total = sum(weights)  # Infinite or NaN if a weight is, or if the sum overflows.
     if weights and (len(weights) != count or min(weights) < 0 or not 0 < total < math.inf):
         raise UserError(
             f"--corpus_weights={text}: expected a number for each of {count} corpora, with commas "
@@ -80,17 +80,17 @@ def parse_weights(text, count):
 
 
 def mixture(sizes, weights=(), temperature=1.0):
-    """A `Mixture` of corpora.
+    """Makes a `Mixture` of corpora.
 
     Args:
         sizes: number of pairs of each corpus, at least 1.
-        weights: how much of an epoch is to be of each corpus, in any unit; () for their sizes.
-        temperature: at least 1; the shares are brought closer to each other by taking the weights
-            to the power of 1 / temperature: 1 leaves them, and a high one makes all alike
-            (Arivazhagan et al. 2019, section 4, have 5).
+        weights: relative share of each corpus in an epoch, in any unit; () for their sizes.
+        temperature: at least 1. Weights are raised to the power of 1 / temperature, so 1 keeps
+            them and higher values make the shares more equal (Arivazhagan et al. 2019, section 4,
+            use 5).
 
     Returns:
-        `Mixture`, or None where every pair is seen once an epoch, as without one.
+        `Mixture`, or None if an epoch takes every pair exactly once.
     """
     weights = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
     found = Mixture(tuple(sizes), tuple(weights / weights.sum()))
@@ -98,7 +98,7 @@ def mixture(sizes, weights=(), temperature=1.0):
 
 
 def _cycled(size, start, count, seed):
-    """Numbers `start` to `start + count` of endless permutations of `range(size)` in a row."""
+    """Returns items `start` to `start + count` of an endless series of shuffled `range(size)`s."""
     cycles = range(start // size, -(-(start + count) // size))
     orders = [np.random.default_rng([*seed, cycle]).permutation(size) for cycle in cycles]
     first = start // size * size

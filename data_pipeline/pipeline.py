@@ -1,10 +1,10 @@
-"""Sentence pairs to padded id batches: tokenised once, cached, filtered, batched by tokens."""
+"""Turns sentence pairs into padded id batches: encodes them once, caches, filters and batches."""
 
 import numpy as np
 import tensorflow as tf
 
 from data_pipeline.batching import padding_share, plan_epoch
-from data_pipeline.encoded import (  # noqa: F401 - who uses the pipeline finds all of it here
+from data_pipeline.encoded import (  # noqa: F401 - exported from here, as the encoding below
     EncodedCorpus,
     EncodedSide,
     PairFilter,
@@ -36,23 +36,23 @@ def batch_options(
     pad_to_bucket=False,
     largest_first=False,
 ):
-    """The options of `batches` that are the same in every epoch of a run.
+    """Returns the options of `batches` that are the same in every epoch of a run.
 
     Args:
-        corpus: `EncodedCorpus`.
-        sizes: number of pairs of each corpus that it is of.
-        max_tokens: budget of a batch.
-        max_sentences: most pairs of a batch; 0 for no such limit.
-        corpus_weights: text, as `parse_weights` takes it.
-        temperature: as that of `mixture`.
-        pad_to_bucket: whether batches have few static shapes.
-        largest_first: as that of `plan_epoch`.
+        corpus: `EncodedCorpus`, of one or more corpora joined.
+        sizes: number of pairs of each of the joined corpora.
+        max_tokens: most tokens of a batch.
+        max_sentences: most pairs of a batch (0: no limit).
+        corpus_weights: text, as for `parse_weights`.
+        temperature: as for `mixture`.
+        pad_to_bucket: whether to pad batches to a few static shapes.
+        largest_first: as for `plan_epoch`.
 
     Returns:
         dict, for `batches`, `plan_batches` and `describe`.
 
     Raises:
-        UserError: weights that cannot be used; a corpus without a pair.
+        UserError: the weights cannot be used, or a corpus has no pair.
     """
     weights = parse_weights(corpus_weights, len(sizes))
     if not all(sizes):
@@ -69,15 +69,15 @@ def batch_options(
 
 
 def plan_batches(corpus, max_tokens, *, seed=None, epoch=0, mixture=None, **options):
-    """The `data_pipeline.batching.EpochPlan` of an epoch.
+    """Plans one epoch; returns a `data_pipeline.batching.EpochPlan`.
 
     Args:
         corpus: `EncodedCorpus`.
-        max_tokens: budget of a batch: rows x longest padded side.
-        seed: as `plan_epoch`; None for evaluation, in order of length.
+        max_tokens: most tokens of a batch: rows x longest padded side.
+        seed: as for `plan_epoch`; None for evaluation, in order of length.
         epoch: counted from 0.
         mixture: `data_pipeline.mixing.Mixture`; None takes every pair once.
-        **options: more of `plan_epoch`.
+        **options: further arguments of `plan_epoch`.
     """
     lengths = [side.lengths for side in corpus]
     rows = None if mixture is None else mixture.rows(seed, epoch)
@@ -88,28 +88,30 @@ def plan_batches(corpus, max_tokens, *, seed=None, epoch=0, mixture=None, **opti
 
 
 def batches(corpus, max_tokens, *, first_batch=0, worker=0, num_workers=1, **options):
-    """The batches of one epoch as a `tf.data.Dataset`, prefetched.
+    """Returns the batches of one epoch as a prefetched `tf.data.Dataset`.
 
     Args:
         corpus: `EncodedCorpus`.
-        max_tokens: budget of a batch: rows x longest padded side.
-        first_batch: batches to leave out at the start, when a run is resumed.
-        worker: which of the workers this is, counted from 0.
-        num_workers: how many share out the epoch; each gets as many batches.
-        **options: more of `plan_batches`, such as `seed` and `epoch`, which fix all batches.
+        max_tokens: most tokens of a batch: rows x longest padded side.
+        first_batch: number of batches to skip at the start, when a run is resumed.
+        worker: number of this worker, counted from 0.
+        num_workers: number of workers that share the epoch; each gets equally many batches.
+        **options: further arguments of `plan_batches`, such as `seed` and `epoch`, which determine
+            all batches.
 
     Returns:
-        `Dataset` of `{"source_ids": [B, S], "target_ids": [B, T]}` int32, padded with `PAD_ID`,
-        without shift: each row ends in EOS. With static shapes there may be rows of padding alone.
+        `Dataset` of `{"source_ids": [B, S], "target_ids": [B, T]}` int32, padded with `PAD_ID`.
+        The target is not shifted; every sentence ends in EOS. With static shapes, some rows may
+        hold only padding.
     """
     plan = plan_batches(corpus, max_tokens, num_workers=num_workers, **options)
     return dataset_of(corpus, plan.of_worker(worker, num_workers), first_batch)
 
 
 def dataset_of(corpus, plan, first_batch=0):
-    """The batches of an `EpochPlan` as a `Dataset`, as `batches`."""
+    """Returns the batches of an `EpochPlan` as a `Dataset`, as `batches` does."""
     rows, sizes = plan.batches(first_batch)
-    with tf.device("CPU"):  # The corpus does not belong into an accelerator's memory.
+    with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
         source, target = (
             tf.RaggedTensor.from_row_lengths(_tensor(side.ids), side.lengths, validate=False)
             for side in corpus
@@ -127,8 +129,8 @@ def dataset_of(corpus, plan, first_batch=0):
             "target_ids": tf.gather(target, rows).to_tensor(PAD_ID, shape=[size, widths[1]]),
         }
 
-    # Threads of its own and no tuning: on two cores, the shared ones let training wait for its next
-    # batch for half a minute, with both cores idle, every few hundred steps.
+    # Private threads and no autotuning: with the shared threads on two cores, training waited half
+    # a minute for its next batch every few hundred steps, while both cores were idle.
     options = tf.data.Options()
     options.autotune.enabled = False
     options.threading.private_threadpool_size = 2
@@ -136,15 +138,15 @@ def dataset_of(corpus, plan, first_batch=0):
 
 
 def describe(corpus, tokenizer, max_tokens, seed, *, plan=None, **options):
-    """Lines that say what an epoch of training holds.
+    """Describes an epoch of training: pairs, tokens, vocabulary and batches. Returns lines.
 
     Args:
         corpus: `EncodedCorpus`.
-        tokenizer: its `Tokenizer`.
-        max_tokens: as `plan_batches`.
-        seed: as `plan_batches`.
-        plan: `EpochPlan` of all these, where it is known; else it is made.
-        **options: more of `plan_batches`.
+        tokenizer: `Tokenizer` of the corpus.
+        max_tokens: as for `plan_batches`.
+        seed: as for `plan_batches`.
+        plan: `EpochPlan` of these arguments; None makes it.
+        **options: further arguments of `plan_batches`.
     """
     if plan is None:
         plan = plan_batches(corpus, max_tokens, seed=seed, **options)
@@ -174,7 +176,7 @@ def _count_unknown(side):
 
 
 def _tensor(ids):
-    """Ids as a tensor; what is mapped to memory stays where it is."""
+    """Converts ids to a tensor; a memory-mapped file is shared, not copied."""
     if isinstance(ids, np.memmap):
         return tf.experimental.dlpack.from_dlpack(np.asarray(ids).__dlpack__())
     return tf.constant(ids, tf.int32)

@@ -7,14 +7,14 @@ from tqdm import tqdm
 
 
 class Progress:
-    """Shows how far long work has come, its rate and the time left, on standard error.
+    """Shows the progress of long work on standard error: units done, rate and time left.
 
     Args:
-        description: what is being done.
-        total: units in all, or None if unknown.
+        description: name of the work.
+        total: number of units in all, or None if unknown.
         unit: name of a unit, plural.
-        initial: units done before.
-        log_seconds: time between lines where there is no terminal.
+        initial: number of units done before.
+        log_seconds: seconds between log lines if there is no terminal.
 
     Example:
         >>> with Progress("encoding", total=2, unit="lines") as progress:
@@ -38,7 +38,7 @@ class Progress:
         self.start = self.last_log = time.monotonic()
 
     def update(self, count, **fields):
-        """Counts work done; `fields` are shown beside it."""
+        """Adds `count` units of work done, and shows `fields` after the count."""
         self.done += count
         if not self.bar.disable:
             if fields:

@@ -1,8 +1,8 @@
-"""A few batch shapes for a whole corpus, for compilers that make a program of each: XLA, TPU.
+"""A few batch shapes for a whole corpus, for compilers that compile every shape anew: XLA, TPU.
 
-A pair fits into a shape if neither of its sides is longer. Which shapes waste least is searched for
-on the lengths of the corpus itself: a ladder of lengths alone, the same for source and target,
-leaves much more padding, because the two sides of a pair differ.
+A pair fits into a shape if neither side of the pair is longer than the shape allows. A random
+search over the lengths of the corpus finds the shapes with the least padding. Fixed steps of
+length, equal for source and target, leave much more padding, because the sides of a pair differ.
 """
 
 import numpy as np
@@ -11,28 +11,27 @@ from data_pipeline.files import UserError
 
 MAX_SHAPES = 24
 
-_LEVELS = 256  # Lengths of a side that are tried.
+_LEVELS = 256  # Candidate lengths per side.
 _RESTARTS = 4
 _SWEEPS = 60
-_JUMPS = 40  # Random moves that are tried beside the small ones.
+_JUMPS = 40  # Random moves that are tried in addition to the small ones.
 
 
 def choose_shapes(
     source_lengths, target_lengths, max_tokens, *, max_sentences=0, max_shapes=MAX_SHAPES
 ):
-    """The shapes that leave the least padding; the same for the same lengths.
+    """Searches for the shapes that leave the least padding. Deterministic.
 
     Args:
         source_lengths: `[num_pairs]` int, tokens with `</s>`; at least one pair.
         target_lengths: `[num_pairs]` int, tokens with `</s>`.
-        max_tokens: budget of a batch: rows x longest side of the shape; at least the longest
-            sentence.
-        max_sentences: most rows of a shape; 0 for no such limit.
-        max_shapes: how many shapes there may be.
+        max_tokens: largest rows x longest side of a shape; at least the longest sentence.
+        max_sentences: most rows of a shape (0: no limit).
+        max_shapes: most shapes.
 
     Returns:
-        `[num_shapes, 3]` int64, (rows, source tokens, target tokens), the last of which every pair
-        fits into.
+        `[num_shapes, 3]` int64, (rows, source tokens, target tokens). Every pair fits into the
+        last shape.
     """
     cells = _Cells(np.asarray(source_lengths), np.asarray(target_lengths))
     found = [_search(cells, max_shapes, np.random.default_rng(i)) for i in range(_RESTARTS)]
@@ -48,22 +47,22 @@ def choose_shapes(
 def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=None):
     """Groups pairs into batches of given shapes.
 
-    The pairs of a shape are spread evenly over its batches, whose number is a multiple of
-    `num_workers`.
+    The number of batches of each shape is a multiple of `num_workers`, and the pairs of a shape
+    are spread evenly over its batches.
 
     Args:
         source_lengths: `[num_pairs]` int.
         target_lengths: `[num_pairs]` int.
-        shapes: of `choose_shapes`.
-        num_workers: how many batches a step takes.
-        rng: NumPy generator that brings the pairs of a shape into random order; None: as they are.
+        shapes: the result of `choose_shapes`.
+        num_workers: number of batches per step.
+        rng: NumPy generator that shuffles the pairs of a shape; None keeps their order.
 
     Returns:
-        (`[num_pairs]` pair numbers, `[num_batches]` sizes, `[num_batches, 3]` shapes), all int64,
-        the batches of a shape one after the other, none of them empty.
+        (`[num_pairs]` pair numbers, `[num_batches]` sizes, `[num_batches, 3]` shapes), all int64.
+        The batches of a shape follow each other, and no batch is empty.
 
     Raises:
-        ValueError: a pair that is longer than all shapes.
+        ValueError: a pair is longer than all shapes.
         UserError: too few pairs for the workers.
     """
     size = source_lengths.size
@@ -89,7 +88,7 @@ def _num_batches(count, rows, num_workers):
 
 
 def _cheapest(source_lengths, target_lengths, shapes):
-    """`[num_pairs]`, for each pair the number of the shape with the fewest tokens it fits into."""
+    """Finds for each pair the shape with the fewest tokens: `[num_pairs]` shape numbers."""
     levels, places = [], []
     for lengths, tokens in zip((source_lengths, target_lengths), shapes[:, 1:].T, strict=True):
         if lengths.max() > tokens.max():
@@ -104,15 +103,15 @@ def _cheapest(source_lengths, target_lengths, shapes):
 
 
 def _filled_up(groups, shapes, num_workers):
-    """Moves pairs that would leave batches half empty, or a worker without any, to larger shapes.
+    """Moves pairs to larger shapes where they would leave batches half empty or a worker idle.
 
     Args:
-        groups: list of the pair numbers of each shape.
-        shapes: of `choose_shapes`, the last being for all pairs.
-        num_workers: how many batches a step takes.
+        groups: for each shape, its pair numbers.
+        shapes: the result of `choose_shapes`; every pair fits into the last shape.
+        num_workers: number of batches per step.
 
     Returns:
-        list of the pair numbers of each shape.
+        list: for each shape, its pair numbers.
     """
     groups = list(groups)
     tokens = shapes[:, 1:].sum(axis=1)
@@ -146,14 +145,16 @@ def _filled_up(groups, shapes, num_workers):
 
 
 class _Cells:
-    """How many pairs there are of each (source, target) length, with lengths in few levels.
+    """Histogram of the pairs over (source, target) lengths, rounded up to a few levels.
+
+    A cell is one (source level, target level); only cells that hold pairs are stored.
 
     Attributes:
-        source_levels: lengths, rising; a pair of level i is no longer than `source_levels[i]`.
-        target_levels: likewise.
-        source: level of every cell that has pairs.
-        target: likewise.
-        pairs: number of pairs of every cell, float64.
+        source_levels: lengths, rising; a source of level i is no longer than `source_levels[i]`.
+        target_levels: the same for targets.
+        source: source level of every cell.
+        target: target level of every cell.
+        pairs: number of pairs in every cell, float64.
     """
 
     def __init__(self, source_lengths, target_lengths):
@@ -168,14 +169,14 @@ class _Cells:
         self.pairs = counts[self.source, self.target].astype(np.float64)
 
     def costs(self, levels):
-        """`[shapes, cells]`, tokens of each shape where the cell fits into it, else infinity."""
+        """Returns `[shapes, cells]`: tokens of the shape, or infinity if the cell does not fit."""
         tokens = self.source_levels[levels[:, 0]] + self.target_levels[levels[:, 1]]
         fits = (levels[:, :1] >= self.source) & (levels[:, 1:] >= self.target)
         return np.where(fits, tokens[:, None].astype(np.float64), np.inf)
 
 
 def _levels(lengths):
-    """At most `_LEVELS` lengths that part the tokens evenly, the last being the longest."""
+    """Returns at most `_LEVELS` lengths that divide the tokens evenly; the last is the longest."""
     tokens = np.bincount(lengths) * np.arange(lengths.max() + 1)
     shares = np.cumsum(tokens) / tokens.sum()
     levels = np.searchsorted(shares, np.arange(1, _LEVELS) / _LEVELS)
@@ -183,10 +184,10 @@ def _levels(lengths):
 
 
 def _search(cells, num_shapes, rng):
-    """Moves the shapes about, one at a time, as long as the tokens of the corpus become fewer.
+    """Changes one shape at a time for as long as this reduces the padded size of the corpus.
 
     Returns:
-        (tokens of all pairs with padding, `[num_shapes, 2]` levels of the shapes).
+        (tokens of all pairs including padding, `[num_shapes, 2]` levels of the shapes).
     """
     top = [cells.source_levels.size - 1, cells.target_levels.size - 1]
     count = min(num_shapes, cells.pairs.size) - 1

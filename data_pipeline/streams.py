@@ -13,11 +13,11 @@ _BLOCK_BYTES = 1 << 24
 
 
 class Column(NamedTuple):
-    r"""A side of a file of lines `source \t target`.
+    r"""One side of a file of lines `source \t target`.
 
     Attributes:
         path: the file.
-        number: 0 or 1.
+        number: 0 for the source, 1 for the target.
     """
 
     path: str | os.PathLike
@@ -30,7 +30,7 @@ class Column(NamedTuple):
         return str(self.path)
 
     def of(self, block, lines_before):
-        """This side of whole lines of bytes."""
+        """Returns this side of a block of whole lines, both as bytes."""
         lines = [line.split(b"\t") for line in block.split(b"\n")]
         for number, fields in enumerate(lines, start=lines_before + 1):
             if len(fields) != 2:
@@ -44,22 +44,22 @@ class Column(NamedTuple):
 class FileLines:
     r"""The lines of text files, one file after the other; never all of them in memory.
 
-    Like the list that `data_pipeline.files.read_lines` returns, it has a length and can be gone
-    through again and again, each time from the files. They are read once at the start, to count
-    lines and to know the text again.
+    Like the list that `data_pipeline.files.read_lines` returns, an instance has a length and can be
+    iterated over many times. Each iteration reads the files again. The constructor reads them once,
+    to count lines and to compute checksums that reveal later changes.
 
     Args:
         *paths: files of UTF-8 text, each a path or a `Column`.
 
     Attributes:
         paths: as given.
-        sizes: lines of each file.
-        blank: whether each file has white space alone.
+        sizes: number of lines of each file.
+        blank: for each file, True if it holds only white space.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
 
     Raises:
-        UserError: a file that is missing or cannot be read; text that is not UTF-8 shows when it is
-            gone through.
+        UserError: a file is missing or cannot be read. Text that is not UTF-8 raises during
+            iteration.
 
     Example:
         >>> lines = FileLines("train.en")
@@ -71,7 +71,7 @@ class FileLines:
         self.paths = paths
         self.sizes = []
         self.blank = []
-        self._digests = []  # Of all lines up to the end of each file.
+        self._digests = []  # SHA-256 of all lines up to the end of each file.
         digest = hashlib.sha256()
         separator = b""
         with Progress(f"reading {paths[0]}", sum(map(_bytes_of, paths)), "bytes") as progress:
@@ -96,7 +96,7 @@ class FileLines:
         return itertools.chain.from_iterable(self._lists())
 
     def _lists(self):
-        """Lists of lines, a block of a file each."""
+        """Yields the lines of one block of a file after the other, as lists."""
         digest, separator = hashlib.sha256(), b""
         for path, size, expected in zip(self.paths, self.sizes, self._digests, strict=True):
             count = 0
@@ -119,15 +119,15 @@ class FileLines:
 
 
 def open_split(split):
-    """A `Split` as `open_splits`; text may name several files a side, with commas between them.
+    """Opens the files of a `Split`, as `open_splits`.
 
-    One file `.tsv` for both sides has lines of source and target, with a tab between them.
+    One `.tsv` file named for both sides has lines of source and target, separated by a tab.
 
     Args:
-        split: (source, target), each a path, or str of one or several.
+        split: (source, target), each a path, or a str of one or more paths separated by commas.
 
     Raises:
-        UserError: as `open_splits` and `sides_of`, or not as many files for both sides.
+        UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
     """
     source, target = map(_names, split)
     if len(source) != len(target):
@@ -139,10 +139,10 @@ def open_split(split):
 
 
 def open_target(split):
-    """The target side alone, as `FileLines`, of a `Split` whose source may be an empty name.
+    """Opens only the target side of a `Split`, whose source may be an empty name, as `FileLines`.
 
     Raises:
-        UserError: as `open_split`; without a source, a file `.tsv`.
+        UserError: as `open_split`, or a `.tsv` file without a source.
     """
     if split[0]:
         return open_split(split)[1]
@@ -157,15 +157,15 @@ def _names(side):
 
 
 def sides_of(source, target):
-    """Both sides of one corpus, as paths, or as `Column`s of one file `.tsv`.
+    """Returns both sides of one corpus: two paths, or two `Column`s of one `.tsv` file.
 
     Raises:
-        UserError: one file for both sides that is no `.tsv`, under whatever names; a `.tsv` for one
-            side only.
+        UserError: both sides name the same file and it is not a `.tsv`, or a `.tsv` is named for
+            one side only.
     """
     try:
         is_same = os.path.samefile(source, target)
-    except OSError:  # Told when it is opened.
+    except OSError:  # Reported when the file is opened.
         is_same = False
     if is_same and (_is_tsv(source) or _is_tsv(target)):
         return Column(source, 0), Column(target, 1)
@@ -179,7 +179,7 @@ def sides_of(source, target):
 
 
 def one_side(path):
-    """The path, of a file with one side of a text; raises `UserError` at a `.tsv`."""
+    """Returns the path of a file that holds one side of a text; raises `UserError` at a `.tsv`."""
     if _is_tsv(path):
         raise UserError(
             f"{path}: named for one side only, and a .tsv holds both; name it for both, or make "
@@ -193,16 +193,18 @@ def _is_tsv(path):
 
 
 def open_splits(*splits):
-    """Both sides of one corpus or of several, one after the other, as `FileLines`.
+    """Opens both sides of one or more corpora, joined in the order given.
 
     Args:
         *splits: (source path, target path) of each corpus.
 
     Returns:
-        (source `FileLines`, target `FileLines`), equally many in each corpus, at least one.
+        (source `FileLines`, target `FileLines`); both have the same number of lines in each
+        corpus, at least one.
 
     Raises:
-        UserError: a file that is missing, empty or blank, or unequal numbers of lines.
+        UserError: a file is missing, empty or blank, or the sides of a corpus have unequal numbers
+            of lines.
     """
     source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
     for lines in (source, target):
@@ -226,7 +228,7 @@ def _bytes_of(path):
 
 
 def _blocks(path):
-    r"""Whole lines of a file as bytes, joined by "\n", without the last "\n" of a block."""
+    r"""Yields a file in blocks of whole lines: bytes joined by "\n", without a final "\n"."""
     count = 0
     for block in _whole_blocks(path):
         yield path.of(block, count) if isinstance(path, Column) else block
