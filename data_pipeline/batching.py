@@ -151,8 +151,8 @@ def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
     if longest.size and longest.max() > max_tokens:
         raise ValueError(f"a sentence of {longest.max()} tokens, a batch takes {max_tokens}")
     order = np.arange(longest.size) if rng is None else rng.permutation(longest.size)
-    # Boustrophedon: the shorter side is sorted up and down in turn. So a batch that spans two
-    # lengths of the longer side still has similar lengths on the shorter side.
+    # Boustrophedon: the order of (source - target) reverses with each length of the longer side.
+    # So a batch that spans two of these lengths still has similar lengths on the shorter side.
     other = (source_lengths - target_lengths) * np.where(longest % 2, 1, -1)
     order = order[np.lexsort((other[order], longest[order]))]
 
@@ -160,7 +160,7 @@ def _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng):
     start = 0
     while start < order.size:
         starts.append(start)
-        # The last pair of a batch is its longest. Take most pairs with n * longest <= max_tokens.
+        # The last pair of a batch is its longest: take as many as keep n * longest <= max_tokens.
         most = max_tokens // lengths[start]
         if max_sentences:
             most = min(most, max_sentences)

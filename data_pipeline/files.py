@@ -8,7 +8,7 @@ import stat
 import tempfile
 from pathlib import Path
 
-# First bytes of compressed files: (compressor, command that decompresses). No UTF-8 text begins so.
+# First bytes of compressed files, which are never UTF-8: (compressor, command to decompress).
 _COMPRESSED = {
     b"\x1f\x8b": ("gzip", "gunzip -k"),
     b"BZh91AY&SY": ("bzip2", "bunzip2 -k"),

@@ -1,6 +1,6 @@
-"""Parallel text as corpora are published: plain, gzipped, inside tar archives, in SGML.
+"""Reads parallel text in the formats of published corpora: plain, gzip, tar archives, SGML.
 
-Nothing is unpacked: members are read where they are, so that no name in an archive becomes a path.
+Archives are read without unpacking them, so that no name in an archive becomes a path.
 """
 
 import contextlib
@@ -15,27 +15,27 @@ from pathlib import Path
 from data_pipeline.files import UserError, decode_lines, printable
 
 _BLOCK = 1 << 22
-# A KeyError is a link inside a tar archive that points out of it, a RecursionError one of several
-# that point at each other.
+# tarfile raises KeyError at a link that points out of the archive, and RecursionError at links that
+# point at each other.
 _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarError)
-# No tag has another inside, so that looking for its end takes no longer than there is text.
+# A tag holds no "<": without this, hostile text would take quadratic time.
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
 def stream_lines(path, member=""):
-    r"""Yields the lines of a text, of which only a part is in memory at a time.
+    r"""Yields the lines of a text without reading all of it into memory.
 
     Args:
-        path: a text file, or one compressed by gzip whose name ends in `.gz`.
-        member: name of a text inside `path`, which is a tar archive then, compressed or not.
+        path: a text file, or a text file compressed by gzip whose name ends in `.gz`.
+        member: name of a text inside `path`, which then is a tar archive, compressed or not.
 
     Yields:
         str; only `\n` and `\r\n` end a line, as in `decode_lines`.
 
     Raises:
-        UserError: missing, damaged, truncated, or not UTF-8.
+        UserError: the text is missing, damaged, truncated, or not UTF-8.
 
     Example:
         >>> lines = stream_lines("dev.tgz", "dev/newstest2013.en")
@@ -49,20 +49,20 @@ def stream_lines(path, member=""):
 
 
 def stream_pairs(source, target):
-    """Yields (source line, target line) blocks of parallel text.
+    """Yields parallel text in blocks of (source lines, target lines).
 
-    Names that end in `.sgm` or `.sgml` hold SGML test sets: their segments are matched by document
-    and segment, in the order of the source.
+    Files named `.sgm` or `.sgml` are SGML test sets: their segments are matched by document and
+    segment, in the order of the source.
 
     Args:
         source: (path, member) as in `stream_lines`.
-        target: the same of the other side.
+        target: the same for the target side.
 
     Yields:
-        (list of str, list of str), equally many, in order.
+        (list of str, list of str), of equal length, in order.
 
     Raises:
-        UserError: as `stream_lines`, or sides that do not match.
+        UserError: as `stream_lines`, or the sides do not match.
     """
     if all(str(member or path).endswith((".sgm", ".sgml")) for path, member in (source, target)):
         yield matched_segments(
@@ -90,18 +90,18 @@ def stream_pairs(source, target):
 
 
 def parse_sgml(text, name):
-    """The segments of an SGML test set.
+    """Parses the segments of an SGML test set.
 
     Args:
-        text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`, letters of any case.
-        name: what to call it in errors.
+        text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`; tags in any case.
+        name: name of the text in errors.
 
     Returns:
-        {(document, segment): text}, in order; entities are left as they are, and white space at the
-        ends and line breaks go.
+        {(document, segment): text}, in order. Outer white space is removed, a line break becomes a
+        space, and entities are left as they are.
 
     Raises:
-        UserError: no segment, one without an end or an id, or one that is there twice.
+        UserError: there is no segment, or a segment has no end or no id or occurs twice.
     """
     segments, document, begun, tags = {}, "", None, 0
     for tag in _TAG.finditer(text):
@@ -128,18 +128,18 @@ def parse_sgml(text, name):
 
 
 def matched_segments(source, target, name):
-    """The texts of two sides in the order of the source.
+    """Matches the segments of both sides, in the order of the source.
 
     Args:
-        source: {(document, segment): text} of `parse_sgml`.
+        source: {(document, segment): text}, the result of `parse_sgml`.
         target: the same, in any order.
-        name: what to call them in an error.
+        name: name of both texts in errors.
 
     Returns:
         (list of str, list of str).
 
     Raises:
-        UserError: a segment that only one side has.
+        UserError: only one side has a segment.
     """
     lonely = [key for key in source if key not in target] + [k for k in target if k not in source]
     if lonely:
@@ -156,7 +156,7 @@ def _attribute(tag, name):
 
 
 def _whole_lines(path, member):
-    """Yields bytes, each piece ending with a line."""
+    """Yields a text as bytes, in pieces of whole lines."""
     rest = b""
     try:
         with _opened(path, member) as file:
@@ -193,7 +193,7 @@ def _opened(path, member):
             if posixpath.normpath(info.name) == member and (file := archive.extractfile(info)):
                 yield stack.enter_context(file)
                 while archive.fileobj.read(_BLOCK):
-                    pass  # At the end of what is compressed stands its checksum.
+                    pass  # Reading to the end checks the checksum of compressed archives.
                 return
             names.append(info.name)
         found = ", ".join(map(printable, names[:5])) + (", ..." if len(names) > 5 else "")

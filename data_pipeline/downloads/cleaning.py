@@ -1,4 +1,4 @@
-"""Parallel text made fit to learn from: characters mended, bad pairs dropped, both counted."""
+"""Cleans parallel text for training: mends characters and drops bad pairs, and counts both."""
 
 import collections
 import html
@@ -8,30 +8,32 @@ from typing import NamedTuple
 
 from data_pipeline.downloads import languages
 
-# White space beyond the plain one, line separators included, and controls, which show nothing.
+# White space other than the plain space, including line separators, and control characters.
 _ODD_SPACES = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 )
-# Soft hyphen, zero-width space, word joiner, byte order mark: invisible, and words differ by them.
+# Soft hyphen, zero-width space, word joiner, byte order mark: invisible, yet they make words differ
+# that look equal.
 _INVISIBLE = re.compile("[\xad\u200b\u2060\ufeff]")
 _ENTITY = re.compile("&(?:#[0-9]{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z][a-zA-Z0-9]{1,31});")
-_RATIO_SLACK = 10  # Characters by which even short sentences may differ.
+_RATIO_SLACK = 10  # Characters added to the shorter side, because short sentences vary more.
 
 
 class Rules(NamedTuple):
-    """What is mended and what is dropped.
+    """Rules for mending text and for dropping pairs.
 
     Attributes:
-        max_characters: longest side that is kept, in characters; None: any. It is for what is no
-            sentence at all; what is too long for a model, in its tokens, `filter_pairs` drops.
-        max_length_ratio: a side may be so many times as long as the other and ten characters, in
-            characters; None: any. Raise it where one language writes words as single characters.
-        drop_duplicates: of equal pairs only the first is kept.
-        drop_identical: pairs whose sides are equal go.
-        languages: codes such as ("en", "de"): sides that are, by a cheap guess, in another script
-            or language go; () for no guess.
-        undo_entities: `&amp;` becomes `&`, `&#39;` becomes `'`; once.
-        nfkc: Unicode's compatibility composition: `ﬁ` becomes `fi`, `①` becomes `1`.
+        max_characters: longest side that is kept, in characters; None: no limit. Meant for text
+            that is no sentence. Sentences of too many tokens for a model are dropped by
+            `data_pipeline.encoded.PairFilter`.
+        max_length_ratio: most characters of the longer side, divided by those of the shorter side
+            plus 10; None: no limit. Raise it if one language writes words as single characters.
+        drop_duplicates: keeps only the first of several equal pairs.
+        drop_identical: drops pairs whose two sides are equal.
+        languages: codes such as ("en", "de"): drops pairs with a side that, by a cheap guess, is in
+            another script or language; () for no guess.
+        undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.
+        nfkc: applies Unicode's compatibility composition: `ﬁ` becomes `fi`, `①` becomes `1`.
     """
 
     max_characters: int | None = 2000
@@ -43,7 +45,7 @@ class Rules(NamedTuple):
     nfkc: bool = False
 
 
-# For corpora that people wrote or chose sentence by sentence: only what has no text goes.
+# For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
 KEEP_ALL = Rules(None, None, drop_duplicates=False, drop_identical=False)
 
 
@@ -51,10 +53,10 @@ class Cleaner:
     """Cleans a corpus block by block, and counts.
 
     Attributes:
-        read: pairs seen.
-        kept: pairs that were good.
-        dropped: Counter, reason -> pairs.
-        mended: Counter, what was mended -> how often; in dropped pairs, too.
+        read: number of pairs read.
+        kept: number of pairs kept.
+        dropped: Counter, reason -> number of pairs.
+        mended: Counter, fault -> how often it was mended, including in pairs dropped later.
 
     Example:
         >>> cleaner = Cleaner(Rules())
@@ -73,10 +75,10 @@ class Cleaner:
         self._guesses = [languages.Guess(code) for code in rules.languages]
 
     def mend(self, lines):
-        """Lines with their characters mended; as many as before, none with a line break.
+        """Mends the characters of lines; returns equally many lines, none with a line break.
 
         Args:
-            lines: list of str, none of which has a line feed.
+            lines: list of str without line feeds.
         """
         if not lines:
             return []
@@ -100,20 +102,20 @@ class Cleaner:
         return text.split("\n")
 
     def mend_both(self, source_lines, target_lines):
-        """As `clean`, but every pair is kept: for text that a score is measured on."""
+        """Mends both sides and keeps every pair: for validation and test text."""
         self.read += len(source_lines)
         self.kept += len(source_lines)
         return self.mend(source_lines), self.mend(target_lines)
 
     def clean(self, source_lines, target_lines):
-        """Mends both sides and drops what the rules do not allow.
+        """Mends both sides and drops the pairs that the rules do not allow.
 
         Args:
             source_lines: list of str without line feeds.
-            target_lines: list of str, as many.
+            target_lines: list of str without line feeds, of the same length.
 
         Returns:
-            (list of str, list of str), equally many.
+            (list of str, list of str), of equal length.
         """
         pairs = list(zip(self.mend(source_lines), self.mend(target_lines), strict=True))
         reasons = [self._fault(source, target) for source, target in pairs]
@@ -124,7 +126,7 @@ class Cleaner:
         return [source for source, _ in kept], [target for _, target in kept]
 
     def _fault(self, source, target):
-        """Why a pair goes, or None."""
+        """Returns the reason for dropping a pair, or None."""
         rules = self.rules
         if not source or not target:
             return "a side is empty"
@@ -141,7 +143,7 @@ class Cleaner:
             if fault := guess.fault(side):
                 return fault
         if rules.drop_duplicates:
-            # Of 5 million pairs, two differ and share 64 bits with a chance of 1 in a million.
+            # Among 5 million pairs, the chance of a collision of 64-bit hashes is 1 in a million.
             key = hash((source, target))
             if key in self._seen:
                 return "seen before"
@@ -150,7 +152,7 @@ class Cleaner:
 
 
 def summary(cleaner):
-    """What a `Cleaner` did, as a dict for JSON."""
+    """Returns the counts of a `Cleaner` as a dict for JSON."""
     return {
         "read": cleaner.read,
         "kept": cleaner.kept,
@@ -160,5 +162,5 @@ def summary(cleaner):
 
 
 def _undone(match):
-    # A line feed or U+2028 by number would cut the line in two.
+    # An entity such as &#10; would cut the line in two.
     return html.unescape(match[0]).replace("\n", " ")

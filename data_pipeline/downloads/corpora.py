@@ -1,4 +1,4 @@
-"""From published files to a corpus that can be learned from: download, clean, write, report."""
+"""Makes a training corpus from published files: downloads, cleans, writes and reports."""
 
 import hashlib
 import json
@@ -13,23 +13,23 @@ from data_pipeline.files import UserError, atomic_path, check_writable, write_te
 from data_pipeline.progress import Progress
 
 SPLITS = ("train", "valid", "test")
-_VERSION = 1  # Raised where the same definition makes other files than before.
+_VERSION = 1  # To be raised when the same definition makes other files than before.
 
 
 class Split(NamedTuple):
-    """The two files of a split; line n of one translates line n of the other."""
+    """The two files of a split; line n of the target translates line n of the source."""
 
     source: Path
     target: Path
 
 
 class Text(NamedTuple):
-    """Where one side of parallel text is.
+    """The place of one side of parallel text: a file, or a member of an archive.
 
     Attributes:
         file: `RemoteFile`: text, text in gzip (`.gz`), or a tar archive, compressed or not.
-        member: name of the text inside the archive; "" if `file` is no archive. Texts whose name
-            ends in `.sgm` are SGML test sets.
+        member: name of the text inside the archive; "" if `file` is not an archive. Texts whose
+            name ends in `.sgm` are SGML test sets.
     """
 
     file: RemoteFile
@@ -40,15 +40,15 @@ class Corpus(NamedTuple):
     """A parallel corpus that is published as files.
 
     Attributes:
-        languages: (source, target), codes that end the names of the files made.
+        languages: (source, target), language codes; the suffixes of the files made.
         train: tuple of (`Text` of the source, `Text` of the target); joined in this order.
-        valid: the same, to validate; never filtered.
-        test: the same, to test; never filtered; () if there is none.
-        about: one line: what it is.
-        size: one line: pairs, and bytes to download.
+        valid: the same for validation; never filtered.
+        test: the same for testing; never filtered; () if there is no test set.
+        about: one line: contents.
+        size: one line: number of pairs, and bytes to download.
         licence: one line.
-        citation: one line, papers to cite.
-        rules: how training text is cleaned; validation and test text is mended by them only.
+        citation: one line: papers to cite.
+        rules: how training text is mended and filtered; validation and test text is only mended.
     """
 
     languages: tuple
@@ -62,25 +62,25 @@ class Corpus(NamedTuple):
     rules: Rules = Rules()
 
     def files(self):
-        """Every `RemoteFile`, once."""
+        """Returns every `RemoteFile` once, as a list."""
         pairs = self.train + self.valid + self.test
         return list(dict.fromkeys(text.file for pair in pairs for text in pair))
 
     def prepare(self, folder, downloads):
         """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
 
-        What an earlier call has made is used if it is whole and of the same definition.
+        Files of an earlier call are used if they are complete and of the same definition.
 
         Args:
-            folder: where they go.
+            folder: folder of these files.
             downloads: `Downloads`.
 
         Returns:
             {"train": Split, "valid": Split, "test": Split}.
 
         Raises:
-            UserError: a file that cannot be had, is damaged or cannot be written; sides that do not
-                match; no training pair left.
+            UserError: a file cannot be downloaded, is damaged or cannot be written; the sides do
+                not match; or no training pair is left.
         """
         folder = Path(folder)
         splits = {
@@ -96,7 +96,7 @@ class Corpus(NamedTuple):
             downloads.fetch(self.files())
             report_path.unlink(
                 missing_ok=True
-            )  # The files belong to no report until they are whole.
+            )  # An old report must not describe the new files while they are written.
             report = {"definition": definition, "rules": self.rules._asdict()}
             report |= {name: _write(self, name, s, downloads) for name, s in splits.items()}
             report["bytes"] = _sizes(splits)
@@ -135,7 +135,7 @@ def _write(corpus, name, split, downloads):
 
 
 def _fingerprint(corpus):
-    """A hash of all that the files made depend on."""
+    """Hashes everything that determines the files of a corpus."""
     splits = {
         name: [[[t.file.path, t.file.checksum, t.member] for t in pair] for pair in pairs]
         for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
@@ -145,7 +145,7 @@ def _fingerprint(corpus):
 
 
 def _read_report(path, definition, splits):
-    """The report of files that are there, whole and of this definition; or None."""
+    """Reads the report; None unless all files are complete and of this definition."""
     try:
         report = json.loads(path.read_text(encoding="utf-8"))
         if report["definition"] == definition and report["bytes"] == _sizes(splits):
@@ -160,7 +160,7 @@ def _sizes(splits):
 
 
 def _tell(report, splits):
-    """Prints what was read, dropped and mended, and where the files are."""
+    """Prints the paths of the files, and how much was read, dropped and mended."""
     for name, split in splits.items():
         counts = report[name]
         print(

@@ -1,4 +1,4 @@
-"""A cheap guess whether a line is in the script and the language that it should be in."""
+"""Guesses cheaply whether a line is in the expected script and language."""
 
 import re
 
@@ -28,7 +28,7 @@ _OTHER_THAN_LATIN = {
 }
 _SCRIPT_OF = {code: s for s, codes in _OTHER_THAN_LATIN.items() for code in codes.split()}
 
-# Frequent short words, of which most sentences hold several.
+# Frequent short words; most sentences contain several of them.
 _FREQUENT = {
     "en": "the of and to is that for it with as are this be by not have from which you we they "
     "has been were their would can or but our your",
@@ -48,7 +48,7 @@ _FREQUENT = {
 
 
 def _own_words():
-    """Language -> the words of its list that are in no other."""
+    """Returns {language: frequent words that no other language of the table has}."""
     lists = {code: set(words.split()) for code, words in _FREQUENT.items()}
     return {
         code: words - set().union(*(w for other, w in lists.items() if other != code))
@@ -60,14 +60,14 @@ _WORDS = _own_words()
 
 
 class Guess:
-    """Tells lines that are surely not in a language; in doubt it lets them pass.
+    """Finds lines that are surely not in a language; doubtful lines pass.
 
     Args:
-        code: language of two letters. Every language that is not known to have another script is
-            taken to have Latin letters; words are known of cs, de, en, es, fr, it and pt.
+        code: language code of two letters. Languages without an entry in the table of scripts are
+            taken to have Latin letters. Words are known for cs, de, en, es, fr, it and pt.
 
     Raises:
-        UserError: not such a code.
+        UserError: the code is not two letters.
     """
 
     def __init__(self, code):
@@ -81,7 +81,7 @@ class Guess:
         self.other_letters = re.compile(rf"[^\W\d_{script}]")
 
     def fault(self, line):
-        """ "wrong script", "wrong language" or None."""
+        """Returns "wrong script", "wrong language" or None."""
         strange = len(self.other_letters.findall(line))
         if strange and 2 * strange > sum(map(str.isalpha, line)):
             return "wrong script"

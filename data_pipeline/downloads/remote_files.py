@@ -1,4 +1,4 @@
-"""Files from the web: resumed where they broke off, checked, and complete or not there at all."""
+"""Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole."""
 
 import contextlib
 import hashlib
@@ -18,15 +18,15 @@ from data_pipeline.progress import Progress
 
 _MB = 1_000_000
 _CHUNK = 1 << 18
-_LONGEST_REASON = 200  # Characters of what a server says that are shown.
-_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that another try may change.
+_LONGEST_REASON = 200  # Characters of a server's message that are printed.
+_MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that are worth another attempt.
 
 
 class RemoteFile(NamedTuple):
-    """A file of a corpus and where it can be had.
+    """A file of a corpus and its addresses.
 
     Attributes:
-        path: where it is kept below the folder of downloads, such as "wmt14/test-full.tgz".
+        path: path below the folder of downloads, such as "wmt14/test-full.tgz".
         addresses: tuple of http or https addresses of the same bytes, tried in this order.
         size: bytes, or None if not known.
         checksum: "sha256:..." or "md5:..." in hexadecimal digits, or None if not known.
@@ -39,17 +39,18 @@ class RemoteFile(NamedTuple):
 
 
 class Downloads(NamedTuple):
-    """Where files are kept and how they are had.
+    """A folder of downloaded files, and the settings of downloading.
 
-    A proxy is taken from the environment: `http_proxy`, `https_proxy`, `no_proxy`.
+    Proxies are taken from the environment: `http_proxy`, `https_proxy`, `no_proxy`.
 
     Attributes:
-        folder: where they are kept; what is there already, such as put there by hand, is used.
-        mirror: address of a copy of such a folder, tried before a file's own; "" for none.
-        offline: never touch the network.
-        attempts: how often in a row an address is tried that fails without a new byte, if the
-            failure may pass, such as a broken connection.
-        delay: seconds before the second attempt; doubled for each further one.
+        folder: folder of the files. Files that are there already, also by hand, are used.
+        mirror: address of a copy of such a folder, tried before a file's own addresses; "" for no
+            mirror.
+        offline: never use the network.
+        attempts: number of attempts in a row without a new byte before an address is given up;
+            failures that another attempt cannot change end at once.
+        delay: seconds before the second attempt; doubled before each further attempt.
         timeout: seconds without a byte after which a connection counts as broken.
 
     Example:
@@ -65,7 +66,7 @@ class Downloads(NamedTuple):
     timeout: float = 60.0
 
     def fetch(self, files):
-        """Makes files be there, whole and checked.
+        """Checks the files that are in the folder, and downloads the missing ones.
 
         Args:
             files: iterable of `RemoteFile`.
@@ -74,7 +75,7 @@ class Downloads(NamedTuple):
             list of `Path`, in the order of `files`.
 
         Raises:
-            UserError: a file that is not to be had, or not what it should be.
+            UserError: a file cannot be downloaded, or has another size or checksum.
         """
         files = list(files)
         missing = [file for file in files if not self.path(file).exists()]
@@ -90,11 +91,11 @@ class Downloads(NamedTuple):
         return [self.path(file) for file in files]
 
     def path(self, file):
-        """Where a file is kept."""
+        """Returns the path of a file in the folder."""
         return Path(self.folder, file.path)
 
     def _check_own(self, file):
-        """Raises `UserError` if a file that was found is another than it should be."""
+        """Raises `UserError` if a file in the folder has another size or checksum."""
         try:
             fault = _fault(self.path(file), file)
         except OSError as error:
@@ -127,7 +128,7 @@ class Downloads(NamedTuple):
             if path.exists():  # Another process was faster.
                 return
             if not file.checksum:
-                part.truncate(0)  # Nothing could tell whether two halves belong together.
+                part.truncate(0)  # Without a checksum, parts of two versions could be joined.
             for address in addresses:
                 failure = self._failure(file, part, address)
                 if not failure:
@@ -142,7 +143,7 @@ class Downloads(NamedTuple):
         )
 
     def _failure(self, file, part, address):
-        """Receives a file from an address; why that cannot be done, or None."""
+        """Receives a file from an address; returns the reason of a failure, or None."""
         begun_before = _size(part.name) > 0
         attempt = 0
         while True:
@@ -155,7 +156,7 @@ class Downloads(NamedTuple):
                 part.truncate(0)
                 if not begun_before:
                     return reason
-                begun_before = False  # The beginning may be that of another file.
+                begun_before = False  # The part found may be from another version of the file.
             except urllib.error.HTTPError as error:
                 reason = f"HTTP status {error.code} ({error.reason})"
                 if error.code not in _MAY_PASS:
@@ -173,10 +174,10 @@ class Downloads(NamedTuple):
 
 
 def _receive(address, file, part, timeout):
-    """Appends to an open file what it still lacks.
+    """Downloads the missing rest of a file and appends it.
 
     Raises:
-        OSError, HTTPException, ValueError: no connection, or a broken one.
+        OSError, HTTPException, ValueError: there is no connection, or it broke.
         UserError: the disk is full.
     """
     have = _size(part.name)
@@ -208,7 +209,7 @@ def _receive(address, file, part, timeout):
 
 
 def _copy(response, part, done, total, file):
-    """Writes what arrives, of too much a byte more than expected; returns the file's length."""
+    """Writes the bytes of a response, at most one more than expected; returns the file's length."""
     most = float("inf") if file.size is None else file.size + 1
     name = Path(file.path).name
     with Progress(
@@ -230,7 +231,7 @@ def _copy(response, part, done, total, file):
 
 
 def _fault(path, file):
-    """What is wrong with a file on the disk, or None."""
+    """Returns what is wrong with a file on the disk, or None."""
     size = os.stat(path).st_size
     if not size:
         return "empty"
@@ -271,7 +272,7 @@ def _size(path):
 
 @contextlib.contextmanager
 def _locked(path):
-    """A file opened for appending that no other process has; gone in the end if it is empty."""
+    """Yields a file locked and opened for appending; removes it afterwards if it is empty."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = open(path, "ab", buffering=0)  # noqa: SIM115 - closed below.
@@ -290,7 +291,7 @@ def _locked(path):
 
 
 def _shown(reason):
-    """What a server says, short and without what a terminal would obey."""
+    """Shortens a server's message and escapes its control characters."""
     short = reason if len(reason) <= _LONGEST_REASON else f"{reason[:_LONGEST_REASON]}..."
     return printable(short)
 
