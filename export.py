@@ -77,7 +77,9 @@ def main(argv):
     folder = Path(FLAGS.export_dir)
     with unfinished_version(folder) as unfinished:
         lines, translations = translations_to_compare(model, tokenizer, **search)
-        ServingModule(model, tokenizer, **search).save(unfinished)
+        with quiet.silence():  # tensorflow_text's SentencePiece reports that it normalises nothing.
+            module = ServingModule(model, tokenizer, **search)
+        module.save(unfinished)
         limit = FLAGS.max_input_tokens
         check(unfinished, model, tokenizer, lines, translations, max_tokens=limit)
         version = publish(unfinished, folder)

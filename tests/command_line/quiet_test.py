@@ -1,0 +1,31 @@
+"""A script starts without greetings of its libraries."""
+
+import subprocess
+import sys
+
+from tests.scripts.running import ROOT
+
+PROGRAM = """
+from command_line import startup, quiet
+import sys
+
+quiet.start()
+assert "matplotlib" not in sys.modules  # Nobody has asked for a picture.
+import tensorflow as tf
+
+from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+
+lines = ["a b c d e f g h"] * 20
+tokenizer = train_tokenizer("bpe", lines, lines, vocab_size=290)
+with quiet.silence():
+    graph = graph_vocabulary(tokenizer.source)
+ids = tokenizer.source.encode(["a b"])
+assert graph.encode(tf.constant(["a b"])).numpy().tolist() == ids
+import matplotlib.pyplot
+"""
+
+
+def test_importing_and_starting_tensorflow_and_sentencepiece_prints_nothing():
+    done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
