@@ -3,10 +3,11 @@
     python benchmarks/alignment_table.py
     python benchmarks/alignment_table.py --minutes=1 --only=ibm1_factored,transformer_tiny
 
-The demo corpus is generated together with its true word alignments, so every model that aligns can
-be scored on them, whatever it was made for. A run that is complete is not trained again; one that
-was stopped goes on, and so does one with more --minutes. Alignment error rate and BLEU on the test
-set go to docs/results/demo_alignment/, from where results_table.py takes them.
+The demo corpus is generated together with its true word alignments, so every model with alignments
+can be scored against them, even if it was made for translation. A complete run is not trained
+again. A run that was stopped resumes, and so does a complete run if --minutes has grown. Alignment
+error rate and BLEU on the test set are written to docs/results/demo_alignment/, where
+results_table.py reads them.
 """
 
 import json
@@ -33,14 +34,14 @@ flags.DEFINE_string("data_dir", "data", "As of train.py.")
 flags.DEFINE_string("results", "docs/results/demo_alignment", "Folder of the result files.")
 flags.DEFINE_list("only", [], "Names of presets; empty: all.")
 
-# Validation costs as much as some hundred updates, and the time is short.
+# A validation takes as long as several hundred updates, too long for such short runs.
 RARELY = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100"]
 
 
 def train_command(preset):
-    """The command that trains a preset, as a list."""
+    """Returns the command that trains a preset, as a list."""
     limits = [f"--max_minutes={FLAGS.minutes:g}"]
-    # Iterations of expectation maximisation are few, and the recipe says how many.
+    # Expectation maximisation takes few iterations, and the recipe sets their number.
     if recipes.options(preset, "demo", {}).get("update") != "em":
         limits += ["--max_steps=0", *RARELY]
     where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{preset}"]
@@ -48,7 +49,7 @@ def train_command(preset):
 
 
 def score_commands(preset):
-    """name -> the command that writes the scores of a trained preset to FOLDER/NAME.json."""
+    """Maps name -> command that writes the scores of a trained preset to FOLDER/NAME.json."""
     folder, test = f"{FLAGS.runs}/{preset}", f"{FLAGS.data_dir}/demo/test"
     commands = {
         "translation": [

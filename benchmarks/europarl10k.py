@@ -3,10 +3,10 @@
     python benchmarks/europarl10k.py --data=data/europarl10k
     python benchmarks/europarl10k.py --data=data/europarl10k --only=lstm_luong,lstm_lexical
 
-The folder holds `train`, `val` and `test`, each `.de` and `.en`, lower-cased and tokenised. A run
-that is complete is not trained again; one that was stopped goes on. Scores go to
-docs/results/europarl10k/, from where results_table.py takes them; BLEU by source length goes to
-docs/bleu_by_length.png. A model that was not run again keeps its earlier figures there.
+The folder holds `train`, `val` and `test`, each `.de` and `.en`, lower-cased and tokenised. A
+complete run is not trained again; a run that was stopped resumes. Scores are written to
+docs/results/europarl10k/, where results_table.py reads them. BLEU by source length is drawn in
+docs/bleu_by_length.png; a model that was not run again keeps its earlier figures there.
 """
 
 import json
@@ -33,12 +33,12 @@ flags.DEFINE_list("only", [], "Names of runs; empty: all.")
 
 RESULTS = ROOT / "docs" / "results" / "europarl10k"
 PICTURE = ROOT / "docs" / "bleu_by_length.png"
-SCORING = {"tokenize": "none", "lowercase": True}  # As multi-bleu on lower-cased tokens.
+SCORING = {"tokenize": "none", "lowercase": True}  # Like multi-bleu on lower-cased tokens.
 
-# All options were chosen on validation data. Words seen once are UNK.
+# All options were chosen on validation data. Words that occur once become UNK.
 WORDS = ["--tokenizer=word", "--max_words=0", "--min_word_count=2"]
-# Batches are small, because small recurrent models read as many tokens a second with them, and so
-# make more updates.
+# Small recurrent models process as many tokens a second in small batches as in large ones, so small
+# batches give more updates in the same time.
 RECURRENT = [
     *("--max_tokens_per_batch=400", "--schedule=constant", "--warmup_steps=200"),
     *("--learning_rate=1.5e-3", "--eval_every_steps=1000", "--save_every_steps=500"),
@@ -52,7 +52,7 @@ TRANSFORMER = [
 
 # name: flags of train.py
 RUNS = {
-    # As many updates as lstm_luong made in its 30 minutes, so that the two can be compared.
+    # As many updates as lstm_luong made in its 30 minutes, so that both can be compared.
     "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT, "--max_steps=15781"],
     "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT, "--max_minutes=30"],
     "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT, "--max_minutes=55"],
@@ -62,8 +62,8 @@ RUNS = {
     ],
 }
 
-# The table of Q1, Q4, Q5 and Q7 of a coursework report of the University of Edinburgh (NLU+, 2022):
-# BLEU of greedy translations, perplexity on the validation set.
+# Published in the table of Q1, Q4, Q5 and Q7 of a coursework report of the University of Edinburgh
+# (NLU+, 2022): BLEU of greedy translations, perplexity on the validation set.
 PUBLISHED = {
     "lstm_luong": (10.91, 27.0),
     "lstm_luong_deep": (9.97, 29.0),
@@ -76,15 +76,15 @@ SEARCHES = {
     "beam": ["--beam_size=5", "--length_penalty=1.5"],
     "replaced": ["--beam_size=5", "--length_penalty=1.5", "--replace_unknowns"],
 }
-# What has words that it does not know, and an attention that says which they are.
+# Models that emit UNK and have an attention that finds the source word for it.
 WITH_UNKNOWNS = ("lstm_luong", "lstm_luong_deep", "lstm_lexical", "transformer_coursework")
 
 COMPARED_BY_LENGTH = ("lstm_seq2seq", "lstm_luong", "transformer_coursework")
-LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 30))  # Source words; about equally many lines each.
+LENGTHS = ((1, 8), (9, 11), (12, 14), (15, 30))  # Source words; groups of about equal size.
 
 
 def train_command(name):
-    """The command that trains a run, as a list."""
+    """Returns the command that trains a run, as a list."""
     corpus = [
         f"--{split}_{side}={FLAGS.data}/{file}.{language}"
         for split, file in (("train", "train"), ("valid", "val"))
@@ -94,7 +94,7 @@ def train_command(name):
 
 
 def translate_command(name, search):
-    """The command that translates and scores the test set, as a list."""
+    """Returns the command that translates and scores the test set, as a list."""
     run = f"{FLAGS.runs}/{name}"
     return [
         *("translate.py", f"--model_dir={run}", *SEARCHES[search]),
@@ -150,7 +150,7 @@ def compare_lengths():
         translations = Path(FLAGS.runs, name, "beam.en")
         if not translations.exists():
             if name not in earlier:
-                return  # The comparison waits for this model.
+                return  # The comparison needs this model, which has not been run yet.
             table["bleu"][name] = earlier[name]
             continue
         outputs = read_lines(translations)

@@ -1,4 +1,4 @@
-"""The matrix products of an update of a Transformer: which there are, and how long they take."""
+"""Lists the matrix products in a training update of a Transformer, and measures their speed."""
 
 import time
 from typing import Any, NamedTuple
@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 import numpy as np
 
 SQUARE = 2048  # Rows and columns of the large product.
-KEPT = 3  # Batches whose operands are made.
+KEPT = 3  # Number of batches whose operands are made.
 
 
 class Task(NamedTuple):
-    """What all candidates work at.
+    """The work that is given to every candidate.
 
     Attributes:
         threads: `(threads inside an operation, operations at a time)`.
         corpus: `EncodedCorpus`.
-        max_tokens: budget of a batch.
-        batches: its batches, in the order of the turns.
+        max_tokens: token budget of a batch.
+        batches: batches of the corpus, in the order of the turns.
         vocab_size: entries of the vocabulary.
-        settings: name -> value, of the model.
-        options: name -> value, of the update.
-        seed: of weights and order.
+        settings: settings of the model, name -> value.
+        options: options of the update, name -> value.
+        seed: random seed of weights and batch order.
     """
 
     threads: tuple
@@ -34,11 +34,12 @@ class Task(NamedTuple):
 
 
 def matrix_products(source_ids, target_ids, vocab_size, settings):
-    """The matrix products of a forward pass over a batch.
+    """Lists the matrix products of a forward pass over a batch.
 
     Returns:
-        List of `(times, batch, rows, inner, columns)`: so many products `[batch, rows, inner]` x
-        `[batch, inner, columns]`. Each has two in the backward pass, of as many operations.
+        List of `(times, batch, rows, inner, columns)`: `times` products `[batch, rows, inner]` x
+        `[batch, inner, columns]`. The backward pass has two products for each of them, with the
+        same number of operations.
     """
     (rows, source), (_, target) = source_ids.shape, target_ids.shape
     width, inner, heads = (settings[n] for n in ("width", "ffn_width", "num_heads"))
@@ -56,22 +57,22 @@ def matrix_products(source_ids, target_ids, vocab_size, settings):
         found.append((layers, 1, rows * length, width, inner))
         found.append((layers, 1, rows * length, inner, width))
     attention(decoder, target, source)
-    # In groups, as `projected_cross_entropy` makes them: the whole would not fit into a cache.
+    # In groups, as in `projected_cross_entropy`: all logits at once would not fit into a cache.
     groups = max(1, rows * target // 256)
     found.append((groups, 1, rows * target // groups, width, vocab_size))
     return found
 
 
 def operations(*of):
-    """Floating-point operations of an update's matrix products; arguments as `matrix_products`."""
+    """Counts the floating-point operations in an update; arguments as for `matrix_products`."""
     return 3 * 2 * sum(int(np.prod(five)) for five in matrix_products(*of))
 
 
 def products(task):
-    """`work(first, count)`: the matrix products of updates by batches, and nothing else.
+    """Returns `work(first, count)`: only the matrix products of updates by `count` batches.
 
-    The operands of the first batches are made once, and serve for all. Returns operations a second
-    of `count` batches, or of large squares where that is 0.
+    The operands of the first `KEPT` batches are made once and used for all batches. `work` returns
+    operations a second; with `count` 0 it measures products of large square matrices instead.
     """
     from command_line import quiet
 

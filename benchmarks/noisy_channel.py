@@ -1,13 +1,13 @@
-"""What a language model adds to the statistical models on the demo corpus: BLEU and perplexity.
+"""Measures what a language model adds to the statistical models on the demo corpus.
 
     python benchmarks/noisy_channel.py
 
-Trains `ibm1`, `ibm2` and `hmm_alignment` in both directions and an `ngram_lm` of every order, and
-translates with each direct model P(e | f) alone, with the same and the language model, and by the
-noisy channel, P(f | e) P(e). The order and the weights of the language model are those that
-validate best; with them, the test set is translated once. All scores go to
-docs/results/noisy_channel/demo.json as they come, from where results_table.py takes them.
-Translations that are there are not made again.
+Trains `ibm1`, `ibm2` and `hmm_alignment` in both directions and an `ngram_lm` of every order. Each
+model translates in three ways: the direct model P(e | f) alone, the direct model with the language
+model, and the noisy channel, P(f | e) P(e). The language model's order is chosen by validation
+perplexity, its weights by validation BLEU; with these, the test set is translated once. Each score
+is written, as soon as it is known, to docs/results/noisy_channel/demo.json, where results_table.py
+reads it. Existing translations are not made again.
 """
 
 import itertools
@@ -35,7 +35,7 @@ flags.DEFINE_string("output", "docs/results/noisy_channel/demo.json", "File of a
 PRESETS = ("ibm1", "ibm2", "hmm_alignment")
 ORDERS = (2, 3, 4, 5)
 DIRECT, FUSION, CHANNEL = "direct", "fusion", "channel"
-# way: weights of the language model to choose from. A channel with less than half of it babbles.
+# way: candidate weights of the language model. Below 0.5, the noisy channel produces babble.
 WEIGHTS = {
     DIRECT: (None,),
     FUSION: (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5),
@@ -44,12 +44,12 @@ WEIGHTS = {
 
 
 def text(split, side):
-    """Path of one side of the demo corpus."""
+    """Returns the path of one side of the demo corpus."""
     return f"{FLAGS.data_dir}/demo/{split}.{side}"
 
 
 def train_command(preset, source, target):
-    """The command that trains a preset from one language to the other, as a list."""
+    """Returns the command that trains a preset from one language to the other, as a list."""
     corpus = ["--dataset=demo"]
     if source == "de":
         corpus = []
@@ -60,7 +60,7 @@ def train_command(preset, source, target):
 
 
 def language_command(order, judged="valid"):
-    """The command that makes a language model, judged by one part of the corpus."""
+    """Returns the command that makes a language model, validated on the split `judged`."""
     return [
         *("train.py", "--model=ngram_lm", f"--set=order={order}"),
         *(f"--train_target={text('train', 'de')}", f"--valid_target={text(judged, 'de')}"),
@@ -70,7 +70,7 @@ def language_command(order, judged="valid"):
 
 
 def translate_command(preset, way, split, order=None, weight=None):
-    """The command that translates and scores a part of the corpus one way."""
+    """Returns the command that translates and scores a split of the corpus in one way."""
     model = f"--model_dir={FLAGS.runs}/en-de/{preset}"
     if way == CHANNEL:
         model = f"--channel_model={FLAGS.runs}/de-en/{preset}"
@@ -87,7 +87,7 @@ def translate_command(preset, way, split, order=None, weight=None):
 
 
 def scores(command):
-    """What a command of `translate_command` writes; it runs if it has not yet."""
+    """Returns the scores that a command of `translate_command` writes; runs it only once."""
     path = ROOT / command[-1].partition("=")[2]
     if not path.exists():
         run(command)
@@ -95,7 +95,7 @@ def scores(command):
 
 
 def perplexities():
-    """order -> {"valid": perplexity, "test": perplexity}; the models that are judged are made."""
+    """Makes the language models; returns order -> {"valid": perplexity, "test": perplexity}."""
     found = {order: {} for order in ORDERS}
     for order in ORDERS:
         for split in ("valid", "test"):
@@ -107,7 +107,7 @@ def perplexities():
 
 
 def result(preset, way, order):
-    """The test scores of one way, its weight chosen by the validation scores."""
+    """Scores one way on the test set, with the weight that is best on the validation set."""
     valid = {
         weight: scores(translate_command(preset, way, "valid", order, weight))["bleu"]
         for weight in WEIGHTS[way]

@@ -1,12 +1,12 @@
-"""Speed of training `lstm_luong`, side by side with the same network in PyTorch.
+"""Compares the training speed of `lstm_luong` with the same network in PyTorch.
 
     pip install torch
     python benchmarks/recurrent_speed.py --output=speed.json
     python benchmarks/recurrent_speed.py --source=train.de --target=train.en
 
-A whole update is timed: loss, gradient, clipping, Adam. First both networks get the same weights,
-without dropout, and must find the same loss and gradient norm for a batch. Then the candidates,
-each a framework with a number of threads, take turns at the same batches.
+Whole updates are timed: loss, gradient, clipping, Adam. First, both networks get the same weights
+and no dropout, and must compute the same loss and gradient norm for a batch. Then the candidates,
+each a framework with a number of threads, take turns with the same batches.
 """
 
 import json
@@ -20,12 +20,12 @@ from absl import app, flags
 from side_by_side import Candidate, ratio, read_corpus, record, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being installed.
+sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-# A candidate imports its own framework only, and only after its threads are set: imports of
-# either stand in the functions that need them.
+# The process of a candidate may import only its own framework, after its number of threads is set.
+# So both frameworks are imported inside functions.
 PRESET = "lstm_luong"
-TOLERANCE = 1e-5  # Of the loss and its gradient's norm, relative.
+TOLERANCE = 1e-5  # Largest relative difference of the loss and of the gradient's norm.
 
 FLAGS = flags.FLAGS
 
@@ -37,14 +37,14 @@ flags.DEFINE_multi_integer("sentences", [64, 10], "Sentences a batch. Repeatable
 flags.DEFINE_integer("threads", os.cpu_count() or 1, "Most threads to try.", lower_bound=1)
 flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
 flags.DEFINE_integer("steps", 10, "Updates a turn.", lower_bound=1)
-# PyTorch is slow for the first batches of new shapes, and almost every batch has a new one.
+# PyTorch is slow in the first batches of new shapes, and almost every batch has a new shape.
 flags.DEFINE_integer("warmup_steps", 20, "Updates before the first turn.", lower_bound=1)
 flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 
 def make_batches(corpus, sentences, count, seed):
-    """Batches as those of training: similar lengths stand together, batches in random order.
+    """Makes batches like those of training: sentences of similar length, in random order.
 
     Returns:
         List of `(source_ids [B, S], target_ids [B, T])`, int32 arrays, B = `sentences`.
@@ -70,7 +70,10 @@ def make_batches(corpus, sentences, count, seed):
 
 
 def tensorflow_update(vocab_sizes, settings, options, seed):
-    """`(step, model, tensor)`: `step(source_ids, target_ids)` -> loss a token, gradient norm."""
+    """Makes `(step, model, tensor)`; `step(source_ids, target_ids)` -> loss a token, gradient norm.
+
+    `tensor` converts an array of ids to a tensor of the framework.
+    """
     from command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
@@ -96,7 +99,7 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
 
 
 def pytorch_update(vocab_sizes, settings, options, seed):
-    """As `tensorflow_update`."""
+    """Makes the same as `tensorflow_update`, in PyTorch."""
     import torch
     from torch_networks import LuongModel, TorchUpdate
 
@@ -110,7 +113,7 @@ FRAMEWORKS = {"tensorflow": tensorflow_update, "pytorch": pytorch_update}
 
 
 def check_equal(batch, vocab_sizes, settings, options, seed):
-    """Relative differences of loss and gradient norm; exits unless the networks are the same."""
+    """Returns relative differences of loss and gradient norm; exits if the networks differ."""
     settings = {name: 0.0 if "dropout" in name else value for name, value in settings.items()}
     results, weights = {}, {}
     for framework, make in FRAMEWORKS.items():
@@ -129,9 +132,9 @@ def check_equal(batch, vocab_sizes, settings, options, seed):
 
 
 def thread_choices(framework, most):
-    """Ways to use threads: `(threads inside an operation, operations at a time)`, a list.
+    """Lists the numbers of threads to try: `(threads inside an operation, operations at a time)`.
 
-    PyTorch runs the operations of a loss one after another, and so has no second number to set.
+    PyTorch runs the operations of a loss one after another, so its second number is always 1.
     """
     if framework == "pytorch":
         return sorted({(1, 1), (most, 1)})
@@ -139,12 +142,12 @@ def thread_choices(framework, most):
 
 
 def make_turns(framework, threads, batches, *made_of):
-    """`work(first, count)`: makes updates by some of the batches, and returns the last loss."""
+    """Returns `work(first, count)`, which makes `count` updates and returns the last loss."""
     if framework == "pytorch":
         import torch
 
         torch.set_num_threads(threads[0])
-        torch.set_flush_denormal(True)  # As TensorFlow does.
+        torch.set_flush_denormal(True)  # TensorFlow does this by default.
     step, _, tensor = FRAMEWORKS[framework](*made_of)
     tensors = [[tensor(side) for side in batch] for batch in batches]
 
@@ -157,7 +160,7 @@ def make_turns(framework, threads, batches, *made_of):
 
 
 def measure(corpus, sentences, *made_of):
-    """One case: all candidates by turns; returns its record."""
+    """Measures all candidates in turns with batches of `sentences`; returns the record."""
     warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
     batches = make_batches(corpus, sentences, warmup + steps * rounds, FLAGS.seed)
     differences = check_equal(batches[0], *made_of)
@@ -190,7 +193,7 @@ def measure(corpus, sentences, *made_of):
 
 
 def report(case):
-    """Prints a case."""
+    """Prints the record of a case."""
     for each in case["candidates"]:
         print(
             f"  {each['framework']:10} {' x '.join(map(str, each['threads']))} threads "
@@ -203,7 +206,7 @@ def report(case):
 
 
 def main(argv):
-    """Measures every case and writes the figures."""
+    """Measures every batch size and writes the figures."""
     from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split

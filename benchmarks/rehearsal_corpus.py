@@ -1,8 +1,8 @@
-"""Any number of different sentence pairs out of a few thousand real ones.
+"""Makes any number of different sentence pairs out of a few thousand real pairs.
 
-Every pair is a real one with some words left out and some replaced, by words of the same text or
-by invented ones, so that there are as many different words as in a large corpus. Nothing can be
-learned from such text, but a pipeline has as much work with it.
+Each pair is a real pair in which some words are left out and some are replaced, by words of the
+same text or by invented words. So there are as many different words as in a large corpus. Such text
+is useless for training, but gives a pipeline as much work as real text.
 """
 
 import numpy as np
@@ -17,18 +17,18 @@ SOURCES = {
     "multi30k": ("train.en", "train.de", 0.1),
 }
 REPLACED, DROPPED, DOUBLED, EMPTIED = 0.15, 0.03, 0.01, 0.001
-INVENTED = 400_000  # Words a side.
+INVENTED = 400_000  # Invented words on each side.
 _PAIRS_AT_ONCE = 50_000
 
 
 class _Side:
-    """The words of one language as numbers.
+    """The text of one language as word ids.
 
     Attributes:
-        words: object array, real words first, then invented ones.
-        counts: of the real words.
-        ids: all words of all lines.
-        lengths: words of every line.
+        words: object array, real words first, then invented words.
+        counts: how often each real word occurs.
+        ids: ids of all words of all lines, one line after the other.
+        lengths: number of words of every line.
     """
 
     def __init__(self, lines, rng):
@@ -41,14 +41,14 @@ class _Side:
         self.words = np.array([*real, *invented], object)
 
     def lines(self, rows, rng):
-        """Lines made from the lines of the given numbers."""
+        """Makes new lines from the real lines `rows`."""
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths)
         starts = np.cumsum(self.lengths) - self.lengths
         ids = self.ids[np.arange(ends[-1]) + np.repeat(starts[rows] - (ends - lengths), lengths)]
         places = np.flatnonzero(rng.random(ids.size) < REPLACED)
         other = rng.choice(self.ids, places.size)
-        # The invented ones as in real text: a few often, most of them hardly ever.
+        # As in real text, a few invented words are frequent, and most are very rare.
         rare = rng.random(places.size) < 0.2
         invented = (INVENTED ** rng.random(rare.sum())).astype(np.int64) - 1
         other[rare] = self.counts.size + invented
@@ -67,8 +67,8 @@ def make(data, paths, num_pairs, seed=1):
     Args:
         data: folder with the folders of `SOURCES`.
         paths: (English path, German path).
-        num_pairs: how many.
-        seed: of all choices.
+        num_pairs: number of pairs to write.
+        seed: random seed of all choices.
 
     Raises:
         UserError: a file of `SOURCES` is missing.

@@ -2,9 +2,9 @@
 
     python benchmarks/results_table.py
 
-The files of docs/results/ are written by `translate.py --save_scores=docs/results/NAME.json`;
-"data", "command" and "published" are added by hand beside the measured figures. All others are
-written by the script that the function of their table names.
+The files directly in docs/results/ are written by `translate.py
+--save_scores=docs/results/NAME.json`; "data", "command" and "published" are added to them by hand.
+The files in its folders are written by the script named in the docstring of their table's function.
 """
 
 import itertools
@@ -27,7 +27,7 @@ COLUMNS = ("model", "data", "parameters", "BLEU", "chrF", "training", "machine",
 
 
 def row(path):
-    """The row of one result file in the general table."""
+    """Makes the row of one result file in the general table."""
     r = json.loads(path.read_text(encoding="utf-8"))
     training = r["training"]
     return (
@@ -43,13 +43,13 @@ def row(path):
 
 
 def markdown(rows):
-    """Rows of cells, the first being the head, as a table."""
+    """Formats rows of cells as a Markdown table; the first row is the head."""
     head, *body = rows
     return [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *body)]
 
 
 def general_table():
-    """One row for each result file, with commands and signatures below."""
+    """Makes one row for each result file, with commands and signatures below."""
     paths = sorted(RESULTS.glob("*.json"))
     lines = markdown([COLUMNS, *map(row, paths)])
     for path in paths:
@@ -66,7 +66,7 @@ EUROPARL_COLUMNS = (
 
 
 def europarl_table():
-    """One row for each run of benchmarks/europarl10k.py, in the order of parameters."""
+    """Makes one row for each run of benchmarks/europarl10k.py, by number of parameters."""
     results = [json.loads(p.read_text("utf-8")) for p in (RESULTS / "europarl10k").glob("*.json")]
     results = sorted((r for r in results if "scores" in r), key=lambda r: r["parameters"])
 
@@ -102,7 +102,7 @@ ALIGNMENT_COLUMNS = (
 
 
 def alignment_table():
-    """One row for each result of benchmarks/alignment_table.py, the best aligner first."""
+    """Makes one row for each result of benchmarks/alignment_table.py, the best aligner first."""
     results = [
         json.loads(p.read_text("utf-8"))
         for p in sorted((RESULTS / "demo_alignment").glob("*.json"))
@@ -135,7 +135,7 @@ ALIGNER_COLUMNS = ("aligner", "forward", "reverse", "both, best", "seconds", "pe
 
 
 def aligner_table(name):
-    """One row for each aligner of benchmarks/aligners.py; AER, and seconds from text to links."""
+    """Makes a row for each aligner of benchmarks/aligners.py; AER, seconds from text to links."""
     record = json.loads((RESULTS / "alignment" / f"{name}.json").read_text("utf-8"))
     rows = []
     for name, r in record["aligners"].items():
@@ -161,7 +161,7 @@ UPDATE_COLUMNS = ("update", "target tokens a second", "ours is", "GFLOP/s", "pea
 
 
 def update_table():
-    """One row for each candidate of benchmarks/step_time.py."""
+    """Makes one row for each candidate of benchmarks/step_time.py."""
     r = json.loads((RESULTS / "speed" / "transformer.json").read_text("utf-8"))
     rows = []
     for name, label in UPDATES.items():
@@ -182,7 +182,7 @@ WAYS = ("direct", "fusion", "channel")
 
 
 def noisy_channel_table():
-    """BLEU of one row for each model of benchmarks/noisy_channel.py; perplexity by order."""
+    """Makes a row of BLEU for each model of benchmarks/noisy_channel.py; perplexity by order."""
     record = json.loads((RESULTS / "noisy_channel" / "demo.json").read_text("utf-8"))
 
     def cell(r):
@@ -214,7 +214,7 @@ def noisy_channel_table():
 
 
 def pipeline_table():
-    """One row for each stage of benchmarks/wmt_rehearsal.py that is ours or compared with."""
+    """Makes a row for each stage of benchmarks/wmt_rehearsal.py, and for each comparison."""
     record = json.loads((RESULTS / "pipeline" / "wmt_rehearsal_4500000.json").read_text("utf-8"))
     stages = record["stages"]
     cleaning, vocabulary, encoding, start = (
@@ -265,7 +265,7 @@ def pipeline_table():
 
 
 def faults_table():
-    """One row for each preset whose runs tests/faults/harness.py killed."""
+    """Makes one row for each preset whose runs tests/faults/harness.py killed."""
     record = json.loads((RESULTS / "faults" / "kills.json").read_text("utf-8"))
     head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "most")
     rows = (
@@ -280,7 +280,7 @@ def faults_table():
     return markdown([head, *rows])
 
 
-# preset: (what it is, result file, what of it is the score; or the score in words)
+# preset: (description, result file, name of the score in it; or the score in words)
 MODELS = {
     "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1, prior"),
     "ibm2": (
@@ -318,7 +318,7 @@ MODELS = {
 
 
 def score_of(preset, name, figure):
-    """The score of a preset with what it was measured on."""
+    """Formats the score of a preset, with the data on which it was measured."""
     if name is None:
         return f"{figure}, Vaswani et al. 2017"
     if name in ("demo_alignment", "europarl10k"):
@@ -340,7 +340,7 @@ def score_of(preset, name, figure):
 
 
 def model_table():
-    """One row for each preset."""
+    """Makes one row for each preset."""
     rows = (
         (f"`{preset}`", what, score_of(preset, name, figure))
         for preset, (what, name, figure) in MODELS.items()
@@ -349,7 +349,7 @@ def model_table():
 
 
 def settings_table():
-    """One row for each preset: its class, and every setting that `--set` changes."""
+    """Makes one row for each preset: its class, and every setting that `--set` changes."""
     rows = []
     for preset, (model_class, _, origin) in {**models.PRESETS, **models.LANGUAGE_MODELS}.items():
         settings = ", ".join(f"{n}={v}" for n, v in models.preset_settings(preset).items())
@@ -376,7 +376,7 @@ def options_table():
 
 
 def hostile_table():
-    """One row for each group of cases of tests/hostile/harness.py."""
+    """Makes one row for each group of cases of tests/hostile/harness.py."""
     record = json.loads((RESULTS / "hostile" / "inputs.json").read_text("utf-8"))
     counts = {**record["groups"], "**all**": record}
     rows = ((name, *(f"{r[k]:,}" for k in ("tried", "good", "bad"))) for name, r in counts.items())
@@ -401,7 +401,7 @@ TABLES = {
 
 
 def outdated():
-    """{path: text that it should have} of the documents whose tables are not those of the files."""
+    """Maps path -> text that it should have, for documents whose tables differ from the files."""
     found = {}
     for document in DOCUMENTS:
         text = new = document.read_text(encoding="utf-8")

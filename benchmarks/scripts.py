@@ -1,4 +1,4 @@
-"""Scripts of the project, run as its users run them."""
+"""Runs scripts of the project as its users do."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 def run(command):
-    """Runs a script of the project; its output is seen. A failure ends this process, too."""
+    """Runs a script of the project and shows its output. If it fails, this process exits, too."""
     print("python", " ".join(command), flush=True)
     done = subprocess.run([sys.executable, *command], cwd=ROOT)
     if done.returncode:

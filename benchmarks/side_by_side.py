@@ -1,8 +1,8 @@
-"""What comparisons of speed have in common: a corpus, and candidates that take turns.
+"""Shared code for comparisons of speed: a corpus, and candidates that take turns.
 
-Every candidate lives in a process of its own and works at the same batches. One works at a time,
-and the turns are short: what else the machine does then hits all of them alike. A ratio is that of
-one round, its spread that over the rounds.
+Every candidate runs in its own process and works on the same batches. Only one works at a time, and
+turns are short, so that other load on the machine affects all candidates alike. Ratios are computed
+for each round; reports give their median and their spread over the rounds.
 """
 
 import multiprocessing
@@ -13,14 +13,15 @@ from pathlib import Path
 
 
 def read_corpus(source, target, data_dir, max_length, **tokenizer):
-    """The training text as `pipeline` has it.
+    """Reads, tokenizes and encodes the training text.
 
     Args:
-        source: text, a sentence a line; "": the demo corpus.
-        target: its translation.
-        data_dir: where the demo corpus is kept.
-        max_length: the longest sentence, in tokens with `</s>`.
-        **tokenizer: `kind` and more of `data_pipeline.tokenization.tokenizers.train_tokenizer`.
+        source: path of the text, a sentence a line; "": the demo corpus.
+        target: path of its translation.
+        data_dir: folder where the demo corpus is kept.
+        max_length: the longest sentence, in tokens including `</s>`.
+        **tokenizer: `kind` and other arguments of
+            `data_pipeline.tokenization.tokenizers.train_tokenizer`.
 
     Returns:
         `(EncodedCorpus, [source vocabulary size, target vocabulary size])`.
@@ -47,40 +48,40 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
 
 
 class Candidate:
-    """A process that takes turns, and what it has told of them.
+    """A process that takes turns, and its measurements.
 
     Args:
-        name: of the candidate.
+        name: name of the candidate.
         threads: `(threads inside an operation, operations at a time)`, for TensorFlow.
-        make: function of `arguments`, called in the process, that returns `work(first, count)`;
-            it imports its own framework only, which has its threads set by then.
+        make: function of `arguments` that returns `work(first, count)`. It is called in the new
+            process, after the threads are set, and may import only its own framework.
 
     Attributes:
-        wall, cpu: seconds, one of each turn.
-        results: what `work` returned after each turn.
-        peak_memory: bytes of the process up to now.
+        wall, cpu: seconds of each turn.
+        results: result of `work` in each turn.
+        peak_memory: peak memory of the process so far, in bytes.
     """
 
     def __init__(self, name, threads, make, *arguments):
         self.name, self.threads = name, threads
         self.wall, self.cpu, self.results, self.peak_memory = [], [], [], 0
-        # TensorFlow reads these once, when it is imported.
+        # TensorFlow reads these variables once, during its import.
         os.environ["TF_NUM_INTRAOP_THREADS"], os.environ["TF_NUM_INTEROP_THREADS"] = map(
             str, threads
         )
         context = multiprocessing.get_context("spawn")
         self.connection, other = context.Pipe()
         context.Process(target=_worker, args=(other, make, arguments), daemon=True).start()
-        other.close()  # So that the end of the process is noticed.
+        other.close()  # Otherwise `recv` would wait forever if the process died.
 
     def turn(self, first, count):
-        """Works at `count` items from number `first` on; returns (wall, CPU seconds, result)."""
+        """Works on `count` items from number `first`; returns (wall, CPU seconds, result)."""
         self.connection.send((first, count))
         *found, self.peak_memory = self.connection.recv()
         return found
 
     def rates(self, amounts, clock="wall"):
-        """Amount of work a second in each turn."""
+        """Returns the amount of work a second in each turn."""
         return [n / seconds for n, seconds in zip(amounts, getattr(self, clock), strict=True)]
 
     def dismiss(self):
@@ -98,15 +99,15 @@ def _worker(connection, make, arguments):
 
 
 def _peak_memory():
-    # Not `ru_maxrss`, in which a process inherits the size of the one that started it.
+    # `ru_maxrss` would include the size of the parent process, which a new process inherits.
     status = Path("/proc/self/status").read_text(encoding="utf-8")
     return int(status.partition("VmHWM:")[2].split()[0]) * 1024
 
 
 def take_turns(candidates, starts, count):
-    """Every candidate works at `count` items from each of `starts` on, in rounds."""
+    """Runs rounds in which every candidate works on `count` items from one of `starts`."""
     for number, start in enumerate(starts):
-        # Every other round in the opposite order.
+        # Every second round runs in the opposite order.
         for each in candidates[:: -1 if number % 2 else 1]:
             told = each.turn(start, count)
             for kept, one in zip((each.wall, each.cpu, each.results), told, strict=True):
@@ -116,7 +117,7 @@ def take_turns(candidates, starts, count):
 
 
 def record(candidate, tokens):
-    """The figures of a candidate; `tokens` of each turn."""
+    """Returns the figures of a candidate; `tokens` is a list with the tokens of each turn."""
     return {
         "threads": candidate.threads,
         "tokens_per_second": statistics.median(candidate.rates(tokens)),
@@ -129,11 +130,11 @@ def record(candidate, tokens):
 
 
 def ratio(ours, theirs, clock="wall"):
-    """Ratio of the rates of two candidates: median, least and largest of all rounds."""
+    """Returns the ratio of the rates of two candidates: median, least and largest of all rounds."""
     pairs = zip(getattr(theirs, clock), getattr(ours, clock), strict=True)
     return spread([their_seconds / our_seconds for their_seconds, our_seconds in pairs])
 
 
 def spread(ratios):
-    """Median, least and largest."""
+    """Returns median, least and largest of a list of ratios."""
     return {"median": statistics.median(ratios), "least": min(ratios), "largest": max(ratios)}

@@ -1,20 +1,20 @@
-"""Time and memory of training updates of `transformer_small`, and what takes them.
+"""Measures time and memory of training updates of `transformer_small`, and compares them.
 
     pip install torch
     python benchmarks/step_time.py --output=speed.json
     python benchmarks/step_time.py --source=train.de --target=train.en
 
-Four candidates take turns at the same batches:
+Four candidates take turns with the same batches:
 
-* ours: `GradientUpdate`, fed by the pipeline, its figures added up as the training loop does;
-* minimal: the same Keras model in ten lines, without clipping, checks or figures, fed by nobody;
+* ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
+* minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
 * pytorch: the same network around `nn.Transformer`, with clipping;
-* products: the matrix products of an update and nothing else, one after the other.
+* products: only the matrix products of an update, one after the other.
 
-So ours / minimal tells what our loop costs, ours / pytorch what users choose between, and ours /
-products how much of an update is arithmetic that nobody can avoid; all are ratios of rates. First
-all networks get the same weights, without dropout, and must find the same losses in two updates in
-a row.
+All ratios are ratios of rates. Ours / minimal shows the cost of our training loop. Ours / pytorch
+compares the two choices of a user. Ours / products is the share of an update that is unavoidable
+arithmetic. First, all networks get the same weights and no dropout, and must compute the same
+losses in two successive updates.
 """
 
 import json
@@ -29,13 +29,13 @@ from matrix_products import Task, operations, products
 from side_by_side import Candidate, ratio, read_corpus, record, spread, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # So that it runs as train.py does, without being installed.
+sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-# A candidate imports its own framework only, and only after its threads are set: imports of
-# either stand in the functions that need them.
+# The process of a candidate may import only its own framework, after its number of threads is set.
+# So both frameworks are imported inside functions.
 PRESET = "transformer_small"
-# Of loss and gradient's norm in two updates, relative. Between them Adam steps by the sign of every
-# gradient at first, also of one that is rounding alone.
+# Largest relative differences of loss and gradient norm, in the first and the second update. Adam's
+# first step follows the sign of every gradient, even of a gradient that is only rounding error.
 TOLERANCES = (1e-6, 1e-3)
 
 FLAGS = flags.FLAGS
@@ -54,7 +54,7 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 
 def create_model(vocab_size, settings, seed):
-    """Our model, TensorFlow having started."""
+    """Starts TensorFlow and makes our model."""
     from command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
@@ -69,7 +69,7 @@ def create_model(vocab_size, settings, seed):
 
 
 def our_update(model, options):
-    """`GradientUpdate` with Adam, as train.py makes it."""
+    """Makes a `GradientUpdate` with Adam, as train.py does."""
     from training.updates.gradient import GradientUpdate, adam
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
@@ -78,7 +78,7 @@ def our_update(model, options):
 
 
 def minimal_update(model, options):
-    """`step(source_ids, target_ids)` -> loss: what one would write without a library."""
+    """Makes `step(source_ids, target_ids)` -> loss, in the few lines that Keras itself needs."""
     import keras
     import tensorflow as tf
 
@@ -108,7 +108,7 @@ def minimal_update(model, options):
 
 
 def torch_update(vocab_size, settings, options, seed):
-    """As `minimal_update`, with its model."""
+    """Makes a PyTorch model and its update."""
     import torch
     from torch_networks import TorchUpdate, TransformerModel
 
@@ -118,7 +118,7 @@ def torch_update(vocab_size, settings, options, seed):
 
 
 def ours(task):
-    """`work` of our update; the batches come as they do in training."""
+    """Returns `work(first, count)` of our update; batches come from the pipeline as in training."""
     model = create_model(task.vocab_size, task.settings, task.seed)
     from data_pipeline import pipeline
 
@@ -138,7 +138,7 @@ def ours(task):
 
 
 def minimal(task):
-    """`work` of the minimal update."""
+    """Returns `work(first, count)` of the minimal update."""
     model = create_model(task.vocab_size, task.settings, task.seed)
     step = minimal_update(model, task.options)
     import tensorflow as tf
@@ -147,11 +147,11 @@ def minimal(task):
 
 
 def pytorch(task):
-    """`work` of PyTorch's update."""
+    """Returns `work(first, count)` of the PyTorch update."""
     import torch
 
     torch.set_num_threads(task.threads[0])
-    torch.set_flush_denormal(True)  # As TensorFlow does.
+    torch.set_flush_denormal(True)  # TensorFlow does this by default.
     step, _ = torch_update(task.vocab_size, task.settings, task.options, task.seed)
 
     def tensor(array):
@@ -172,7 +172,7 @@ def _steps(step, batches, tensor):
 
 
 def check_equal(batches, vocab_size, settings, options, seed):
-    """Largest relative differences in two updates; exits unless the networks are the same."""
+    """Returns the largest relative differences in two updates; exits if the networks differ."""
     import tensorflow as tf
     import torch
 
@@ -190,7 +190,8 @@ def check_equal(batches, vocab_size, settings, options, seed):
         weight.assign(array)
     results["minimal"] = []
     for batch, norm in zip(batches, results["ours"][1::2], strict=True):
-        results["minimal"] += [step(*map(tf.constant, batch)), norm]  # It knows none.
+        # The minimal update computes no norm, so it gets ours.
+        results["minimal"] += [step(*map(tf.constant, batch)), norm]
     step, model = torch_update(vocab_size, settings, {**options, "exact_norm": True}, seed)
     model.take_weights(dict(zip(paths, start, strict=True)))
     results["pytorch"] = [
@@ -207,11 +208,11 @@ def check_equal(batches, vocab_size, settings, options, seed):
 
 
 def make_batches(corpus, max_tokens, count, seed):
-    """The first batches of training: list of `(source_ids [B, S], target_ids [B, T])`, int32."""
+    """Returns the first training batches, `(source_ids [B, S], target_ids [B, T])`, int32."""
     from data_pipeline import pipeline
 
     feed = pipeline.batches(corpus, max_tokens, seed=seed).take(count).as_numpy_iterator()
-    # Copies, because PyTorch warns of arrays that it may not write to.
+    # Copies, because PyTorch warns about read-only arrays.
     found = [(batch["source_ids"].copy(), batch["target_ids"].copy()) for batch in feed]
     if len(found) < count:
         sys.exit(f"an epoch has {len(found)} batches, {count} are needed; ask for fewer --rounds")
@@ -219,7 +220,7 @@ def make_batches(corpus, max_tokens, count, seed):
 
 
 def measure(corpus, vocab_size, settings, options):
-    """All candidates by turns; returns their figures."""
+    """Measures all candidates in turns; returns their figures."""
     warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
     batches = make_batches(corpus, FLAGS.max_tokens, warmup + steps * rounds, FLAGS.seed)
     of_model = (vocab_size, settings, options, FLAGS.seed)

@@ -1,6 +1,6 @@
 """The presets `lstm_luong` and `transformer_small` as one would write them in PyTorch, to compare.
 
-A dependency of `recurrent_speed.py` and `step_time.py` alone: `pip install torch` before those run.
+Only `recurrent_speed.py` and `step_time.py` use this file; they need `pip install torch`.
 """
 
 import math
@@ -13,16 +13,16 @@ from torch.nn import functional
 from torch.nn.utils import rnn
 
 PAD_ID, BOS_ID = 0, 2
-LONGEST = 1024  # Positions of the Transformer.
+LONGEST = 1024  # Number of positions of the Transformer.
 
 
 class LuongModel(nn.Module):
-    """Two LSTMs that read, one that writes with input feeding; Luong et al. 2015.
+    """A bidirectional LSTM encoder and an LSTM decoder with input feeding; Luong et al. 2015.
 
     Args:
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids.
-        settings: of the preset; its sizes and rates are those of the network here.
+        settings: settings of the preset; this network uses its sizes and rates.
     """
 
     def __init__(self, source_vocab_size, target_vocab_size, settings):
@@ -41,7 +41,7 @@ class LuongModel(nn.Module):
         self.embedding_dropout = nn.Dropout(settings["embedding_dropout"])
         self.encoder_dropout = nn.Dropout(settings["dropout"])
         self.output_dropout = nn.Dropout(settings["output_dropout"])
-        # PyTorch adds two biases where one is enough, and both would count in the gradient's norm.
+        # PyTorch adds two biases where one is enough. Both would count in the gradient's norm.
         for name, weight in self.named_parameters():
             if "bias_hh" in name:
                 nn.init.zeros_(weight).requires_grad_(False)
@@ -100,27 +100,27 @@ class LuongModel(nn.Module):
 
 
 def _gates(columns):
-    """Columns of the gates i, f, o, g of the project -> i, f, g, o of PyTorch."""
+    """Reorders columns from the project's gates i, f, o, g to PyTorch's i, f, g, o."""
     i, f, o, g = np.split(columns, 4, axis=-1)
     return np.concatenate([i, f, g, o], axis=-1)
 
 
 class TransformerModel(nn.Module):
-    """`nn.Transformer` between embeddings that are the output layer, too; Vaswani et al. 2017.
+    """`nn.Transformer` with embeddings that also serve as output layer; Vaswani et al. 2017.
 
     Args:
         vocab_size: number of ids of the shared vocabulary.
-        settings: of the preset; its sizes and rates are those of the network here.
+        settings: settings of the preset; this network uses its sizes and rates.
     """
 
     def __init__(self, vocab_size, settings):
         super().__init__()
         self.width = settings["width"]
         self.embedding = nn.Embedding(vocab_size, self.width)
-        # That of PyTorch is too large for an output layer: a loss of hundreds to begin with.
+        # PyTorch's initial embeddings are too large for an output layer: losses start at hundreds.
         nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         self.embedding_dropout = nn.Dropout(settings["dropout"])
-        with warnings.catch_warnings(action="ignore"):  # Of no nested tensors.
+        with warnings.catch_warnings(action="ignore"):  # PyTorch warns that tensors are not nested.
             self.transformer = nn.Transformer(
                 self.width,
                 settings["num_heads"],
@@ -132,7 +132,7 @@ class TransformerModel(nn.Module):
                 batch_first=True,
                 norm_first=settings["norm"] == "pre",
             )
-        # PyTorch knows one rate for everything, where the paper drops nothing at these places.
+        # PyTorch uses one dropout rate everywhere; the paper has no dropout at these places.
         for layer in (*self.transformer.encoder.layers, *self.transformer.decoder.layers):
             layer.dropout.p = settings["ffn_dropout"]
             layer.self_attn.dropout = settings["attention_dropout"]
@@ -177,7 +177,7 @@ class TransformerModel(nn.Module):
 
 
 def _ours(part):
-    """A module of `nn.Transformer`, such as `decoder.layers.0.norm2` -> its name in the project."""
+    """Translates a name of `nn.Transformer`, such as `decoder.layers.0.norm2`, to the project's."""
     side, *rest = part.split(".")
     if rest == ["norm"]:
         return f"{side}_norm"
@@ -197,14 +197,14 @@ def _ours(part):
 
 
 def _sinusoids(length, width):
-    """`[length, width]`: sines on even, cosines on odd columns; section 3.5."""
+    """Returns `[length, width]`: sines on even columns, cosines on odd columns; section 3.5."""
     rates = torch.exp(torch.arange(0, width, 2) * (-math.log(1e4) / width))
     angles = torch.arange(length)[:, None] * rates
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1)
 
 
 class TorchUpdate:
-    """What `training.updates.gradient.GradientUpdate` does to a batch.
+    """An update like that of `training.updates.gradient.GradientUpdate`, in PyTorch.
 
     Args:
         model: `LuongModel` or `TransformerModel`.
@@ -212,8 +212,8 @@ class TorchUpdate:
         warmup_steps: updates until the peak.
         label_smoothing: in [0, 1).
         clip_norm: largest global norm of the gradient.
-        exact_norm: whether the norm that `step` returns is summed in float64, for comparisons of
-            networks: `clip_grad_norm_` sums in float32 and is off by 1e-4.
+        exact_norm: whether `step` sums the norm that it returns in float64. This is for comparisons
+            of networks: `clip_grad_norm_` sums in float32 and is off by 1e-4.
     """
 
     def __init__(
@@ -239,7 +239,7 @@ class TorchUpdate:
         )
 
     def step(self, source_ids, target_ids):
-        """One update by a batch of ids -> `(loss a token, norm of its gradient)`."""
+        """Makes an update by a batch of ids; returns `(loss a token, norm of its gradient)`."""
         bos = torch.full_like(target_ids[:, :1], BOS_ID)
         logits = self.model(source_ids, torch.cat([bos, target_ids[:, :-1]], dim=1))
         loss = functional.cross_entropy(

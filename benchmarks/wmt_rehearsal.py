@@ -1,14 +1,14 @@
-"""The way from text to batches at the size of WMT14, on text made of small real corpora.
+"""Measures the pipeline from text to batches at the size of WMT14, on text made from small corpora.
 
     python benchmarks/wmt_rehearsal.py --data=data
     python benchmarks/wmt_rehearsal.py --data=data --pairs=450000
 
-The folder holds `wmt_sample`, `europarl10k` and `multi30k`. Every stage is a process of its own, so
-that its peak memory is its own: making the corpus, cleaning it, learning the BPE, encoding beside
-sentencepiece alone, starting and resuming a run, an epoch of batches of dynamic and of static
-shapes, and tf.data's `bucket_by_sequence_length` with the ladder of tensor2tensor. `--stages` names
-those to do, on the files that the others have left. Seconds are those of the clock, `cpu_seconds`
-those of all cores together, which depend less on what else the machine does.
+The folder holds `wmt_sample`, `europarl10k` and `multi30k`. Each stage runs in its own process, so
+that its peak memory can be measured. The stages: making the corpus, cleaning it, learning the BPE,
+encoding (compared with sentencepiece alone), starting and resuming a run, an epoch of batches with
+dynamic and with static shapes, and tf.data's `bucket_by_sequence_length` with the length boundaries
+of tensor2tensor. `--stages` runs only some stages, on the files that earlier stages have written.
+Seconds are wall-clock time. `cpu_seconds` are summed over all cores and depend less on other load.
 """
 
 import itertools
@@ -54,33 +54,33 @@ flags.DEFINE_string("stage", "", "Only for the processes of the stages.")
 flags.DEFINE_string("output", "", "JSON file; empty: docs/results/pipeline/, by the size.")
 
 SIDES = ("en", "de")
-COMPARED_PAIRS = 100_000  # That sentencepiece encodes alone, beside us.
+COMPARED_PAIRS = 100_000  # Encoded both by sentencepiece alone and by this project.
 ROUNDS = 5
 TF_DATA_PAIRS = 200_000
 
 
 def path(name):
-    """A file of the working folder."""
+    """Returns the path of a file in the working folder."""
     return Path(FLAGS.work, name)
 
 
 def files(name):
-    """Both files of a text."""
+    """Returns the paths of both sides of a text."""
     return [path(f"{name}.{side}") for side in SIDES]
 
 
 def cleaned():
-    """Both sides of the text to train on."""
+    """Opens both sides of the cleaned training text."""
     return streams.open_splits(files("clean"))
 
 
 def tokenizer():
-    """The tokenizer of the stage `vocabulary`."""
+    """Loads the tokenizer from the stage `vocabulary`."""
     return tokenizers.Tokenizer.load("bpe", path("tokenizer"))
 
 
 def encoded(text):
-    """The encoded corpus; encodes it if that is not done."""
+    """Returns the encoded corpus; encodes the text if this has not been done."""
     pair_filter = pipeline.PairFilter(256, 9.0)
     return pipeline.encode_pairs(
         *text, tokenizer(), FLAGS.work, "training pairs", pair_filter
@@ -88,13 +88,13 @@ def encoded(text):
 
 
 def stage_corpus():
-    """Makes the text; no part of the product."""
+    """Makes the text; this is only preparation and measures nothing of the product."""
     make(FLAGS.data, files("raw"), FLAGS.pairs)
     return {"pairs": FLAGS.pairs, "bytes": sum(file.stat().st_size for file in files("raw"))}
 
 
 def stage_cleaning():
-    """Cleans it as WMT14 is cleaned."""
+    """Cleans the text as WMT14 is cleaned."""
     cleaner = cleaning.Cleaner(cleaning.Rules(languages=SIDES))
     sides = [iter(side) for side in streams.open_splits(files("raw"))]
     source, target = files("clean")
@@ -123,7 +123,7 @@ def stage_vocabulary():
 
 
 def stage_encoding():
-    """Encodes everything; before that a part, in turns with sentencepiece alone on all cores."""
+    """Compares encoding with sentencepiece alone on a part of the text; then encodes everything."""
     text, found = cleaned(), tokenizer()
     lines = list(tokenizers.sample_lines(*text, COMPARED_PAIRS))
     halves = lines[: len(lines) // 2], lines[len(lines) // 2 :]
@@ -154,7 +154,7 @@ def stage_encoding():
 
 
 def stage_start():
-    """From a fresh process to the first batch, of a new run and of one in the middle of epoch 3."""
+    """Times the way to the first batch of a new run, and of a run resumed in epoch 3."""
     found = {}
     for name, epoch, share in (("start", 0, 0.0), ("resume", 3, 0.5)):
         begin = time.monotonic()
@@ -169,12 +169,12 @@ def stage_start():
 
 
 def stage_dynamic():
-    """An epoch of batches, each padded to its longest sentences."""
+    """Reads an epoch of batches, each padded to its longest sentences."""
     return _epoch(static=False)
 
 
 def stage_static():
-    """An epoch of batches of at most 24 shapes; and the padding of twice as many."""
+    """Reads an epoch of batches of at most 24 shapes; computes the padding for twice as many."""
     corpus = encoded(cleaned())
     lengths = [side.lengths for side in corpus]
     shapes = choose_shapes(*lengths, FLAGS.max_tokens, max_shapes=2 * MAX_SHAPES)
@@ -183,10 +183,10 @@ def stage_static():
 
 
 def stage_tf_data():
-    """`bucket_by_sequence_length` with tensor2tensor's ladder, on the head of the corpus."""
+    """Reads the first pairs with `bucket_by_sequence_length` and tensor2tensor's boundaries."""
     corpus = encoded(cleaned())
     count = min(TF_DATA_PAIRS, corpus.num_pairs)
-    # Slices of flat ids: indexing a ragged tensor would cost as much as the corpus is long.
+    # Slices of flat ids: the cost of indexing a ragged tensor grows with the size of the corpus.
     sides = []
     for side in corpus:
         ends = np.cumsum(side.lengths[:count], dtype=np.int64)
@@ -262,7 +262,7 @@ def _timed(function):
 
 
 def run_stage(name):
-    """Does the work of a stage in this process; writes its record."""
+    """Runs a stage in this process; writes its record."""
     begin = time.monotonic()
     found = STAGES[name]()
     found["stage_seconds"] = time.monotonic() - begin
@@ -272,7 +272,7 @@ def run_stage(name):
 
 
 def _rounded(record):
-    """A record whose numbers have four digits, more only where they are whole."""
+    """Rounds floats of a record to four significant digits."""
     return {
         name: float(f"{value:.4g}") if isinstance(value, float) else value
         for name, value in record.items()
