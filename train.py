@@ -51,6 +51,9 @@ with group("Model and model directory"):
         ["runs/demo"],
         "Directory of the run; a run that is there already is resumed. Repeatable with --summary.",
     )
+    flags.DEFINE_bool(
+        "verbose", False, "Also prints all options of the run, as config.json has them."
+    )
 with group("Text"):
     flags.DEFINE_string(
         "dataset", "", "Corpus by name. Default: demo, or your own files if they are given."
@@ -335,13 +338,16 @@ def print_run(config, model, plan, valid):
     """Prints what is about to be trained."""
     settings, options = config["settings"], config["options"]
     bleu_lines = min(options["bleu_lines"], valid.num_pairs)
+    limits = ("max_steps", "max_epochs", "max_minutes", "patience")
+    until = [f"--{name}={options[name]}" for name in limits if options[name]]
     for line in (
         f"model: {FLAGS.model}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in settings.items()),
-        "options: " + ", ".join(f"{name}={value}" for name, value in options.items()),
+        *([f"options: {', '.join(f'{n}={v}' for n, v in options.items())}"] * FLAGS.verbose),
         *plan,
         f"validation pairs: {valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
+        f"until {' or '.join(until)}" if until else "until it is stopped",
     ):
         print(line, flush=True)
 

@@ -265,14 +265,18 @@ class Trainer:
         now = time.monotonic()
         rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
         self.logged_at = now
+        rates = self.update.rates()
         record = {
             **means,
             "perplexity": perplexity(means["nll"]),
-            **self.update.rates(),
+            **rates,
             "skipped_steps": self.state["skipped_steps"],
             "tokens_per_second": round(rate, 1),
         }
-        self.shown = {"loss": f"{means['loss']:.3f}", "tokens/s": f"{rate:,.0f}"}
+        self.shown = {"epoch": self._epoch_number(), "loss": f"{means['loss']:.3f}"}
+        if "learning_rate" in rates:
+            self.shown["rate"] = f"{rates['learning_rate']:.2g}"
+        self.shown["tokens/s"] = f"{rate:,.0f}"
         if self.limits.max_minutes:  # The bar knows the steps only.
             left = self.limits.max_minutes - self.state["seconds"] / 60
             self.shown["minutes left"] = f"{max(left, 0):.0f}"

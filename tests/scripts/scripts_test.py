@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -53,6 +54,9 @@ def trained(folder, corpus):
     assert done.returncode == 0, done.stderr
     assert "training pairs: 200" in done.stdout
     assert "padding" in done.stdout
+    assert "options: " not in done.stdout
+    assert "until --max_steps=6 or --patience=10\n" in done.stdout
+    assert "LOG(" not in done.stderr and "oneDNN" not in done.stderr
     assert "pace: about 6 updates at most (--max_steps=6), " in done.stdout
     assert "--warmup_steps=1 instead of 1000" in done.stdout and "warm-up" not in done.stdout
     return folder / "run"
@@ -76,6 +80,14 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
     records = _records(trained)
     assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
     assert records[-1]["kind"] == "valid"
+
+
+def test_all_options_are_printed_if_asked_for(trained, folder, corpus, capsys):
+    done = train(corpus, folder, capsys, "--max_steps=6", "--verbose")
+    assert done.status == 0, done.err
+    (line,) = re.findall("^options: (.*)$", done.out, re.M)
+    options = json.loads((trained / "config.json").read_text(encoding="utf-8"))["options"]
+    assert line.split(", ") == [f"{name}={value}" for name, value in options.items()]
 
 
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):

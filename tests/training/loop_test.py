@@ -99,6 +99,9 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
     assert directory.checkpoint_steps() == [8, 12]
     assert [r["step"] for r in records(directory, "train")] == [2, 4, 6, 8, 10, 12]
     assert [r["perplexity"] for r in records(directory, "valid")] == [9, 8, 7]
+    last = records(directory, "train")[-1]
+    assert run.shown["epoch"] == last["epoch"]
+    assert float(run.shown["rate"]) == pytest.approx(last["learning_rate"], rel=0.05)
 
 
 @pytest.mark.parametrize("seed", [1, 5])
