@@ -1,9 +1,9 @@
-"""A demo corpus that the project writes itself: English to German, with true word alignments.
+"""Generates the demo corpus: English to German, with true word alignments.
 
 A small bilingual grammar draws sentence pairs that show what makes this language pair interesting:
 verb-second and verb-final clauses, separable verbs, the bracket of perfect and modal verbs, case
 and adjective agreement, "kein" and "nicht", do-support, compounds, numbers, and an open class of
-names to copy. An English sentence determines its German one. Constituents are built in both
+names to copy. An English sentence determines its German translation. Constituents are built in both
 languages at once from tokens with link keys, so the alignment is exact however far a word moves.
 
 Example:
@@ -59,7 +59,7 @@ class _SentenceGrammar(Grammar):
         return phrase._replace(english=whole.english, german=whole.german)
 
     def simple(self) -> Phrase:
-        """One main clause; some have a relative clause or a reason that says "it"."""
+        """One main clause, in some cases with a relative clause or "because it is ..."."""
         tense = self.tense()
         if self.chance(0.12):
             verb, subject = self.event(tense)
@@ -110,7 +110,7 @@ class _SentenceGrammar(Grammar):
         return join(matrix, COMMA, conjunction, self.statement(tense, order="final"))
 
     def question(self) -> Phrase:
-        """A yes-no question, or one for the subject, object, place, time or reason."""
+        """A yes-no question, or a question for the subject, object, place, time or reason."""
         tense = self.tense()
         word = self.pick(("", "", "who", "where", "when", "why", "what", "what"))
         if not word:
@@ -128,7 +128,7 @@ class _SentenceGrammar(Grammar):
         return self.clause(event, tense, order="question", front=front, gap=bool(role))
 
     def object_question(self, kind: str, case: str) -> Phrase:
-        """What, whom, "which" with a noun or "how many" with a noun."""
+        """Asks for an object: "what", "whom", "which" with a noun or "how many" with a noun."""
         noun, draw = self.pick(lexicon.NOUNS[kind]), self._random()
         if draw < 0.3:
             return self.noun_phrase(noun, case, (lexicon.WHICH,))
@@ -182,7 +182,7 @@ def _links(english: list[Token], german: list[Token]) -> tuple[tuple[int, int], 
 
 
 def sentences(seed: int) -> Iterator[DemoPair]:
-    """Yields sentence pairs without end; a short one may come again, always the same pair."""
+    """Yields sentence pairs without end. Short sentences may recur, with the same translation."""
     grammar = _SentenceGrammar(seed)
     while True:
         yield grammar.sentence()
@@ -194,7 +194,7 @@ def generate(
     """Generates a corpus; the same arguments give the same corpus everywhere.
 
     Args:
-        seed: names the corpus.
+        seed: random seed.
         num_train: number of training pairs, from 0.
         num_valid: number of validation pairs, from 0.
         num_test: number of test pairs, from 0.

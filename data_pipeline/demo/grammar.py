@@ -18,14 +18,14 @@ _FIELDS = _FIELD_TABLE.split()
 
 
 class Token(NamedTuple):
-    """A word; an English and a German word that share a key are aligned."""
+    """A word with link keys; an English and a German word that share a key are aligned."""
 
     text: str
     keys: tuple[int, ...] = ()
 
 
 class Phrase(NamedTuple):
-    """A constituent in both languages, with the features that others agree with or refer to."""
+    """A constituent in both languages, with features for agreement and for reference."""
 
     english: list[Token]
     german: list[Token]
@@ -44,11 +44,11 @@ def join(*phrases: Phrase) -> Phrase:
 
 
 NOTHING = Phrase([], [])
-COMMA = Phrase([], [Token(",")])  # one that only German has
+COMMA = Phrase([], [Token(",")])  # a comma that only German has
 
 
 def _english_verbs(verb, tense, agreement, keys, question, modifier: Phrase) -> list[Token]:
-    """The verb forms with do-support, and "not" or an adverb among them."""
+    """Makes the English verb forms, with do-support, and "not" or an adverb between them."""
     row, (main, key) = lexicon.TENSES[tense], keys
     lemma, *link = (row.english or verb.english[0]).split()
     rest = [Token(word, (key,)) for word in link]
@@ -70,7 +70,7 @@ def _english_verbs(verb, tense, agreement, keys, question, modifier: Phrase) -> 
 
 
 def _german_verbs(verb, tense, agreement, keys) -> tuple[Token, list[Token], list[Token]]:
-    """The finite verb, the right bracket, and both of them at the end of a clause."""
+    """Makes the finite verb, the right bracket, and the verb forms that end a verb-final clause."""
     row, (main, helper) = lexicon.TENSES[tense], keys
     lemma, nonfinite = row.german or verb.german[0], verb.prefix + verb.german[0]
     if tense == "perfect":
@@ -133,7 +133,7 @@ class Grammar:
     # Words and noun phrases.
 
     def unit(self, english: str, german: str, field: str = "nom") -> Phrase:
-        """Links two texts; "|" separates aligned chunks, "#i" names another English chunk."""
+        """Aligns two texts chunk by chunk; "|" separates chunks, "#i" names English chunk i."""
         source = [(chunk, self._key()) for chunk in english.split("|")]
         target = []
         for position, chunk in enumerate(german.split("|")):
@@ -146,7 +146,7 @@ class Grammar:
         return Phrase(*tokens, field)
 
     def number(self, spread: int) -> tuple[str, str]:
-        """English and German number: words from two to twelve, digits from 13 to 13 * spread."""
+        """Draws a number in both languages: words for 2 to 12, digits for 13 to 13 * spread."""
         if self.chance(0.6):
             return self.pick(lexicon.NUMERALS)
         digits = str(int(13 * spread ** self._random() ** 2))
@@ -181,7 +181,7 @@ class Grammar:
         return phrase
 
     def adjectives(self, kind: str, endings: dict[str, str], gender: str) -> list[Phrase]:
-        """None, one or two adjectives in the usual order."""
+        """Draws no, one or two adjectives, in the usual order."""
         options = lexicon.ADJECTIVES[kind]
         half, draw = len(options) // 2, self._random()
         if draw < 0.07:
@@ -272,7 +272,7 @@ class Grammar:
         return NOTHING
 
     def complements(self, verb, subject: Phrase, negation: Phrase | None) -> list[Phrase]:
-        """The complements in English order; a negated last object may say "kein"."""
+        """The complements in English order; negation may turn the last object's "a" into "kein"."""
         reflexive = not subject.english or subject.english[0].text in ("I", "we")
         pronouns = lexicon.PRONOUNS[2:] if reflexive else lexicon.PRONOUNS
         phrases = []
@@ -296,7 +296,7 @@ class Grammar:
     ):
         """A verb and its subject that go together in this tense."""
         verbs = lexicon.verbs_with(kind, complement)
-        if tense not in lexicon.SIMPLE_TENSES:  # states stay simple
+        if tense not in lexicon.SIMPLE_TENSES:  # verbs of state take simple tenses only
             verbs = [verb for verb in verbs if verb.adjuncts]
         while True:
             verb = self.pick(verbs)
@@ -310,7 +310,7 @@ class Grammar:
                 agent = agent._replace(agreement=lexicon.PLURAL)
             forms = lexicon.FINITE_FORMS[verb.english[0]]
             if tense != "past" or forms[agent.agreement] != forms[3 + agent.agreement]:
-                return verb, agent  # never a past that looks present: "they read"
+                return verb, agent  # never a past that looks like the present: "they read"
 
     # Clauses.
 
@@ -322,12 +322,12 @@ class Grammar:
             tense: a key of `lexicon.TENSES`.
             order: "main" (verb second), "question" (English inverts too) or "final".
             rate: probability of each adjunct that the verb admits.
-            front: a phrase that comes first; without it an adjunct of a main clause may.
+            front: a phrase that comes first; None: an adjunct of a main clause may come first.
             gap: whether `front` stands for the complement.
 
         Returns:
-            The clause. Its features are those of its last noun phrase, so that a relative clause
-            or a pronoun can refer to it; the gender is empty if the languages end differently.
+            The clause, with the features of its last noun phrase, so that a relative clause or a
+            pronoun can refer to that noun. The gender is empty if the languages end differently.
         """
         verb, subject = event
         modifier = self.modifier(subject, tense, order)

@@ -1,7 +1,7 @@
 """The vocabulary of the demo corpus: compact tables, and the entries that are read from them.
 
-Spaces separate short entries and ";" those of several words; "_" is a space inside an entry and
-"=" stands between English and German. A new word is one more entry:
+Spaces separate entries of one word, and ";" separates longer entries. "_" is a space inside an
+entry, and "=" separates English from German. To add a word, add an entry:
 
     nouns         english[/plural] article singular plural   mouse/mice die Maus Mäuse
     adjectives    english=german                             small=klein
@@ -11,11 +11,11 @@ Spaces separate short entries and ";" those of several words; "_" is a space ins
                   english/german/case=kinds                  for/auf/acc=person
     times         english=german                             last|week=letzte|Woche
 
-Nouns: a "/" precedes an irregular English plural, "-" is none, and der* marks weak masculines.
+Nouns: "/" precedes an irregular English plural, "-" means no plural, "der*" marks weak masculines.
 
-Verbs: the key of a row says "subjects | complements | adjuncts". Regular forms are left out. "+"
-joins a separable prefix (auf+stehen) or a particle that pronouns precede (put+on), "-" a particle
-that stays (wait-for); "ist_" marks perfects with "sein".
+Verbs: the key of a row is "subjects | complements | adjuncts". Regular forms are left out. "+"
+joins a separable prefix (auf+stehen) or a particle that pronouns precede (put+on), "-" joins a
+particle that stays next to its verb (wait-for); "ist_" marks perfects with "sein".
 
 Times: "|" separates aligned chunks, "#i" aligns a German chunk with English chunk i, and {...} is
 a number to draw.
@@ -37,7 +37,7 @@ class Noun(NamedTuple):
 
 
 class Determiner(NamedTuple):
-    english: str  # before singular, plural and mass nouns; "-" no word, "x" never
+    english: str  # for singular, plural and mass nouns; "-": no word, "x": not possible
     stem: str
     endings: str
     declension: str  # of the adjectives that follow
@@ -55,11 +55,11 @@ class Complement(NamedTuple):
 class Verb(NamedTuple):
     english: tuple[str, ...]  # base, third person, past, participle
     particle: str  # "+up" follows a pronoun, "-for" precedes it
-    german: tuple[str, ...]  # infinitive, third person, past: without prefix; participle: with
+    german: tuple[str, ...]  # infinitive, third person, past without prefix; participle with it
     prefix: str
     subjects: tuple[str, ...]
     complements: tuple[Complement, ...]
-    adjuncts: tuple[str, ...]  # none for states
+    adjuncts: tuple[str, ...]  # empty for verbs of state
 
 
 class Tense(NamedTuple):
@@ -75,7 +75,7 @@ def _pairs(table: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(entry.replace("_", " ").split("=")) for entry in table.split())
 
 
-# By kind.
+# Nouns by kind.
 _NOUN_TABLE = {
     "person": """man/men der Mann Männer; woman/women die Frau Frauen; guest der Gast Gäste;
         child/children das Kind Kinder; boy der* Junge Jungen; girl das Mädchen Mädchen;
@@ -112,7 +112,7 @@ _NOUN_TABLE = {
         town_hall das Rathaus Rathäuser; train_station der Bahnhof Bahnhöfe""",
     "tree": "tree der Baum Bäume; apple_tree der Apfelbaum Apfelbäume; rose die Rose Rosen",
 }
-# By kinds, in the usual English order; one of each half go together.
+# Adjectives by kinds of nouns, in the usual English order. Two together come from different halves.
 _ADJECTIVE_TABLE = {
     "person": """friendly=freundlich clever=klug rich=reich poor=arm happy=glücklich sad=traurig
         famous=berühmt hungry=hungrig tired=müde sick=krank young=jung old=alt""",
@@ -129,7 +129,7 @@ _ADJECTIVE_TABLE = {
     "place": "beautiful=schön famous=berühmt quiet=ruhig small=klein big=groß new=neu old=alt",
     "tree": "beautiful=schön small=klein old=alt green=grün",
 }
-# By subjects | complements | adjuncts.
+# Verbs by subjects | complements | adjuncts.
 _VERB_TABLE = {
     "weather | | time": "rain = regnen regnet regnete geregnet; snow = schneien",
     "person,animal,text,thing,food | predicate |": "be was been = sein",
@@ -196,14 +196,14 @@ _VERB_TABLE = {
     "person,animal | with/mit/dat=animal | location time": "play = spielen",
 }
 _GOODS = "food,text,thing,garment"
-# Present and past for I, he and we, where the principal parts do not tell.
+# Present and past for I, he and we, where these do not follow from the principal parts.
 _IRREGULAR_TABLE = """be: am is are was was were; have: have has have; do: do does do did did did;
     want: want wants want wanted wanted wanted; can: can can can could could could; to: to to to;
     must: must must must; will: will will will; should: should should should; zu: zu zu zu;
     sein: bin ist sind war war waren; haben: habe hat haben; werden: werde wird werden;
     können: kann kann können konnte konnte konnten; müssen: muss muss müssen;
     wollen: will will wollen wollte wollte wollten; sollen: sollte sollte sollten"""
-_ENDING_TABLE = {  # masculine, feminine, neuter and plural; "-" is none
+_ENDING_TABLE = {  # masculine, feminine, neuter and plural; "-": no ending
     "definite": {"nom": "er ie as ie", "acc": "en ie as ie", "dat": "em er em en"},
     "ein": {"nom": "- e - e", "acc": "en e - e", "dat": "em er em en"},
     "strong": {"nom": "er e es e", "acc": "en e es e", "dat": "em er em en"},
@@ -218,7 +218,7 @@ PRONOUNS = (  # agreement; English subject and object; German nominative, accusa
     (PLURAL, "they them sie sie ihnen"),
 )
 ANAPHORS = {"m": "er", "f": "sie", "n": "es", "p": "sie"}
-# Groups of determiners repeat what is frequent.
+# Determiners; frequent ones are repeated in their group.
 A = Determiner("a - -", "ein", "ein", "mixed", 0.4)
 NO = Determiner("no no no", "kein", "ein", "mixed")
 WHICH = Determiner("which which which", "welch", "strong", "weak")
@@ -240,7 +240,7 @@ AFFIRMATIVE = (
 )
 NEGATABLE = (*DEFINITE, *10 * [A])  # in negated clauses; "not a" becomes "kein"
 _CONTRACTION_TABLE = "in_dem=im in_das=ins zu_dem=zum zu_der=zur von_dem=vom"
-# By role, as complements.
+# Adverbials by role, in the format of complements.
 _ADVERBIAL_TABLE = {
     "location": """in/in/dat=city in/in/dat=place behind/hinter/dat=place,tree
         in_front_of/vor/dat=place next_to/neben/dat=place,tree""",
@@ -249,7 +249,7 @@ _ADVERBIAL_TABLE = {
     "company": "with/mit/dat=person,animal without/ohne/acc=person,animal",
 }
 _FREQUENCY_TABLE = "often=oft always=immer never=nie seldom=selten sometimes=manchmal"
-# By the `times` of a tense, or habit.
+# Times by `Tense.times`, or "habit".
 _TIME_TABLE = {
     "present": "today=heute; now=jetzt; in the|evening=am|Abend; at|{hour}|o'clock=um|{hour}|Uhr",
     "habit": "every|day=jeden|Tag; every|morning=jeden|Morgen; every|week=jede|Woche",
@@ -278,7 +278,7 @@ TENSES = {
     "infinitive": Tense(0, "to", "zu", False, "future", "present"),
 }
 SIMPLE_TENSES, FACTUAL_TENSES = ("present", "past"), ("present", "past", "perfect")
-# By the tense of the subordinate clause.
+# Conjunctions by the tense of the subordinate clause.
 _CONJUNCTION_TABLE = {
     "present": "because=weil although=obwohl when=wenn if=wenn while=während as_soon_as=sobald",
     "past": "because=weil although=obwohl when=als while=während before=bevor as_soon_as=sobald",
@@ -298,7 +298,7 @@ CITY_SYLLABLES = (
 
 
 def _softened(word: str) -> str:
-    """Writes a final y after a consonant as "ie", as English endings ask."""
+    """Writes a final y after a consonant as "ie", as English endings require."""
     return word[:-1] + "ie" if word.endswith("y") and word[-2] not in "aeou" else word
 
 
@@ -351,7 +351,7 @@ def _finite_forms(verbs: Iterable[Verb]) -> dict[str, list[str]]:
         base, third, past, _ = verb.english
         forms[base] = [base, third, base, past, past, past]
         infinitive, third, past, _ = verb.german
-        # Only a preterite-present such as "ich weiß, er weiß" has no -t.
+        # Only preterite-present verbs ("ich weiß, er weiß") have a third person without -t.
         stem = infinitive.removesuffix("n").removesuffix("e")
         first = stem + "e" if third.endswith("t") else third
         plural = past + ("n" if past.endswith("e") else "en")
@@ -388,7 +388,11 @@ SUBJECTS = 30 * ("person",) + 3 * ("animal",) + ("thing", "garment", "vehicle", 
 
 @functools.cache
 def verbs_with(subject: str, complement: str = "") -> tuple[Verb, ...]:
-    """Verbs by the kind of their subject and the role or kind of their only, bare complement."""
+    """Finds verbs by the kind of their subject and the role or kind of their complement.
+
+    A complement that is asked for is the verb's only one and has no preposition. "" finds all verbs
+    without a predicate or a clause.
+    """
 
     def admits(verb: Verb) -> bool:
         names = {name for row in verb.complements for name in (row.role, *row.kinds)}

@@ -1,4 +1,4 @@
-"""The tokenizers as TensorFlow graphs, for SavedModels that take and give strings."""
+"""The tokenizers as TensorFlow graphs, for SavedModels whose inputs and outputs are strings."""
 
 import tensorflow as tf
 
@@ -6,15 +6,16 @@ from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 
 
 def graph_vocabulary(vocabulary):
-    """Makes the graph twin of a vocabulary of `tokenizers`; both give equal results."""
+    """Makes a graph that encodes and decodes exactly as the given vocabulary."""
     return (GraphWords if hasattr(vocabulary, "words") else GraphBpe)(vocabulary)
 
 
 class GraphBpe(tf.Module):
     """SentencePiece inside a graph.
 
-    Its ops live in tensorflow_text: who loads such a SavedModel from Python imports that first.
-    `tf.random.set_seed` drops TensorFlow's kernels and with them the model: seed before, not after.
+    Its ops are in tensorflow_text, which must be imported before such a SavedModel is loaded in
+    Python. Call `tf.random.set_seed` before making an instance, not after: it deletes TensorFlow's
+    kernels, and the SentencePiece model with them.
     """
 
     def __init__(self, vocabulary):
@@ -41,7 +42,7 @@ class GraphBpe(tf.Module):
 
 
 class GraphWords(tf.Module):
-    """Words or ready-made pieces between white space."""
+    """A vocabulary of words or ready-made pieces, separated by white space, inside a graph."""
 
     def __init__(self, vocabulary):
         super().__init__()
@@ -76,6 +77,6 @@ class GraphWords(tf.Module):
 
 
 def _until_eos(ids):
-    """`[B, T]` -> ragged rows that end before the first EOS, without padding."""
+    """`[B, T]` -> ragged rows of the ids before the first EOS, without padding."""
     before_eos = tf.math.cumsum(tf.cast(tf.equal(ids, EOS_ID), tf.int32), axis=1) == 0
     return tf.ragged.boolean_mask(ids, before_eos & (ids != PAD_ID))

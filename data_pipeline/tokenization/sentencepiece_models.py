@@ -1,4 +1,4 @@
-"""SentencePiece models of others, made to fit: pad, unk, bos and eos become the ids 0, 1, 2, 3."""
+"""Adapts SentencePiece models made elsewhere: pad, unk, bos and eos get the ids 0, 1, 2 and 3."""
 
 import sentencepiece
 
@@ -10,23 +10,23 @@ _ROLES = ("pad", "unk", "bos", "eos")
 def with_special_ids(model, specials, name):
     """Renumbers the pieces of a SentencePiece model.
 
-    Ids mean places in a list, and segmentation depends on scores alone, so text is split into the
-    same pieces as before. Specials that the model lacks are added; the other pieces keep their
-    order.
+    An id is only a place in the list of pieces, and segmentation depends on scores alone. So text
+    is split into the same pieces as before. Specials that the model lacks are added; the other
+    pieces keep their order.
 
     Args:
         model: the bytes of a SentencePiece model.
-        specials: the pieces that the ids 0, 1, 2, 3 are to have.
-        name: what to call the model in errors, such as its path.
+        specials: the pieces for the ids 0, 1, 2, 3.
+        name: name of the model in errors, such as its path.
 
     Returns:
         the bytes of a SentencePiece model; `model` itself if its ids are right.
 
     Raises:
-        UserError: not a SentencePiece model, or one of its ordinary pieces is a special.
+        UserError: not a SentencePiece model, or one of its ordinary pieces equals a special.
     """
     try:
-        if not model:  # SentencePiece takes no bytes for no model, and says nothing.
+        if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
             raise ValueError
         sentencepiece.SentencePieceProcessor(model_proto=model)
     except (RuntimeError, ValueError):
@@ -63,7 +63,10 @@ def with_special_ids(model, specials, name):
 
 
 def _id_of(role, special, spec, pieces):
-    """The id of a special in a model, or None; some have it as a symbol without a role."""
+    """Returns the id of a special in a model, or None.
+
+    Some models list the special as a symbol without giving it the role.
+    """
     found = getattr(spec, f"{role}_id")
     if 0 <= found < len(pieces):
         return found

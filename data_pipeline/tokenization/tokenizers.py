@@ -1,7 +1,7 @@
-"""Text to ids and back: `bpe`, `word` and `pretokenized`.
+"""Turns text into ids and back: `bpe`, `word` and `pretokenized`.
 
-A `Tokenizer` is two vocabularies, of the source and of the target, which are one and the same
-where they are shared.
+A `Tokenizer` has a vocabulary for the source and one for the target. If the vocabulary is shared,
+both are the same object.
 """
 
 import hashlib
@@ -22,14 +22,14 @@ from data_pipeline.tokenization.vocabularies import (
 KINDS = ("bpe", "word", "pretokenized")
 SIDES = ("source", "target")
 
-# BPE merges what is frequent: more text than this changes hardly a piece, and takes minutes.
+# BPE merges frequent pairs of pieces: more text than this changes hardly a piece and takes minutes.
 SAMPLE_PAIRS = 1_000_000
 
 _VOCABULARIES = {"bpe": BpeVocabulary, "word": WordVocabulary, "pretokenized": PieceVocabulary}
 
 
 class Tokenizer(NamedTuple):
-    """How text becomes ids: the kind and the vocabularies of both sides."""
+    """A kind of tokenisation and the vocabularies of both sides."""
 
     kind: str
     source: BpeVocabulary | WordVocabulary
@@ -54,7 +54,7 @@ class Tokenizer(NamedTuple):
         """Reads what `save` wrote.
 
         Raises:
-            UserError: missing or damaged files.
+            UserError: a file is missing or damaged.
         """
         vocabulary = _VOCABULARIES[kind]
         shared = Path(folder, "shared" + vocabulary.file_suffix)
@@ -67,7 +67,7 @@ class Tokenizer(NamedTuple):
         )
 
     def fingerprint(self):
-        """A hash that changes with the kind and any entry."""
+        """Returns a hash that changes with the kind and with any entry."""
         digest = hashlib.sha256(self.kind.encode())
         for side in (self.source, self.target):
             data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()
@@ -81,17 +81,18 @@ def train_tokenizer(
     """Makes the tokenizer of a training corpus.
 
     Args:
-        kind: "bpe" (one vocabulary learnt from both sides, or a ready one), "word" (a vocabulary a
-            side), or "pretokenized" (the text is already in pieces, listed in `vocab_file`).
+        kind: "bpe" (one vocabulary learnt from both sides, or a ready-made one), "word" (one
+            vocabulary per side), or "pretokenized" (the text is already in pieces, listed in
+            `vocab_file`).
         source_lines: list of str, or `data_pipeline.streams.FileLines`.
-        target_lines: as many.
-        vocab_size: "bpe": number of pieces; "word": at most this many words a side, None for all.
-        min_word_count: "word": rarer words become UNK.
-        vocab_file: "pretokenized": path of the list of pieces, one a line; "bpe": path of a
+        target_lines: the same, with equally many lines.
+        vocab_size: "bpe": number of pieces; "word": most words per side, None for no limit.
+        min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
+        vocab_file: "pretokenized": path of the list of pieces, one per line; "bpe": path of a
             SentencePiece model to use instead of learning one.
 
     Raises:
-        UserError: unknown kind, or no such vocabulary can be made.
+        UserError: the kind is unknown, or the vocabulary cannot be made.
     """
     if kind == "bpe":
         if vocab_file:
@@ -117,13 +118,13 @@ def train_tokenizer(
 
 
 def sample_lines(source_lines, target_lines, num_pairs, seed=0):
-    """Lines of both sides, first all of the source, of a random sample of pairs.
+    """Draws a random sample of pairs and yields their source lines, then their target lines.
 
     Args:
-        source_lines: list of str, or anything else with a length that can be gone through.
-        target_lines: as many.
-        num_pairs: how many pairs; all of them if there are no more.
-        seed: of the sample.
+        source_lines: list of str, or another iterable with a length.
+        target_lines: the same, with equally many lines.
+        num_pairs: size of the sample; all pairs are taken if there are no more.
+        seed: random seed of the sample.
 
     Yields:
         str, in the order of the corpus.

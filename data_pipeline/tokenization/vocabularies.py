@@ -1,6 +1,6 @@
-"""The vocabularies of one side: byte-pair encoding, words, ready-made pieces.
+"""Vocabularies for one side of a corpus: byte-pair encoding, words, ready-made pieces.
 
-In each, pad, unk, bos and eos are the ids 0, 1, 2 and 3.
+In every vocabulary, pad, unk, bos and eos have the ids 0, 1, 2 and 3.
 """
 
 import bisect
@@ -18,28 +18,28 @@ from data_pipeline.tokenization.sentencepiece_models import with_special_ids
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
-# ASCII white space: what tf.strings.split takes, so that text is split alike inside a SavedModel.
+# ASCII white space, as for tf.strings.split, so that a SavedModel splits text in the same way.
 _WORD = re.compile(r"[^ \t\n\r\f\v]+")
 _WORD_BYTES = re.compile(_WORD.pattern.encode())
 
 
 def split_words(line):
-    """The words of a line: what stands between ASCII white space."""
+    """Splits a line into words at ASCII white space."""
     return _WORD.findall(line)
 
 
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
 
-    Decoding gives back any line that was encoded, but for spaces: outer ones are dropped, several
-    become one, and U+2581, SentencePiece's own sign for a space, becomes one.
+    Decoding restores an encoded line except for spaces: outer spaces are dropped, several spaces
+    become one, and U+2581, SentencePiece's own sign for a space, becomes a space.
 
     Args:
         model: the bytes of a SentencePiece model.
-        name: what to call it in errors, such as its path.
+        name: name of the model in errors, such as its path.
 
     Raises:
-        UserError: not a SentencePiece model, or one with other special ids.
+        UserError: not a SentencePiece model, or a model with other special ids.
     """
 
     file_suffix = ".model"
@@ -47,7 +47,7 @@ class BpeVocabulary:
     def __init__(self, model, name="SentencePiece model"):
         self.model = model
         try:
-            if not model:  # SentencePiece takes no bytes for no model, and says nothing.
+            if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
                 raise ValueError
             self.processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, ValueError):
@@ -66,14 +66,16 @@ class BpeVocabulary:
 
     @classmethod
     def train(cls, lines, vocab_size):
-        """Learns merges from text; fewer pieces than asked for if the text has no more.
+        """Learns merges from text. The result has fewer pieces if the text does not yield more.
 
         Args:
             lines: iterable of str.
-            vocab_size: number of pieces, with 4 specials, 256 bytes and the text's characters.
+            vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
+                text.
 
         Raises:
-            UserError: `vocab_size` too small for the characters of the text, or no text.
+            UserError: `vocab_size` is too small for the characters of the text, or there is no
+                text.
         """
         if not vocab_size:
             raise UserError("--tokenizer=bpe needs --num_pieces, the number of pieces")
@@ -97,7 +99,7 @@ class BpeVocabulary:
                 minloglevel=2,
             )
         except RuntimeError as error:
-            if raised:  # Ctrl-C, or a line that is not UTF-8; SentencePiece makes a text of it.
+            if raised:  # Ctrl-C, or a line that is not UTF-8; SentencePiece keeps only its message.
                 raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
@@ -112,13 +114,13 @@ class BpeVocabulary:
 
     @classmethod
     def from_model(cls, path):
-        """Reads somebody's SentencePiece model, of BPE or another kind.
+        """Reads a SentencePiece model made elsewhere, of BPE or another type.
 
-        Where its special ids are others, its pieces are renumbered, and a line on standard output
-        says so.
+        If its special ids are not 0, 1, 2, 3, the pieces are renumbered, and a line on standard
+        output reports this.
 
         Raises:
-            UserError: no such file, or no model that can be used.
+            UserError: the file is missing, or the model cannot be used.
         """
         model = _read_bytes(path)
         fitting = with_special_ids(model, SPECIALS, path)
@@ -132,40 +134,41 @@ class BpeVocabulary:
         return self.processor.get_piece_size()
 
     def encode(self, lines):
-        """Lines to lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`.
+        """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`.
 
-        Works in one thread, without the interpreter's lock: call it from several.
+        Works in one thread without Python's global interpreter lock: call it from several threads.
         """
         return self.processor.encode(list(lines), out_type=int, add_eos=True, num_threads=1)
 
     def decode(self, ids):
-        """Ids, up to the first `EOS_ID`, to a line; a line feed among the bytes is a space.
+        """Decodes the ids before the first `EOS_ID` to a line; a line feed becomes a space.
 
-        Outer spaces are dropped: versions of SentencePiece differ in how many they leave.
+        Outer spaces are dropped, because versions of SentencePiece differ in how many they leave.
         """
         line = self.processor.decode([int(i) for i in _until_eos(ids)])
         return line.replace("\n", " ").strip(" ")
 
     def pieces(self, ids):
-        """The piece of every id."""
+        """Returns the piece of every id."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
     def word_numbers(self, lines):
-        """Finds the word of its line, between ASCII white space, in which each token begins.
+        """Finds the word, between ASCII white space, in which each token of a line begins.
 
-        SentencePiece says which bytes of the line each piece is made of. They cannot be counted:
-        normalisation changes their number, and `<unk>` stands for any number of them.
+        SentencePiece reports the bytes of the line that each piece covers. The lengths of the
+        pieces would not give them: normalisation changes the number of bytes, and `<unk>` stands
+        for any number of bytes.
 
         Args:
             lines: iterable of str.
 
         Returns:
-            For every line a list with a number for each of its ids, counted from 0 and never
-            falling. The number of `</s>` is that of the words.
+            For every line a list of word numbers, one for each id, counted from 0 and never
+            falling. The number of `</s>` is the number of words.
         """
         from sentencepiece.sentencepiece_pb2 import SentencePieceText
 
-        lines = [line.encode() for line in lines]  # Then all versions count in bytes.
+        lines = [line.encode() for line in lines]  # For bytes, all versions give byte offsets.
         texts = self.processor.encode(lines, out_type="serialized_proto", num_threads=1)
         return [
             self._word_numbers(line, SentencePieceText.FromString(text).pieces)
@@ -173,14 +176,15 @@ class BpeVocabulary:
         ]
 
     def _word_numbers(self, line, pieces):
-        """As `word_numbers`, of one line, in bytes."""
+        """As `word_numbers`, for one line of bytes."""
         words = list(_WORD_BYTES.finditer(line))
         ends = [word.end() for word in words]
         last = max(len(words) - 1, 0)
         numbers = []
         for piece in pieces:
             number = min(bisect.bisect_right(ends, piece.begin), last)
-            # Words that the model drops, such as a lone "▁", count as white space before the next.
+            # A word without any piece, such as a lone "▁", counts as white space before the next
+            # word.
             while number < last and ends[number] < piece.end:
                 if self.processor.encode(words[number][0]):
                     break
@@ -200,18 +204,19 @@ class BpeVocabulary:
 
 
 class WordVocabulary:
-    """Words separated by white space; what is not in the list is UNK.
+    """Words separated by white space; a word that is not in the list becomes UNK.
 
     Args:
-        words: all entries, the first four being `SPECIALS`.
-        name: what to call it in errors, such as its path.
+        words: all entries; the first four are `SPECIALS`.
+        name: name of the vocabulary in errors, such as its path.
 
     Raises:
-        UserError: other specials, nothing else, an entry twice, or an entry with white space.
+        UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
+            occurs twice, or an entry contains white space.
     """
 
     file_suffix = ".vocab"
-    style = "word"  # How `join_pieces` makes a line.
+    style = "word"  # The style by which `join_pieces` makes a line.
 
     def __init__(self, words, name="vocabulary"):
         self.words = list(words)
@@ -224,17 +229,17 @@ class WordVocabulary:
             raise UserError(f"{name}: no entry besides {' '.join(SPECIALS)}; give a longer list")
         _check_entries(self.words, name)
         self.index = {word: i for i, word in enumerate(self.words)}
-        for special in SPECIALS:  # The word "</s>" in a text must not end its sentence.
+        for special in SPECIALS:  # The word "</s>" in a text must not end the sentence.
             self.index[special] = UNK_ID
 
     @classmethod
     def train(cls, lines, vocab_size, min_count):
-        """The words that occur at least `min_count` times, the `vocab_size - 4` most frequent.
+        """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
 
         Args:
             lines: iterable of str.
-            vocab_size: most entries, with the specials; None for all.
-            min_count: rarer words are left out.
+            vocab_size: most entries, including the specials; None for no limit.
+            min_count: fewest occurrences of a word.
 
         Raises:
             UserError: no word is left.
@@ -256,20 +261,20 @@ class WordVocabulary:
         return len(self.words)
 
     def encode(self, lines):
-        """Lines to lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`."""
+        """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`."""
         get = self.index.get
         return [[*(get(word, UNK_ID) for word in self.split(line)), EOS_ID] for line in lines]
 
     def split(self, line):
-        """The words of a line as `encode` finds them, known or not."""
+        """Splits a line into words as `encode` does, including unknown words."""
         return split_words(line)
 
     def decode(self, ids, unknowns=None):
-        """Ids, up to the first `EOS_ID`, to a line.
+        """Decodes the ids before the first `EOS_ID` to a line.
 
         Args:
             ids: list of int.
-            unknowns: what to write for each UNK, in order; None writes "<unk>".
+            unknowns: texts to write for each UNK, in order; None writes "<unk>".
         """
         ids = _until_eos(ids)
         pieces = self.pieces(ids)
@@ -282,11 +287,11 @@ class WordVocabulary:
         return join_pieces(pieces, self.style)
 
     def pieces(self, ids):
-        """The word of every id."""
+        """Returns the word of every id."""
         return [self.words[int(i)] for i in ids]
 
     def word_numbers(self, lines):
-        """As `BpeVocabulary.word_numbers`; each token is a word."""
+        """As `BpeVocabulary.word_numbers`; here each token is a word."""
         return [list(range(len(self.split(line)) + 1)) for line in lines]
 
     def save(self, path):
@@ -311,12 +316,13 @@ class PieceVocabulary(WordVocabulary):
 
     @classmethod
     def from_pieces(cls, path):
-        """Reads somebody's list of pieces: one a line, a count or score after it is ignored.
+        """Reads a list of pieces made elsewhere: one piece per line; a count after it is ignored.
 
-        Specials are put in front; where the list has them already, they are not doubled.
+        The specials come first, whether or not the list contains them.
 
         Raises:
-            UserError: no such file, a line without a piece, a piece twice, or no pieces.
+            UserError: the file is missing, a line has no piece, a piece occurs twice, or there are
+                no pieces.
         """
         pieces = [(_WORD.findall(line) or [""])[0] for line in read_lines(path)]
         _check_entries(pieces, path)
@@ -324,9 +330,9 @@ class PieceVocabulary(WordVocabulary):
 
 
 def piece_style(words):
-    """How pieces mark word boundaries: "▁" (in front of a word), "@@" (goes on) or "word".
+    """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".
 
-    The more frequent mark counts: each may also turn up as plain text in a list of the other.
+    The more frequent mark decides, because either mark may occur as plain text.
     """
     counts = {
         "▁": sum(word.startswith("▁") for word in words),
@@ -337,7 +343,7 @@ def piece_style(words):
 
 
 def join_pieces(pieces, style):
-    """Pieces to a line of words, by a style of `piece_style`."""
+    """Joins pieces to a line of words, by a style that `piece_style` returns."""
     if style == "▁":
         return "".join(pieces).replace("▁", " ").strip(" ")
     line = " ".join(pieces)
@@ -345,7 +351,7 @@ def join_pieces(pieces, style):
 
 
 def _noting(lines, raised):
-    """Goes through lines and appends what they raise to a list."""
+    """Yields lines, and appends an exception that their iteration raises to `raised`."""
     try:
         yield from lines
     except (Exception, KeyboardInterrupt) as error:
@@ -372,6 +378,6 @@ def _check_entries(words, name):
 
 
 def _until_eos(ids):
-    """The ids before the first EOS, without padding: a hypothesis cut short has no EOS."""
+    """Returns the ids before the first EOS, without padding. A truncated hypothesis has no EOS."""
     before_eos = itertools.takewhile(lambda i: i != EOS_ID, ids)
     return [i for i in before_eos if i != PAD_ID]
