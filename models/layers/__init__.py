@@ -1,1 +1,1 @@
-"""Keras layers that the models are built of."""
+"""Keras layers from which the models are built."""

@@ -8,24 +8,24 @@ from keras import ops
 
 from models.layers.masks import causal_mask
 
-# A float32 score that a softmax turns into 0. Finite: a row of -inf only would give NaN.
+# A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
 HIDDEN_SCORE = -1e9
 
 
 def masked_softmax(scores, attention_mask=None):
-    """Weights that sum to 1 over the last axis and are 0 where the mask is False.
+    """Computes weights that sum to 1 over the last axis and are 0 where the mask is False.
 
     Args:
         scores: `[..., S]`.
         attention_mask: bool, broadcastable to the shape of `scores`; None allows all.
 
     Returns:
-        `[..., S]` float32. Where every key is hidden all weights are equal, never NaN.
+        `[..., S]` float32. If every key is hidden, all weights are equal, never NaN.
     """
     scores = ops.cast(scores, "float32")
     if attention_mask is not None:
         scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
-    # Keras warns of a softmax over one key, which is no mistake here.
+    # Avoids Keras's warning about a softmax over one key, which is correct here.
     return ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
 
 
@@ -63,8 +63,8 @@ class ScaledDotProductAttention(keras.layers.Layer):
             training: whether dropout is active.
 
         Returns:
-            `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. A
-            query whose every key is hidden gets equal weights, never NaN.
+            `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. If
+            every key of a query is hidden, its weights are equal, never NaN.
         """
         query = query * (query.shape[-1] ** -0.5)
         scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [..., T, S]
@@ -127,7 +127,7 @@ class MultiHeadAttention(keras.layers.Layer):
         return ops.reshape(x, (*ops.shape(x)[:2], self.width))
 
     def project_memory(self, memory):
-        """`[B, S, D]` -> keys and values, `[B, H, S, d]` each; what decoding keeps."""
+        """`[B, S, D]` -> keys and values, `[B, H, S, d]` each, which decoding computes once."""
         return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
 
     def attend(self, query, keys, values, attention_mask=None, training=None):
@@ -165,7 +165,7 @@ class MultiHeadAttention(keras.layers.Layer):
 class MaskedMultiHeadAttention(MultiHeadAttention):
     """Multi-head self-attention in which position t sees positions 0..t only (section 3.2.3).
 
-    `call` takes whole sequences; `step` takes one position and a cache, with equal results.
+    `call` takes whole sequences; `step` takes one position and a cache. Both give equal results.
     Arguments as `MultiHeadAttention`.
     """
 
@@ -175,7 +175,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         return super().call(x, x, from_past, training=training)
 
     def empty_cache(self, batch_size, length):
-        """Keys and values of no position yet, with room for `length`: `[B, H, length, d]` each."""
+        """Makes empty caches of keys and of values for `length` positions: `[B, H, length, d]`."""
         shape = (batch_size, self.num_heads, length, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
@@ -194,7 +194,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         positions = ops.arange(ops.shape(keys)[2])
         here = ops.equal(positions, step)[None, None, :, None]
         new_keys, new_values = self.project_memory(x)  # [N, H, 1, d]
-        # A select instead of a scatter: the same for every device, XLA and serving binaries.
+        # A select, not a scatter, because it works alike on all devices, in XLA and in serving.
         keys = ops.where(here, new_keys, keys)
         values = ops.where(here, new_values, values)
         from_past = ops.less_equal(positions, step)[None, None, None, :]

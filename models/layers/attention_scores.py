@@ -1,4 +1,4 @@
-"""Attention with one head and a choice of score functions, as recurrent models have it.
+"""Attention with one head and a choice of score functions, as used in recurrent models.
 
 Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
 """
@@ -14,7 +14,7 @@ SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 
 
 def _matrix(width, name, dtype, **settings):
-    """A product with a matrix, without a bias."""
+    """Makes a layer that multiplies by a matrix, without a bias."""
     return keras.layers.Dense(width, use_bias=False, name=name, dtype=dtype, **settings)
 
 
@@ -22,8 +22,8 @@ def _matrix(width, name, dtype, **settings):
 def _additive(query, keys, vector):
     """`v^T tanh(q_t + m_s)`: `[B, T, k]`, `[B, S, k]`, `[k, 1]` -> `[B, T, S]`.
 
-    With a gradient of its own for the reasons of `same_shape`, and because XLA cannot compile that
-    of TensorFlow inside a loop.
+    The gradient is written out for the reasons given in `same_shape`, and because XLA cannot
+    compile TensorFlow's gradient of this function inside a loop.
     """
     hidden = ops.tanh(query[:, :, None, :] + keys[:, None, :, :])  # [B, T, S, k]
 
@@ -44,21 +44,22 @@ class SourceAttention(keras.layers.Layer):
 
     * dot: `h^T m_s`
     * multiplicative: `h^T W m_s`
-    * reduced_rank: `(U h)^T (V m_s)` with k rows in U and V, which is the one before with W of
-      rank k; with k the width of the vectors it is also the attention with query and key matrices
+    * reduced_rank: `(U h)^T (V m_s)` with k rows in U and V, which is the multiplicative score with
+      W of rank k; if k is the width of the vectors, this is attention with query and key matrices
     * additive: `v^T tanh(W h + U m_s)`, W and U with k rows
 
-    None is scaled, as in the papers.
+    No score is scaled, as in the papers.
 
     Args:
         score: one of `SCORES`.
         query_width: size of h.
         memory_width: size of m_s.
         rank: k of reduced_rank and additive; 0 stands for `query_width`.
-        value_width: size of a matrix product of m_s that is averaged instead of m_s; 0 for none.
+        value_width: size of a matrix product of m_s that is averaged instead of m_s; 0 averages
+            m_s itself.
 
     Raises:
-        ValueError: an unknown score, or vectors of two sizes for "dot".
+        ValueError: the score is unknown, or the vectors for "dot" have different sizes.
 
     Example:
         >>> layer = SourceAttention("additive", query_width=4, memory_width=6)
@@ -84,8 +85,8 @@ class SourceAttention(keras.layers.Layer):
         self.rank = rank
         self.value_width = value_width
         dtype, rank = self.dtype_policy, rank or query_width
-        # Products of k terms begin k^-1/2 times as large as their terms, so that a fresh softmax
-        # is not saturated; the other scores begin small without help.
+        # Makes the initial scores, sums of k terms, so small that the softmax is not saturated at
+        # first. The other scores start small without help.
         spread = keras.initializers.VarianceScaling(1 / rank, "fan_avg", "uniform")
         self.query = {
             "reduced_rank": _matrix(rank, "query", dtype, kernel_initializer=spread),
@@ -111,21 +112,21 @@ class SourceAttention(keras.layers.Layer):
         self.built = True
 
     def project_memory(self, memory):
-        """All that depends on the memory alone, for a whole sentence at once.
+        """Computes all that depends on the memory alone, for a whole sentence at once.
 
         Args:
             memory: `[B, S, memory_width]`.
 
         Returns:
-            `(keys, values)`: keys `[B, S, k]` for "additive"; `[B, k, S]` for the others, so that
-            no step has to turn them. Values `[B, S, memory_width or value_width]`.
+            `(keys, values)`: keys `[B, S, k]` for "additive"; `[B, k, S]` for the other scores, so
+            that no step has to transpose them. Values `[B, S, memory_width or value_width]`.
         """
         keys = memory if self.memory is None else self.memory(memory)
         values = memory if self.value is None else self.value(memory)
         return (keys if self.score == "additive" else ops.transpose(keys, (0, 2, 1))), values
 
     def scores(self, query, keys):
-        """`query [B, T, query_width]`, keys of `project_memory` -> `[B, T, S]`."""
+        """`query [B, T, query_width]`, keys from `project_memory` -> `[B, T, S]`."""
         if self.query is not None:
             query = times(ops.cast(query, self.compute_dtype), dense_weights(self.query)[0])
         if self.score != "additive":

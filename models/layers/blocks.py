@@ -1,7 +1,7 @@
 """Encoder and decoder stacks of the Transformer.
 
-Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation stands behind the
-residual connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020).
+Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation comes after the residual
+connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020).
 """
 
 import keras
@@ -14,7 +14,7 @@ from models.layers.masks import attend_to
 class Residual(keras.layers.Layer):
     """The residual connection, dropout and layer normalisation around one sub-layer `f`.
 
-    post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`. Used as
+    post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`. To be used as
     `y = residual.leave(x, f(residual.enter(x)))`.
     """
 
@@ -30,11 +30,11 @@ class Residual(keras.layers.Layer):
         self.built = True
 
     def enter(self, x):
-        """The input of the sub-layer."""
+        """Returns the input of the sub-layer."""
         return self.norm(x) if self.pre_norm else x
 
     def leave(self, x, y, training=None):
-        """The output of the whole, from its input `x` and the sub-layer's output `y`."""
+        """Returns the block's output from its input `x` and the sub-layer's output `y`."""
         x = x + self.dropout(y, training=training)
         return x if self.pre_norm else self.norm(x)
 
@@ -42,8 +42,8 @@ class Residual(keras.layers.Layer):
 class LayerNorm(keras.layers.LayerNormalization):
     """Layer normalisation over the last axis, Ba et al. 2016, with the gradient in closed form.
 
-    That of TensorFlow for the single operations reads and writes `[B, T, D]` about three times as
-    often: a tenth of an update's time on a CPU.
+    TensorFlow's gradient of the single operations reads and writes `[B, T, D]` about three times as
+    often, which takes a tenth of an update's time on a CPU.
     """
 
     def call(self, inputs):
@@ -64,7 +64,7 @@ def _normalised(x, gamma, beta, epsilon):
             axes = tuple(range(len(x.shape) - 1))
             product = upstream * n
             of_n = upstream * gamma
-            along_n = ops.matmul(product, gamma[:, None]) / x.shape[-1]  # The mean of n times of_n.
+            along_n = ops.matmul(product, gamma[:, None]) / x.shape[-1]  # Mean of n * of_n.
             of_x = inverse * (of_n - ops.mean(of_n, axis=-1, keepdims=True) - n * along_n)
             return of_x, ops.sum(product, axis=axes), ops.sum(upstream, axis=axes)
 
@@ -74,7 +74,7 @@ def _normalised(x, gamma, beta, epsilon):
 
 
 def layer_norm(name, dtype):
-    """Layer normalisation over the last axis."""
+    """Makes a layer normalisation over the last axis."""
     return LayerNorm(epsilon=1e-6, name=name, dtype=dtype)
 
 
@@ -186,7 +186,7 @@ class DecoderLayer(keras.layers.Layer):
         return self.around_feed_forward.leave(x, y, training=training), weights
 
     def call(self, x, memory, source_mask, training=None):
-        """Whole target sequences.
+        """Decodes whole target sequences.
 
         Args:
             x: `[B, T, D]`.
@@ -203,7 +203,7 @@ class DecoderLayer(keras.layers.Layer):
         return x, self_weights, cross_weights
 
     def step(self, x, step, cache, cross_keys, cross_values, source_mask):
-        """One target position.
+        """Decodes one target position.
 
         Args:
             x: `[N, 1, D]`.
@@ -217,7 +217,7 @@ class DecoderLayer(keras.layers.Layer):
             `(x [N, 1, D], cache, cross weights [B, H, K, S])`.
         """
         y, keys, values = self.self_attention.step(self.around_self.enter(x), step, *cache)
-        # The K hypotheses of a sentence become K queries to its one memory: nothing is repeated.
+        # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
         by_sentence = (ops.shape(cross_keys)[0], -1, x.shape[-1])
         x, y = ops.reshape(x, by_sentence), ops.reshape(y, by_sentence)  # [N, 1, D] -> [B, K, D]
         x, weights = self._after_self_attention(x, y, cross_keys, cross_values, source_mask)

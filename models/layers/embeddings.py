@@ -9,8 +9,8 @@ from keras import ops
 def sinusoidal_positions(positions, width):
     """Sinusoids of geometrically growing wave length, section 3.5.
 
-    `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. Computed, not looked
-    up: there is no longest sentence.
+    `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
+    not looked up, so sentences may be of any length.
 
     Args:
         positions: `[T]` int32, counted from 0.
@@ -27,7 +27,7 @@ def sinusoidal_positions(positions, width):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TokenEmbedding(keras.layers.Layer):
-    """A vector per id, multiplied by sqrt(D): section 3.4.
+    """Looks up a vector for each id and multiplies it by sqrt(D), section 3.4.
 
     Args:
         vocab_size: number of ids, V.
@@ -43,7 +43,7 @@ class TokenEmbedding(keras.layers.Layer):
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.width),
-            # Unit variance after the multiplication by sqrt(D), and small logits when tied.
+            # Gives unit variance after the multiplication by sqrt(D), and small logits if tied.
             initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
         )
         self.built = True

@@ -1,8 +1,9 @@
-"""The hidden Markov alignment model: where a target word looks depends on where the last one did.
+"""The hidden Markov alignment model: alignment links depend on the link of the previous word.
 
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
 Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
-`training.expectation_maximisation.jump_estimates` has the same model for expectation maximisation.
+`training.expectation_maximisation.jump_estimates` implements the same model for expectation
+maximisation.
 """
 
 import keras
@@ -14,19 +15,19 @@ from models.layers.source_positions import is_null
 
 
 class Jumps(keras.layers.Layer):
-    """Probabilities of the next source word, given the last one.
+    """Probabilities of the source word of a target word, given the previous source word.
 
-    From source word q the next target word comes from NULL with probability p0, and from source
-    word r in proportion to (1 - p0) s(r - q); the first target word has weights of its own, by r.
-    A target word from NULL remembers the source word before it. Jumps farther than `max_jump` have
-    the weight of the farthest.
+    After source word q, a target word is linked to NULL with probability p0, and to source word r
+    with a probability proportional to (1 - p0) s(r - q). The first target word has separate
+    weights, by r. A link to NULL leaves q unchanged. Jumps farther than `max_jump` have the weight
+    of the farthest jump.
 
-    What the target words so far tell of the last source word is its *place*, `[B, S + 1]`
-    probabilities, of which the first is that of none: the start.
+    The *place*, `[B, S + 1]`, is the distribution of the previous source word given the target
+    words so far. Its first entry is the probability that there is no such word yet.
 
     Args:
         null_probability: p0, in (0, 1).
-        max_jump: W, the farthest jump with a weight of its own.
+        max_jump: W, the farthest jump with a separate weight.
     """
 
     def __init__(self, null_probability, max_jump, **kwargs):
@@ -36,7 +37,7 @@ class Jumps(keras.layers.Layer):
 
     def build(self, input_shape=None):
         def logits(name, first):
-            """For `first` ... W: the next word is the most probable, and far ones are not."""
+            """Adds logits of the jumps `first` ... W; initially, the next word is most probable."""
             size = self.max_jump + 1 - first
             return self.add_weight(
                 name=name,
@@ -53,14 +54,14 @@ class Jumps(keras.layers.Layer):
         self.built = True
 
     def transitions(self, source_mask):
-        """The probabilities of the next source position.
+        """Computes the probabilities of the next source position.
 
         Args:
             source_mask: `[B, S]` bool.
 
         Returns:
-            (`[B, S + 1, S]` float32 of words, by the last source word, `[B, S]` of NULL); together
-            they sum to 1.
+            (`[B, S + 1, S]` float32, probability of each word after each previous source word,
+            `[B, S]` float32, probability of NULL); for each previous word they sum to 1.
         """
         positions, widest = ops.arange(ops.shape(source_mask)[1]), self.max_jump
         jumps = ops.clip(positions[None] - positions[:, None], -widest, widest) + widest
@@ -77,7 +78,7 @@ class Jumps(keras.layers.Layer):
 
         Args:
             source_mask: `[B, S]` bool.
-            translation: `[B, T, S]` float32, t(target token | source word) up to a factor a row.
+            translation: `[B, T, S]` float32, t(target token | source word); rows may be scaled.
 
         Returns:
             `[B, T, S]` float32; rows sum to 1.
@@ -129,23 +130,23 @@ class Jumps(keras.layers.Layer):
 
 
 def posterior(prior, translation):
-    """Rows of `prior * translation` divided by their sums."""
+    """Multiplies `prior` and `translation` and normalises the rows."""
     joint = prior * translation
     return joint / ops.sum(joint, axis=-1, keepdims=True)
 
 
 def first_place(source_mask):
-    """The place before the first target word, `[B, S + 1]` float32."""
+    """Returns the place before the first target word, `[B, S + 1]` float32."""
     zeros = ops.zeros_like(source_mask, dtype="float32")
     return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
 
 
 def arrive(place, words):
-    """The prior of source words for the next target word, NULL left out.
+    """Computes the prior of source words for the next target word, without NULL.
 
     Args:
         place: `[B, K, S + 1]`, of K hypotheses.
-        words: `[B, S + 1, S]`.
+        words: `[B, S + 1, S]` from `Jumps.transitions`.
 
     Returns:
         `[B, K, S]`.
@@ -154,11 +155,11 @@ def arrive(place, words):
 
 
 def move(place, posterior, null):
-    """The place after a target word, of which the posterior says where it is from.
+    """Computes the place after a target word.
 
     Args:
-        place: `[B, K, S + 1]`, before it.
-        posterior: `[B, K, S]`.
+        place: `[B, K, S + 1]`, before the word.
+        posterior: `[B, K, S]`, distribution of the word's source position.
         null: `[B, 1, S]` bool, True at NULL.
     """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)

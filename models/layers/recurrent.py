@@ -1,7 +1,8 @@
 """Recurrent cells and layers.
 
-Every cell has one matrix for the inputs of all its gates and one for its state, so a step is one
-product, and the inputs of all time steps are projected at once before the loop begins.
+Every cell has one matrix from its inputs to all its gates and one from its state to all its gates.
+So the inputs of all time steps are projected at once before the loop, and a step in the loop needs
+one matrix product.
 """
 
 import keras
@@ -11,24 +12,24 @@ from models.layers.same_shape import add, multiply, where
 
 
 def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
-    """Applies a step to every position in turn, each time to the state that the last one left.
+    """Applies a step to every position in turn, passing the state from each step to the next.
 
-    `keras.layers.RNN` is the loop, because XLA can compile its gradient; that of `ops.scan` it
-    cannot, for want of a bound on the number of steps.
+    The loop is `keras.layers.RNN`, because XLA can compile its gradient. XLA cannot compile the
+    gradient of `ops.scan`, which has no bound on the number of steps.
 
     Args:
         step: function of `(x [B, X], state)` that returns `(output [B, Y], state)`.
         inputs: `[B, T, X]`.
         state: list of `[B, *]`, in the dtype of `inputs`.
-        step_mask: `[B, T]` bool; where it is False the state is carried over as it is.
+        step_mask: `[B, T]` bool; where it is False, the state stays unchanged.
         reverse: whether to begin at the last position.
 
     Returns:
         `(outputs [B, T, Y], state)`, the outputs in the order of the inputs. Where `step_mask` is
-        False an output means nothing, but is finite.
+        False, an output is finite but has no meaning.
     """
     if step_mask is not None:
-        # A column of the inputs, because TensorFlow grumbles about the transpose of a bool mask.
+        # Passed as a column of the inputs, because TensorFlow warns of transposing a bool mask.
         column = ops.cast(step_mask, inputs.dtype)[:, :, None]
         inputs, step = ops.concatenate([inputs, column], axis=-1), _where_real(step)
     loop = keras.layers.RNN(
@@ -44,7 +45,7 @@ def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
 
 
 def _where_real(step):
-    """A step that keeps the state where the last column of its input is 0."""
+    """Returns a step that keeps the state where the last column of its input is 0."""
 
     def masked(x, state):
         x, column = ops.split(x, [x.shape[-1] - 1], axis=-1)
@@ -57,7 +58,7 @@ def _where_real(step):
 
 
 class _Step:
-    """A function in the shape of cell that `keras.layers.RNN` asks for."""
+    """Wraps a function as a cell for `keras.layers.RNN`."""
 
     built = True
 
@@ -74,13 +75,13 @@ class _Step:
 
 
 def product(x, kernel, bias):
-    """`x kernel + bias`; no bias where that is None."""
+    """Returns `x kernel + bias`, or `x kernel` if `bias` is None."""
     y = ops.matmul(x, kernel)
     return y if bias is None else y + bias
 
 
 def _per_gate(make_initializer, num_gates):
-    """An initializer that draws the columns of every gate as a matrix of their own."""
+    """Returns an initializer that draws a separate matrix for the columns of each gate."""
 
     def initialize(shape, dtype=None):
         gate = (shape[0], shape[1] // num_gates)
@@ -90,17 +91,17 @@ def _per_gate(make_initializer, num_gates):
 
 
 class RecurrentCell(keras.layers.Layer):
-    """What all cells share: weights, and the projection of their inputs.
+    """Base class of all cells: weights, and the projection of their inputs.
 
-    Input weights begin as Glorot and Bengio 2010, recurrent weights orthogonal (Saxe et al. 2014),
-    each gate by itself; biases as 0, except that of the forget gate.
+    Input weights are initialised as in Glorot and Bengio 2010, recurrent weights orthogonally (Saxe
+    et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's.
 
     Args:
         input_width: size of the inputs that are known before the loop begins.
         units: U, size of the state.
-        fed_width: size of the inputs that the loop itself makes, such as fed-back attention;
-            0 for none.
-        forget_bias: first bias of the forget gate; only `LSTMCell` has one.
+        fed_width: size of the inputs that the loop computes, such as fed-back attention; 0 for no
+            such inputs.
+        forget_bias: initial bias of the forget gate; only `LSTMCell` has this gate.
     """
 
     num_gates = 1
@@ -138,31 +139,31 @@ class RecurrentCell(keras.layers.Layer):
         return ops.matmul(x, ops.cast(kernel, self.compute_dtype))
 
     def project(self, x):
-        """`[..., input_width]` -> `[..., gates * U]`, the part of the gates that `x` decides."""
+        """`[..., input_width]` -> `[..., gates * U]`, the contribution of `x` to the gates."""
         x = ops.cast(x, self.compute_dtype)
         return self._times(x, self.kernel) + ops.cast(self.bias, self.compute_dtype)
 
     def step(self, projected, state, fed=None):
-        """One time step.
+        """Computes one time step.
 
         Args:
             projected: `[N, gates * U]` from `project`.
             state: list of `num_states` tensors `[N, U]`; the first is the cell's output.
-            fed: `[N, fed_width]`, or None if that is 0.
+            fed: `[N, fed_width]`, or None if `fed_width` is 0.
 
         Returns:
-            The new state, as `state`.
+            The new state, in the form of `state`.
         """
         if self.fed_kernel is not None:
             projected = add(projected, self._times(fed, self.fed_kernel))
         return self.gate(projected, state, product(state[0], *self.recurrent_weights()))
 
     def recurrent_weights(self):
-        """`(kernel [U, gates * U], bias [gates * U] or None)` of the product with the state."""
+        """Returns the weights of the state: `(kernel [U, gates * U], bias [gates * U] or None)`."""
         return ops.cast(self.recurrent_kernel, self.compute_dtype), None
 
     def gate(self, projected, state, recurrent):
-        """The new state, as of `step`, from both projections `[N, gates * U]`."""
+        """Returns the new state, as `step`, from both projections `[N, gates * U]`."""
         raise NotImplementedError
 
     def get_config(self):
@@ -172,7 +173,7 @@ class RecurrentCell(keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RNNCell(RecurrentCell):
-    """`h = tanh(A h' + B x + c)`, Elman 1990; h' is the state before."""
+    """`h = tanh(A h' + B x + c)`, Elman 1990; h' is the previous state."""
 
     def gate(self, projected, state, recurrent):
         return [ops.tanh(add(projected, recurrent))]
@@ -180,12 +181,12 @@ class RNNCell(RecurrentCell):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class GRUCell(RecurrentCell):
-    """The gated recurrent unit, Cho et al. 2014, with the reset gate behind the product.
+    """The gated recurrent unit, Cho et al. 2014, with the reset gate after the product.
 
     `r = sigmoid(W_r x + U_r h' + b_r)`, `z = sigmoid(W_z x + U_z h' + b_z)`,
     `n = tanh(W x + b + r * (U h' + b'))`, `h = (1 - z) * n + z * h'`. The paper has `U (r * h')`
-    instead; this form, that of cuDNN, needs one product a step instead of two after one another.
-    The columns of the weights are those of r, z, n.
+    instead. This form, also used by cuDNN, needs one matrix product per step instead of two in
+    sequence. The columns of the weights are in the order r, z, n.
     """
 
     num_gates = 3
@@ -216,8 +217,8 @@ class LSTMCell(RecurrentCell):
     """Long short-term memory with a forget gate, Gers et al. 2000.
 
     `i, f, o = sigmoid(W x + U h' + b)`, `g = tanh(W_g x + U_g h' + b_g)`, `c = f * c' + i * g`,
-    `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are those of i, f, o, g.
-    A first bias of 1 lets a fresh forget gate remember (Jozefowicz et al. 2015).
+    `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are in the order i, f, o,
+    g. With an initial bias of 1, an untrained forget gate remembers (Jozefowicz et al. 2015).
     """
 
     num_gates = 4
@@ -241,14 +242,14 @@ CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 class RecurrentLayer(keras.layers.Layer):
     """A cell that reads a sequence in one direction.
 
-    `call` takes whole sequences; `step` takes one position, with equal results.
+    `call` takes whole sequences; `step` takes one position. Both give equal results.
 
     Args:
         cell: one of `CELLS`.
         input_width: size of the inputs.
         units: U.
         reverse: whether to read from the end.
-        fed_width: as `RecurrentCell`; only `step` can feed.
+        fed_width: as `RecurrentCell`; only `step` takes such inputs.
         forget_bias: as `RecurrentCell`.
 
     Example:
@@ -273,18 +274,18 @@ class RecurrentLayer(keras.layers.Layer):
         self.built = True
 
     def zero_state(self, batch_size):
-        """The state before the first token: `num_states` zero tensors `[B, U]`."""
+        """Returns the state before the first token: `num_states` zero tensors `[B, U]`."""
         shape = (batch_size, self.cell.units)
         return [ops.zeros(shape, self.compute_dtype) for _ in range(self.cell.num_states)]
 
     def call(self, x, state=None, step_mask=None):
-        """Whole sequences.
+        """Reads whole sequences.
 
         Args:
             x: `[B, T, input_width]`.
             state: the first state, a list of `[B, U]`; None for zeros.
-            step_mask: `[B, T]` bool, True for real tokens. The state is carried over the others
-                unchanged, so padding changes nothing in either direction.
+            step_mask: `[B, T]` bool, True for real tokens. Padding leaves the state unchanged, so
+                it has no effect in either direction.
 
         Returns:
             `(outputs [B, T, U], last state)`.
@@ -298,7 +299,7 @@ class RecurrentLayer(keras.layers.Layer):
         return scan_over_time(step, self.cell.project(x), state, step_mask, self.reverse)
 
     def step(self, x, state, fed=None):
-        """One position: `x [N, input_width]`, state and `fed` as of the cell -> new state."""
+        """Reads one position `x [N, input_width]`; `state`, `fed` and result as in the cell."""
         return self.cell.step(self.cell.project(x), state, fed)
 
     def get_config(self):
@@ -313,7 +314,7 @@ class RecurrentLayer(keras.layers.Layer):
 
 
 def _both_ways(forward, backward):
-    """Two tensors `[B, T, *]` -> `[2B, T, *]`, the second one from its end."""
+    """Two tensors `[B, T, *]` -> `[2B, T, *]`, the second reversed in time."""
     return ops.concatenate([forward, ops.flip(backward, axis=1)], axis=0)
 
 
@@ -342,8 +343,8 @@ class BidirectionalLayer(keras.layers.Layer):
         self.built = True
 
     def call(self, x, step_mask=None):
-        """As `RecurrentLayer.call`, outputs `[B, T, 2U]` and states `[B, 2U]`, forward first."""
-        # One loop for both: the rows of a batch, and after them the same turned round.
+        """As `RecurrentLayer.call`; outputs `[B, T, 2U]`, states `[B, 2U]`, forward half first."""
+        # One loop for both directions: the batch is followed by the same batch reversed in time.
         cells = [self.forward.cell, self.backward.cell]
         inputs = _both_ways(*(cell.project(x) for cell in cells))
         step_mask = None if step_mask is None else _both_ways(step_mask, step_mask)

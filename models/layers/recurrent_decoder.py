@@ -1,4 +1,4 @@
-"""The decoder of recurrent models: cells, attention to the source, and how they feed each other."""
+"""The decoder of recurrent models: cells, attention to the source, and feedback between them."""
 
 import keras
 from keras import ops
@@ -9,19 +9,20 @@ from models.layers.same_shape import multiply
 
 
 class RecurrentDecoder(keras.layers.Layer):
-    """A stack of cells with at most one attention, which the uppermost cell asks.
+    """A stack of cells with at most one attention, whose query is the top cell's state.
 
-    With h_t the uppermost cell's state at target position t and c_t the context, the mean of the
-    memory under the attention weights, the output is
+    With h_t the top cell's state at target position t and c_t the context, the mean of the memory
+    under the attention weights, the output is
 
     * without attention: `h_t`
     * combine "tanh": `tanh(W [c_t; h_t])`, Luong et al. 2015, equation 5
     * combine "sum": `V c_t + h_t`
 
     The query is h_t; with `attend_before` it is h_(t-1), and c_t enters the lowest cell together
-    with token t (Bahdanau et al. 2015, appendix A.2.2). With `input_feeding` the output of
-    position t - 1 enters it too (Luong et al. 2015, section 3.3). Only with one of these two is
-    the attention part of the loop over time; else all positions attend at once.
+    with token t (Bahdanau et al. 2015, appendix A.2.2). With `input_feeding`, the output of
+    position t - 1 also enters the lowest cell (Luong et al. 2015, section 3.3). The attention is
+    part of the loop over time only with one of these two options; without them, all positions
+    attend at once.
 
     Arguments as `models.rnn.RecurrentTranslationModel`; `memory_width` is the size of the
     encoder's outputs.
@@ -81,7 +82,7 @@ class RecurrentDecoder(keras.layers.Layer):
                     units, "tanh", use_bias=False, name="combination", dtype=dtype
                 )
             else:
-                self.memory_width = units  # of the values
+                self.memory_width = units  # width of the values
         self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=dtype)
         self.output_dropout = keras.layers.Dropout(
             output_dropout, name="output_dropout", dtype=dtype
@@ -98,11 +99,11 @@ class RecurrentDecoder(keras.layers.Layer):
 
     @property
     def num_states(self):
-        """Tensors in the state of a layer: 2 for "lstm", 1 for the other cells."""
+        """Number of tensors in the state of a layer: 2 for "lstm", 1 for the other cells."""
         return self.stack[0].cell.num_states
 
     def project_memory(self, memory):
-        """`[B, S, memory_width]` -> context leaves `keys`, `values`; none without attention."""
+        """`[B, S, memory_width]` -> context entries `keys`, `values`; {} without attention."""
         if self.attention is None:
             return {}
         keys, values = self.attention.project_memory(memory)
@@ -111,8 +112,8 @@ class RecurrentDecoder(keras.layers.Layer):
     def attend(self, query, context):
         """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
 
-        Without attention there are no context vectors, and the weights say that nothing is known:
-        they are equal on all real tokens.
+        Without attention, the context vectors are None and the weights are equal on all real
+        tokens.
         """
         source_mask = context["source_mask"][:, None, :]
         if self.attention is not None:
@@ -122,7 +123,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return None, ops.repeat(weights, ops.shape(query)[1], axis=1)
 
     def combine(self, vectors, top):
-        """Context vectors and uppermost states, `[..., *]` and `[..., U]` -> `[..., U]`."""
+        """Context vectors and top states, `[..., *]` and `[..., U]` -> `[..., U]`."""
         if self.attention is None:
             return top
         if self.combination is None:
@@ -138,12 +139,12 @@ class RecurrentDecoder(keras.layers.Layer):
         return vectors, ops.reshape(weights, (-1, ops.shape(weights)[-1]))
 
     def step(self, projected, state, context, kept=None):
-        """One target position.
+        """Decodes one target position.
 
         Args:
             projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
-            state: `{"cells": [[N, U], ...]}`, `num_states` tensors a layer from below; with
-                input feeding also `"fed" [N, U]`, the output of the position before.
+            state: `{"cells": [[N, U], ...]}`, `num_states` tensors per layer, lowest layer first;
+                with input feeding also `"fed" [N, U]`, the output of the previous position.
             context: `source_mask [B, S]`, `keys`, `values`; N is a multiple of B.
             kept: dropout factors `[N, num_layers * U]`: between the layers, then for the output;
                 None for no dropout.
@@ -182,13 +183,13 @@ class RecurrentDecoder(keras.layers.Layer):
         return multiply(x, ops.split(kept, len(self.stack), axis=-1)[place])
 
     def call(self, embedded, state, context, need_weights=False, training=None):
-        """Whole target sequences.
+        """Decodes whole target sequences.
 
         Args:
             embedded: `[B, T, embedding_width]`.
-            state: as of `step`, the first one, with B rows.
-            context: as of `step`.
-            need_weights: whether the weights are wanted where they cost extra.
+            state: the first state, as in `step`, with B rows.
+            context: as in `step`.
+            need_weights: whether to return the weights also if they cost extra.
             training: whether dropout is active.
 
         Returns:
@@ -213,7 +214,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return outputs, weights
 
     def _layer_by_layer(self, x, state, training):
-        """Uppermost states `[B, T, U]` where no output is fed back."""
+        """Computes the top states `[B, T, U]` if no output is fed back."""
         count = self.num_states
         for index, layer in enumerate(self.stack):
             if index:
@@ -222,15 +223,18 @@ class RecurrentDecoder(keras.layers.Layer):
         return x
 
     def _loop(self, embedded, state, context, training, wanted):
-        """One loop for all that is fed back.
+        """Decodes in a loop over time, for models with feedback.
 
         Args:
-            embedded: as `call`, and so are the next three.
-            wanted: some of "top", the uppermost states, and "output". The attention weights are
-                not among them: from the states they follow for all positions at once, in float32.
+            embedded: as in `call`.
+            state: as in `call`.
+            context: as in `call`.
+            training: as in `call`.
+            wanted: list of "top", the top states, and "output". Attention weights cannot be asked
+                for: `call` computes them from the states for all positions at once, in float32.
 
         Returns:
-            A tensor `[B, T, U]` for each name that is wanted.
+            A tensor `[B, T, U]` for each name in `wanted`.
         """
         gates = self.stack[0].cell.project(embedded)  # [B, T, gates * U]
         inputs, width = gates, gates.shape[-1]
@@ -248,7 +252,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return ops.split(outputs, len(wanted), axis=-1)
 
     def _dropout_factors(self, gates):
-        """`kept` of `step` for all positions: drawn before the loop, so that this has no state."""
+        """Draws `kept` of `step` for all positions, before the loop, to keep the loop stateless."""
         ones = ops.ones((*ops.shape(gates)[:2], self.units), gates.dtype)
         places = [self.dropout] * (len(self.stack) - 1) + [self.output_dropout]
         return ops.concatenate([place(ones, training=True) for place in places], axis=-1)

@@ -1,9 +1,9 @@
-"""Arithmetic of tensors of one shape, for loops over time.
+"""Arithmetic of tensors of equal shapes, for loops over time.
 
-The gradients of `+`, `*`, `where` and batches of products have to undo broadcasting. Where the
-batch size is unknown, TensorFlow looks up at every step whether there was any, and its loops keep
-the shapes of all operands for that: with small states, more work than the recurrence itself. The
-functions here say that there was none.
+The gradients of `+`, `*`, `where` and batched matrix products have to undo broadcasting. If the
+batch size is unknown, TensorFlow checks at every step whether operands were broadcast, and its
+loops store the shapes of all operands for this check. With small states, that is more work than the
+recurrence itself. The functions here never broadcast, so their gradients need no check.
 """
 
 from keras import ops
@@ -31,7 +31,7 @@ def multiply(a, b):
 
 @ops.custom_gradient
 def matmul(a, b):
-    """`[..., n, k]` and `[..., k, m]`, the axes in front being the same -> `[..., n, m]`."""
+    """`[..., n, k]` times `[..., k, m]` -> `[..., n, m]`; the leading axes must be equal."""
 
     def gradient(upstream):
         of_a = ops.matmul(upstream, ops.swapaxes(b, -1, -2))
@@ -42,7 +42,7 @@ def matmul(a, b):
 
 @ops.custom_gradient
 def times(a, kernel):
-    """`[..., k]` times one matrix `[k, m]`."""
+    """`[..., k]` times one matrix `[k, m]` -> `[..., m]`."""
 
     def gradient(upstream):
         of_a = ops.matmul(upstream, ops.transpose(kernel))
@@ -53,7 +53,7 @@ def times(a, kernel):
 
 
 def where(condition, a, b):
-    """`where(condition, a, b)`; the condition alone, bool, may be broadcast."""
+    """`where(condition, a, b)`; only the bool condition may be broadcast."""
 
     @ops.custom_gradient
     def choose(a, b):

@@ -1,7 +1,8 @@
-"""Where a target word looks in its source sentence: position models of IBM Models 1 and 2.
+"""Priors of alignment links: the position models of IBM Models 1 and 2.
 
-A position model gives a prior over the n source positions of a sentence, the last of which, that
-of `</s>`, is NULL. `position_estimates` in `training.expectation_maximisation` has the same models.
+A position model gives, for each target word, a prior over the n source positions of the sentence.
+The last position, `</s>`, is NULL. `position_estimates` in `training.expectation_maximisation`
+implements the same models for expectation maximisation.
 """
 
 import keras
@@ -16,15 +17,15 @@ def lengths_of(mask):
 
 
 def is_null(source_mask):
-    """`[B, S]` bool: True at the last real position."""
+    """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL."""
     return ops.equal(ops.arange(ops.shape(source_mask)[1]), lengths_of(source_mask)[:, None] - 1)
 
 
 class Uniform(keras.layers.Layer):
-    """Model 1: every source position with probability 1 / n; Brown et al. 1993, section 4.1."""
+    """Model 1: every source position has probability 1 / n; Brown et al. 1993, section 4.1."""
 
     def prior(self, target_positions, source_mask, target_lengths):
-        """P(source position | target position).
+        """Computes P(source position | target position).
 
         Args:
             target_positions: `[T]` int32, counted from 0.
@@ -32,7 +33,7 @@ class Uniform(keras.layers.Layer):
             target_lengths: `[B]` float32, in tokens with `</s>`.
 
         Returns:
-            `[B, T, S]` float32; T is 1 where target positions do not count.
+            `[B, T, S]` float32, or `[B, 1, S]` if all target positions have the same prior.
         """
         mask = ops.cast(source_mask, "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
@@ -42,7 +43,8 @@ class PositionTable(keras.layers.Layer):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
 
     Args:
-        max_positions: sentences and target positions beyond so many have a uniform prior.
+        max_positions: largest n and number of target positions in the table; beyond them, the prior
+            is uniform.
     """
 
     def __init__(self, max_positions, **kwargs):
@@ -75,7 +77,8 @@ class Diagonal(keras.layers.Layer):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
 
     NULL has a fixed probability; the N source words share the rest in proportion to
-    exp(-tension |i / m - j / N|), i of m target tokens and j counted from 1.
+    exp(-tension |i / m - j / N|), where i is the target position, m the number of target tokens and
+    j the source position, both positions counted from 1.
 
     Args:
         null_probability: p0, in (0, 1).

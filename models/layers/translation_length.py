@@ -1,4 +1,4 @@
-"""How long a translation is, given how long its source is."""
+"""The distribution of a translation's length, given the length of its source."""
 
 import keras
 import numpy as np
@@ -11,9 +11,9 @@ from models.layers.source_positions import lengths_of
 class TranslationLength(keras.layers.Layer):
     """A logistic distribution whose mean is linear in the source length n, in tokens with `</s>`.
 
-    The mean is intercept + slope n, at least 1, and the variance rises in proportion to n, as that
-    of a sum of independent parts does. `parameters` are intercept, slope and variance for each
-    source token; they are not trained, but measured.
+    The mean is intercept + slope n, at least 1. The variance is proportional to n, like the
+    variance of a sum of independent parts. `parameters` holds the intercept, the slope and the
+    variance per source token; these are measured, not trained.
     """
 
     def build(self, input_shape=None):
@@ -29,15 +29,15 @@ class TranslationLength(keras.layers.Layer):
         self.built = True
 
     def mean(self, source_mask):
-        """`[B, S]` bool -> `[B]` float32."""
+        """`[B, S]` bool -> `[B]` float32, mean length in tokens with `</s>`."""
         lengths = ops.cast(lengths_of(source_mask), "float32")
         return ops.maximum(self.parameters[0] + self.parameters[1] * lengths, 1.0)
 
     def end_probability(self, num_words, source_mask):
-        """P(a translation has so many words and no more | it has at least so many).
+        """Computes P(the translation has exactly `num_words` words | it has at least `num_words`).
 
         Args:
-            num_words: scalar, how many there are.
+            num_words: scalar, number of words so far, without `</s>`.
             source_mask: `[B, S]` bool.
 
         Returns:

@@ -6,27 +6,27 @@ from keras import ops
 
 from models.layers.attention import HIDDEN_SCORE
 
-_LEAST = 1e-30  # Probabilities below have the logit of this one.
+_LEAST = 1e-30  # Smaller probabilities get the logit of this one.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TranslationTable(keras.layers.Layer):
-    """t(e | f): a softmax over the target words that stand together with source word f.
+    """t(e | f): a softmax over the target words that occur together with source word f.
 
-    Of the table that equations 3.14 to 3.16 of the chapter on Model 1 have, with a logit for every
-    source and every target word, only the logits of P word pairs are kept, those of a corpus; all
-    others are minus infinity there. Here a share of every row, `spread`, is spread evenly over all
-    target words, so that no sentence is impossible, and all of it where a source word has no pair
-    at all. Rows sum to 1 whatever the logits.
+    Stores one logit for each of the P word pairs that occur in the corpus, instead of the full
+    table t(e given f) of Model 1; every other pair has a logit of minus infinity. A share of every
+    row, `spread`, is then divided evenly among all target words, so that no sentence is impossible.
+    If a source word has no pair, its row is entirely uniform. Rows sum to 1 whatever the logits.
 
-    Everything is float32 under every dtype policy: a table is no network, and its probabilities
-    are as small as words are rare.
+    Everything is float32 under every dtype policy, because the probabilities of rare words are very
+    small.
 
     Args:
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids, V.
-        num_word_pairs: P; `set_word_pairs` says which. 0: every source with every target word.
-        smoothing: the first share that is spread, in [0, 1).
+        num_word_pairs: P; `set_word_pairs` sets the pairs. 0: all pairs of a source and a target
+            word.
+        smoothing: the initial `spread` of every row, in [0, 1).
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class TranslationTable(keras.layers.Layer):
             shape=(count,),
             dtype="float32",
             autocast=False,
-            # Equal at first, as in expectation maximisation.
+            # Almost equal at first, as in expectation maximisation.
             initializer=keras.initializers.RandomNormal(stddev=0.01),
         )
         self.spread = self.add_weight(
@@ -73,7 +73,7 @@ class TranslationTable(keras.layers.Layer):
             self.set_word_pairs(source_words, np.tile(np.arange(sizes[1]), sizes[0]))
 
     def set_word_pairs(self, source_words, target_words):
-        """Says which word pairs have a logit.
+        """Sets the word pairs that have a logit.
 
         Args:
             source_words: `[P]` int, rising.
@@ -85,10 +85,11 @@ class TranslationTable(keras.layers.Layer):
         self.row_starts.assign(starts)
 
     def set_probabilities(self, probabilities):
-        """Gives every word pair its probability; what rows lack of 1 is spread.
+        """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
 
-        A row lacks what a sparse prior has taken from rare words. Divided among the others of its
-        row, it would make rare source words explain whatever stands beside them.
+        Probability is missing where a sparse prior has taken it from the pairs of rare words. If it
+        were divided among the other pairs of the row, rare source words would explain any target
+        word that occurs with them.
 
         Args:
             probabilities: `[P]` float64; no row sums to more than 1.
@@ -99,32 +100,32 @@ class TranslationTable(keras.layers.Layer):
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
     def freeze(self):
-        """Makes `exp(logits)` of every row sum to 1, so that no call has to sum them again.
+        """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
 
-        The probabilities stay as they are, and must: no training after that.
+        This does not change the probabilities. The table cannot be trained afterwards.
         """
         self.logits.assign(self.logits - ops.take(self._log_totals(), self.source_words))
         self.frozen, self.trainable = True, False
 
     def _log_totals(self):
-        """`[Vs]` float32, logarithms of what `exp(logits)` sum to in every row."""
+        """Computes log(sum(exp(logits))) of every row, `[source_vocab_size]` float32."""
         if self.frozen:
             return ops.zeros(self.source_vocab_size)
         rows, size = ops.convert_to_tensor(self.source_words), self.source_vocab_size
         logits = ops.convert_to_tensor(self.logits)
         largest = ops.stop_gradient(ops.segment_max(logits, rows, size))
-        largest = ops.maximum(largest, -1e30)  # Of a row without pairs it is minus infinity.
+        largest = ops.maximum(largest, -1e30)  # A row without pairs has minus infinity.
         sums = ops.segment_sum(ops.exp(logits - ops.take(largest, rows)), rows, size)
         return ops.log(ops.maximum(sums, 1e-30)) + largest
 
     def _spread(self, source_ids):
-        """The share of their rows that is spread evenly, float32, in the shape of `source_ids`."""
+        """Returns the share of each row that is spread, float32, in the shape of `source_ids`."""
         starts = ops.convert_to_tensor(self.row_starts)
         empty = ops.equal(ops.take(starts, source_ids), ops.take(starts, source_ids + 1))
         return ops.where(empty, 1.0, ops.take(self.spread, source_ids))
 
     def look_up(self, source_ids, target_ids):
-        """Probabilities of target words beside each source word of their sentence.
+        """Returns the probability of each target word given each source word of its sentence.
 
         Args:
             source_ids: `[B, S]` int32.
@@ -136,13 +137,13 @@ class TranslationTable(keras.layers.Layer):
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
         places, found = self._find(source_ids, wanted)
         log_probs = ops.take(self.logits, places) - ops.take(self._log_totals(), source_ids)
-        # Hidden before `exp`, so that no gradient of the wrong pair is infinite times 0.
+        # Hidden before `exp`, so that the gradient of a missing pair is not infinity times 0.
         known = ops.exp(ops.where(found, log_probs, HIDDEN_SCORE))
         spread = self._spread(source_ids)
         return (1 - spread) * known + spread / self.target_vocab_size
 
     def _find(self, source_ids, wanted):
-        """(`[B, T, S]` places of word pairs, whether they are there), by bisection of the rows."""
+        """Finds word pairs by bisection: (`[B, T, S]` indices, `[B, T, S]` bool, True if found)."""
         target_words = ops.convert_to_tensor(self.target_words)
         starts = ops.convert_to_tensor(self.row_starts)
         shape = ops.shape(ops.add(source_ids, wanted))
@@ -159,7 +160,7 @@ class TranslationTable(keras.layers.Layer):
         return places, found
 
     def rows(self, source_ids):
-        """The probabilities of all target words, for decoding.
+        """Returns the probabilities of all target words, for decoding.
 
         Args:
             source_ids: `[B, S]` int32.
@@ -171,9 +172,9 @@ class TranslationTable(keras.layers.Layer):
         words = ops.convert_to_tensor(self.source_words)
         flat = ops.reshape(source_ids, (-1,))
         count = ops.shape(flat)[0]
-        # Each word of the batch has one row here, that of its last occurrence.
+        # Each distinct word of the batch has one row in `table`, at its last occurrence.
         slots = ops.segment_max(ops.arange(count), flat, self.source_vocab_size)
-        slot = ops.take(slots, words)  # [P], below 0 for words that are not in the batch.
+        slot = ops.take(slots, words)  # [P], negative for words that are not in the batch.
         present = slot >= 0
         log_probs = self.logits - ops.take(self._log_totals(), words)
         values = ops.exp(ops.where(present, log_probs, HIDDEN_SCORE))
