@@ -177,6 +177,39 @@ def update_table():
     return markdown([UPDATE_COLUMNS, *rows])
 
 
+RECURRENT_COLUMNS = (
+    "sentences a batch",
+    "framework",
+    "threads",
+    "target tokens a second",
+    "ours is",
+)
+
+
+def recurrent_table():
+    """The fastest threads of each framework at each batch size of benchmarks/recurrent_speed.py."""
+    r = json.loads((RESULTS / "speed" / "lstm_luong.json").read_text("utf-8"))
+    rows = []
+    for case in r["cases"]:
+        for framework, label in (("tensorflow", "ours"), ("pytorch", "PyTorch, eager")):
+            best = max(
+                (c for c in case["candidates"] if c["framework"] == framework),
+                key=lambda c: c["tokens_per_second"],
+            )
+            faster = "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**case["ratio"])
+            threads = "{} in an operation, {} operations at a time".format(*best["threads"])
+            rows.append(
+                (
+                    str(case["sentences"]),
+                    label,
+                    threads if framework == "tensorflow" else str(best["threads"][0]),
+                    f"{best['tokens_per_second']:,.0f}",
+                    faster if framework == "pytorch" else "",
+                )
+            )
+    return markdown([RECURRENT_COLUMNS, *rows])
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 WAYS = ("direct", "fusion", "channel")
 
@@ -215,12 +248,17 @@ def noisy_channel_table():
 
 def pipeline_table():
     """Makes a row for each stage of benchmarks/wmt_rehearsal.py, and for each comparison."""
-    record = json.loads((RESULTS / "pipeline" / "wmt_rehearsal_4500000.json").read_text("utf-8"))
-    stages = record["stages"]
+    stages, small = (
+        json.loads((RESULTS / "pipeline" / f"wmt_rehearsal_{pairs}.json").read_text("utf-8"))[
+            "stages"
+        ]
+        for pairs in (4500000, 210000)
+    )
     cleaning, vocabulary, encoding, start = (
         stages[name] for name in ("cleaning", "vocabulary", "encoding", "start")
     )
-    dynamic, static, tf_data = (stages[name] for name in ("dynamic", "static", "tf_data"))
+    dynamic, static, tf_data = stages["dynamic"], stages["static"], small["tf_data"]
+    slower = small["dynamic"]["target_tokens_per_second"] / tf_data["target_tokens_per_second"]
 
     def seconds(stage):
         return f"{stage.get('seconds', stage['stage_seconds']):.0f} s"
@@ -256,7 +294,7 @@ def pipeline_table():
         (
             f"tf.data, {tf_data['buckets']} buckets, {tf_data['pairs']:,} pairs",
             seconds(tf_data),
-            tokens(tf_data),
+            f"{tokens(tf_data)}; in the same run ours made {slower:.0f} times as many",
             tf_data,
         ),
     )
@@ -397,6 +435,7 @@ TABLES = {
     "faults": faults_table,
     "hostile": hostile_table,
     "updates": update_table,
+    "recurrent": recurrent_table,
 }
 
 
