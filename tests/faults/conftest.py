@@ -1,3 +1,3 @@
-"""The small model, text and directory of the tests of the loop."""
+"""Fixtures shared with the tests of the training loop: a small model, text and directory."""
 
 from tests.training.loop_test import corpus, directory, text, tokenizer  # noqa: F401

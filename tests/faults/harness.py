@@ -1,13 +1,14 @@
-"""Kills small runs at random moments; each must end with all that an undisturbed run ends with.
+"""Kills small runs at random moments; each must end with the same files as an undisturbed run.
 
     python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
 
-A start of TensorFlow takes longer than such a run, so it is imported once, by a process that never
-starts its run-time, and every sitting of a run is a fork of that process.
+Importing TensorFlow takes longer than such a run. So it is imported once, by a process that never
+starts TensorFlow's run-time, and every process of a run is a fork of that process.
 
-Moments: `time`, any, counted from the start; `step`, soon after a record of a certain step; `save`,
-while a file is being written. Weights, optimizer, seeds, best model and metrics must be those of
-the undisturbed run bit for bit; clocks and speeds are not compared.
+There are three kinds of moments: `time`, at a random time after the start; `step`, soon after the
+record of a certain step; `save`, while a file is being written. Weights, optimizer, seeds, best
+model and metrics must equal those of the undisturbed run bit for bit; times and speeds are not
+compared.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-# Runs so small gain nothing from more.
+# Such small runs gain nothing from more threads.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 
 import numpy as np  # noqa: E402
@@ -35,17 +36,17 @@ from data_pipeline.files import write_text  # noqa: E402
 from model_directory.directory import ModelDirectory, read_archive  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
 
-SAVE_EVERY = 3  # No multiple of the steps between records, nor those of validation.
+SAVE_EVERY = 3  # Neither a multiple of LOG_EVERY nor of the steps between validations.
 LOG_EVERY = 2
 STEPS = {"transformer_tiny": 40, "lstm_luong": 40, "ibm2": 20}
 KILLS_A_RUN = 8
 MOMENTS = ("time", "step", "save")
 CLOCKS = ("seconds", "tokens_per_second")
-LONGEST_SITTING = 600.0  # Seconds.
+LONGEST_SITTING = 600.0  # Most seconds of a process.
 
 
 def command(preset, folder, corpus):
-    """Flags of train.py for a run in a folder."""
+    """Returns the flags of train.py for a run in a folder."""
     return [
         *corpus,
         *small_flags(preset),
@@ -61,7 +62,7 @@ def command(preset, folder, corpus):
 
 
 def start(arguments, log):
-    """Forks a sitting of a run; returns the number of its process."""
+    """Forks a process that begins or resumes a run; returns its id."""
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -77,7 +78,7 @@ def start(arguments, log):
 
 
 def last_step(directory):
-    """The step of the last whole record, or 0."""
+    """Returns the step of the last complete record, or 0."""
     try:
         lines = directory.metrics_path.read_text().splitlines()
     except FileNotFoundError:
@@ -85,13 +86,13 @@ def last_step(directory):
     for line in reversed(lines):
         try:
             return json.loads(line)["step"]
-        except json.JSONDecodeError:  # Being written.
+        except json.JSONDecodeError:  # The line is being written.
             continue
     return 0
 
 
 def being_written(directory):
-    """Whether a checkpoint or a best model is."""
+    """Returns whether a checkpoint or a best model is being written."""
     for folder in (directory.checkpoint_folder, directory.path):
         try:
             if any(entry.name.startswith(".unfinished-") for entry in os.scandir(folder)):
@@ -102,7 +103,7 @@ def being_written(directory):
 
 
 def end_or_kill(child, directory, moment, rng, duration):
-    """Waits for a sitting to end, or for its moment, and kills it then; returns its status."""
+    """Waits until a process ends, or kills it at the chosen moment; returns its status."""
     began = time.monotonic()
     due = rng.uniform(0.0, duration)
     step = last_step(directory) + rng.randint(1, 2 * SAVE_EVERY)
@@ -141,7 +142,7 @@ def whole(preset, folder, corpus):
 
 
 def differences(expected, found):
-    """What of two model directories differs, as a list of words."""
+    """Lists the differences between two model directories, as strings."""
     last = expected.checkpoint_steps()[-1]
     names = [path.relative_to(expected.path) for path in (expected.checkpoint_path(last),)]
     result = []
@@ -171,7 +172,7 @@ def disturbed(preset, folder, corpus, kills, rng, duration):
     """Kills a run several times, then lets it end.
 
     Returns:
-        (its directory, list of {"moment", "lost_steps"} of the kills).
+        (the run's directory, list of {"moment", "lost_steps"}, one for each kill).
     """
     directory, killed = ModelDirectory(folder / "run"), []
     while True:
@@ -183,13 +184,14 @@ def disturbed(preset, folder, corpus, kills, rng, duration):
         if status != -signal.SIGKILL or moment is None:
             raise RuntimeError(f"{preset}: status {status}\n{(folder / 'log').read_text()}")
         saved = max(directory.checkpoint_steps(), default=0)
-        # Steps after the last record left no trace; a step that had been saved was not lost.
+        # An upper bound, because steps after the last record leave no trace. Saved steps are not
+        # lost.
         most_made = min(last_step(directory) + LOG_EVERY - 1, saved + SAVE_EVERY)
         killed.append({"moment": moment, "lost_steps": max(most_made - saved, 0)})
 
 
 def run(preset, kills, seed, folder):
-    """All kills of a preset; returns what is reported of it."""
+    """Makes all kills of a preset; returns its part of the report."""
     rng, killed, bad, runs = random.Random(f"{seed} {preset}"), [], [], 0
     (folder / "whole").mkdir(parents=True)
     corpus = corpus_flags(folder, train=60, valid=5)

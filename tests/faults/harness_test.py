@@ -1,4 +1,4 @@
-"""A few kills by the harness; `make test-faults` makes many."""
+"""Runs a few kills of the harness; `make test-faults` runs many."""
 
 import json
 import subprocess

@@ -14,12 +14,12 @@ from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive
 from tests.training.loop_test import Script, records, trainer
 
-HUGE = 3e38  # Finite, but not when the embedding is scaled.
+HUGE = 3e38  # Finite, but overflows when the embedding is scaled.
 
 
 @pytest.fixture
 def corpus(corpus):
-    """With a rare source token, as the first of two sentences."""
+    """The corpus with a rare source token at the beginning of two sentences."""
     source = corpus.source._replace(ids=np.array(corpus.source.ids))
     starts = np.cumsum([0, *source.lengths])
     source.ids[starts[[3, 60]]] = UNK_ID
@@ -27,7 +27,7 @@ def corpus(corpus):
 
 
 def trainer_of_spoilt_model(directory, corpus, **limits):
-    """Every batch with the rare token has no finite loss."""
+    """Makes a trainer whose loss is not finite for every batch with the rare token."""
     run = trainer(directory, corpus, [9, 8, 7, 6], **limits)
     (table,) = run.update.model.source_embedding.trainable_variables
     rows = table.numpy()
@@ -37,7 +37,7 @@ def trainer_of_spoilt_model(directory, corpus, **limits):
 
 
 def bad_steps(corpus, steps):
-    """Numbers of the steps, of the first ones, whose batch has the rare token."""
+    """Lists which of the first `steps` steps have a batch with the rare token."""
     epochs = (batches(corpus, 64, seed=1, epoch=epoch) for epoch in range(steps))
     first = itertools.islice(itertools.chain.from_iterable(epochs), steps)
     return [n for n, batch in enumerate(first, start=1) if UNK_ID in batch["source_ids"].numpy()]
@@ -56,7 +56,8 @@ def test_a_step_without_a_finite_loss_changes_nothing(directory, corpus):
 def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, capsys):
     expected = bad_steps(corpus, 12)
     assert 1 < len(expected) < 12 and min(np.diff(expected)) > 1
-    run = trainer_of_spoilt_model(directory, corpus, max_bad_steps=2)  # In a row: never.
+    # Bad steps never follow each other, so the limit of two in a row is not reached.
+    run = trainer_of_spoilt_model(directory, corpus, max_bad_steps=2)
     assert run.run() == 0
     assert run.state["skipped_steps"] == len(expected)
     assert int(run.update.optimizer.iterations) == 12 - len(expected)
@@ -77,7 +78,7 @@ def test_too_many_bad_steps_in_a_row_stop_the_run(directory, corpus):
 
 
 class Interrupted(Script):
-    """Gets a signal in the middle of its first validation."""
+    """An evaluator that receives a signal in the middle of its first validation."""
 
     def __call__(self):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -86,7 +87,7 @@ class Interrupted(Script):
 
 def test_a_signal_ends_a_validation_and_the_next_sitting_makes_up_for_it(directory, corpus):
     run = trainer(directory, corpus, [])
-    run.evaluator = Interrupted([])  # It would fail if it came to its end.
+    run.evaluator = Interrupted([])  # Has no results, so a validation that completed would fail.
     assert run.run() == signal.SIGTERM
     assert directory.checkpoint_steps() == [4] and not records(directory, "valid")
     again = trainer(ModelDirectory(directory.path), corpus, [9, 8, 7, 6])

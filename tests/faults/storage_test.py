@@ -32,7 +32,7 @@ ARRAYS = {
 
 @pytest.fixture
 def saved(tmp_path):
-    """A directory with the checkpoints of steps 4, 8 and 12."""
+    """A model directory with the checkpoints of steps 4, 8 and 12."""
     directory = ModelDirectory(tmp_path / "run")
     for step in (4, 8, 12):
         arrays = {name: array + step for name, array in ARRAYS.items()}
@@ -46,7 +46,7 @@ def fresh_variables():
 
 @contextlib.contextmanager
 def full_disk(free_bytes=0):
-    """Lets no file grow beyond some bytes; the system says so as it does of a full disk."""
+    """Limits the size of every file, which gives the same kind of error as a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
     try:
@@ -70,7 +70,7 @@ def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
             noticed += 1
             assert "\n" not in str(error)
             continue
-        # Bits of a date or a version.
+        # The flipped bit is part of a date or a version, so it is harmless.
         assert state == {"step": 3} and set(arrays) == set(ARRAYS)
         for name in ARRAYS:
             np.testing.assert_array_equal(arrays[name], ARRAYS[name], strict=True)
@@ -245,13 +245,13 @@ def test_what_was_not_finite_is_read_as_it_was_written(tmp_path):
     path = tmp_path / "metrics.jsonl"
     append_record(path, {**RECORDS[0], "nll": float("nan")})
     assert read_records(path) == [{**RECORDS[0], "nll": None}]
-    path.write_text(json.dumps({**RECORDS[0], "nll": float("nan")}))  # As older versions wrote it.
+    path.write_text(json.dumps({**RECORDS[0], "nll": float("nan")}))  # Older versions wrote NaN.
     assert np.isnan(read_records(path)[0]["nll"])
 
 
 @contextlib.contextmanager
 def read_only_folder():
-    """A folder that this process may not write into, though it be the super-user's."""
+    """Makes a folder that this process cannot write into, even if it runs as superuser."""
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o555)
     root = os.geteuid() == 0

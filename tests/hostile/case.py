@@ -1,8 +1,8 @@
-"""One hostile input, what must come of it, and the judge of what came.
+"""A case: one hostile input and the outcome that it must have; and the judge of outcomes.
 
 A case is good if it gives the right output, or an error of exactly one line that begins with
-`error:`, names the fault, and leaves nothing half-written. Every case says which of the two it
-expects, so that nothing is good by accident.
+`error:`, names the fault, and leaves nothing half-written. Every case states which of the two it
+expects, so that no case is good by accident.
 """
 
 import re
@@ -10,25 +10,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-# A line of a traceback, and a warning of Python, which is followed by a piece of source code.
+# A line of a traceback; and a Python warning, which is followed by a line of source code.
 _TRACEBACK = re.compile(r"^Traceback \(most recent call last\)|^Exception ignored in", re.MULTILINE)
 _WARNING = re.compile(r"^\S*\.py:\d+: \w*Warning", re.MULTILINE)
 NOT_PREPARED = 99  # Exit status of a case whose files could not be made.
-_LONGEST_ERROR = 1000  # Characters; more is a page, not a line.
+_LONGEST_ERROR = 1000  # Characters; a longer error would fill a page.
 
 
 class Outcome(NamedTuple):
-    """What a case ended with.
+    """The outcome of a case.
 
     Attributes:
-        status: exit status; minus the number of the signal that ended the process.
+        status: exit status; or minus the number of the signal that ended the process.
         out: standard output.
         err: standard error.
-        folder: scratch folder of the case, with what it left there.
+        folder: scratch folder of the case, with the files that it left there.
         changed: paths below the folder that were made, changed or removed since the script began.
-        outside: what was changed outside the scratch folder.
+        outside: paths that were changed outside the scratch folder.
         cpu_seconds: processor time of the process and its children.
-        timed_out: whether it was killed because its time was over.
+        timed_out: whether the process was killed at its time limit.
     """
 
     status: int
@@ -53,7 +53,7 @@ class Refused(NamedTuple):
     leaves: tuple = ()
 
     def fault(self, outcome):
-        """What is wrong, or ""."""
+        """Describes what is wrong with an outcome, or returns ""."""
         if outcome.status == 0:
             return "exit status 0 where an error is due"
         if outcome.status != 1:
@@ -76,7 +76,7 @@ class Works(NamedTuple):
     """Expects exit status 0 and the right output.
 
     Attributes:
-        check: function of an `Outcome` that returns what is wrong with it, or "".
+        check: function of an `Outcome` that describes what is wrong with it, or returns "".
         says: regular expression that standard error must match.
     """
 
@@ -84,7 +84,7 @@ class Works(NamedTuple):
     says: str = ""
 
     def fault(self, outcome):
-        """What is wrong, or ""."""
+        """Describes what is wrong with an outcome, or returns ""."""
         if outcome.status:
             return f"exit status {outcome.status}, expected 0"
         if _error_lines(outcome.err):
@@ -95,18 +95,18 @@ class Works(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """Expects an exit status that is neither success nor an error of the user's, such as 130.
+    """Expects an exit status that means neither success nor a user's error, such as 130.
 
     Attributes:
-        status: exit status; that of a signal also stands for a death by the signal.
-        check: as that of `Works`.
+        status: exit status; 128 + n also accepts a process ended by signal n.
+        check: see `Works`.
     """
 
     status: int
     check: Callable | None = None
 
     def fault(self, outcome):
-        """What is wrong, or ""."""
+        """Describes what is wrong with an outcome, or returns ""."""
         if outcome.status not in (self.status, 128 - self.status):
             return f"exit status {outcome.status}, expected {self.status}"
         return self.check(outcome) if self.check else ""
@@ -116,23 +116,24 @@ class Case(NamedTuple):
     """One hostile input.
 
     Attributes:
-        group: row of the table.
-        name: unique within the group.
-        script: a script of the top level without `.py`, or a function that is called in its place
-            under the same handling of errors.
-        arguments: of the command line, str or bytes; the current folder is the scratch folder.
+        group: name of the group, a row of the table of results.
+        name: name of the case, unique within its group.
+        script: name of a top-level script without `.py`, or a function to call in its place with
+            the same handling of errors.
+        arguments: arguments of the command line, str or bytes; the current folder is the scratch
+            folder.
         expected: `Refused`, `Works` or `Ends`.
         prepare: function without arguments, called in the scratch folder before the script.
         stdin: bytes for standard input, "closed", or the path of a file.
         stdout: "closed", "broken" (a pipe whose reader has gone), the path of a device, or "".
-        stderr: as stdout.
+        stderr: see stdout.
         signal: (number of a signal, moment to send it), or None. The moment is seconds from the
-            start, or a text that standard output must have.
-        fresh: whether a new Python process runs the script, for what happens before and while
-            modules are imported.
-        unprivileged: whether the script gives up the rights of the superuser first.
-        file_limit: bytes above which no file can grow, as on a disk that is full; 0: no limit.
-        seconds: time limit; 0: that of the harness.
+            start, or a text that standard output must contain.
+        fresh: whether a new Python process runs the script, to test what happens before and during
+            imports.
+        unprivileged: whether the script first gives up superuser rights.
+        file_limit: size in bytes beyond which no file can grow, like a full disk; 0: no limit.
+        seconds: time limit; 0: the limit of the harness.
     """
 
     group: str
@@ -152,12 +153,12 @@ class Case(NamedTuple):
 
     @property
     def full_name(self):
-        """What `--only` takes."""
+        """Returns the name for `--only`: group/name."""
         return f"{self.group}/{self.name}"
 
 
 def judge(case, outcome):
-    """What is wrong with the outcome of a case: a line, or "" if it is good."""
+    """Describes in a line what is wrong with the outcome of a case; returns "" if it is good."""
     if outcome.timed_out:
         return "hangs: killed when its time was over"
     if outcome.status == NOT_PREPARED:
@@ -176,7 +177,7 @@ def judge(case, outcome):
         return f"left half-written: {', '.join(unfinished[:5])}"
     try:
         return case.expected.fault(outcome)
-    except Exception as error:  # A check that finds no file, or one that it cannot read.
+    except Exception as error:  # A check may raise anything if a file is missing or unreadable.
         return f"{type(error).__name__} in the check: {error}"
 
 

@@ -95,5 +95,5 @@ def cases():
             name = f"{script}.py, {'.'.join(keys)}: {json.dumps(value)}"
             refused = Refused(r"config\.json|^error: model\b.*other settings", ("data",))
             if script != "train" and keys == ("options",):
-                continue  # Neither needs an option of the training.
+                continue  # Only train.py needs training options.
             yield damaged("config.json", name, refused, prepare, script=script, arguments=arguments)

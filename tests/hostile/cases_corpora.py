@@ -6,7 +6,7 @@ from tests.hostile.case import Case, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, UTF16, both, fifo, files
 from tests.hostile.prepared import quick
 
-MADE = ("data", "run")  # What a run may leave that was refused while it was under way.
+MADE = ("data", "run")  # Folders that a run may leave if it is refused after it has begun.
 SOURCE = "one dog\none cat\ntwo dog\nthree cat\nsees one dog\n" * 4
 TARGET = "eins Hund\neins Katze\nzwei Hund\ndrei Katze\nsieht eins Hund\n" * 4
 
@@ -24,7 +24,7 @@ def train_case(group, name, expected, *arguments, preset="ibm1", **more):
 
 
 def trained(outcome):
-    """What is missing from a finished run, or ""."""
+    """Describes what is missing from a finished run, or returns ""."""
     names = ("config.json", "best.npz", "metrics.jsonl", "tokenizer")
     missing = [name for name in names if not (outcome.folder / "run" / name).exists()]
     return f"no {', '.join(missing)}" if missing else _not_json(outcome)

@@ -37,7 +37,7 @@ def damaged(group, name, expected, prepare, *, script="translate", arguments=_TR
 
 
 def resume(*more, preset="transformer_tiny"):
-    """Arguments that resume a copy of the model `bpe`."""
+    """Returns arguments of train.py that resume a copy of the model `bpe`."""
     given = ("--max_steps=302", "--learning_rate=0.01", "--save_every_steps=100")
     return quick(
         preset,
@@ -51,14 +51,14 @@ def resume(*more, preset="transformer_tiny"):
 
 
 class _Touch:
-    """A pickle that makes a file when it is read."""
+    """An object whose pickle makes a file when it is loaded."""
 
     def __reduce__(self):
         return os.system, ("touch pwned",)
 
 
 def _archive(change):
-    """A copy whose best.npz holds other arrays: `change(arrays)` edits them."""
+    """Copies a model and edits the arrays of its best.npz with `change(arrays)`."""
     path = copy_model("bpe") / "best.npz"
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
@@ -71,7 +71,7 @@ def _with_array(make):
 
 
 def _raw_entry(name, data):
-    """A copy whose best.npz has one more entry, of any bytes."""
+    """Copies a model and adds an entry with these bytes to its best.npz."""
     path = copy_model("bpe") / "best.npz"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, data)
@@ -192,9 +192,9 @@ def _metrics():
                     "--input=../models/valid.source",
                 )
             for script, arguments in scripts.items():
-                # A last line that was cut short is what a killed run leaves.
+                # A killed run leaves a last line that was cut short; this is no error.
                 cut = where == "at the end" and name in ("that is cut", "of NUL bytes")
-                cut = cut or name == "with NaN"  # Earlier versions wrote it.
+                cut = cut or name == "with NaN"  # Earlier versions wrote NaN.
                 expected = (
                     Works() if cut else Refused(r"metrics\.jsonl, line \d", ("data", "model"))
                 )

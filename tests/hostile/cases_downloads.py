@@ -1,4 +1,4 @@
-"""Hostile servers, hostile archives, and what was put into the folder of downloads by others."""
+"""Hostile servers, hostile archives, and foreign files in the folder of downloads."""
 
 import contextlib
 import gzip
@@ -23,7 +23,7 @@ _SIZE = len(_DATA)
 _SUM = f"sha256:{hashlib.sha256(_DATA).hexdigest()}"
 _TEXT = "eins\nzwei\n"
 _MEMBER = "training/x.de"
-_SERVERS = contextlib.ExitStack()  # They go with the process of their case.
+_SERVERS = contextlib.ExitStack()  # Servers end with the process of their case.
 
 
 def cases():
@@ -36,7 +36,7 @@ def cases():
 
 
 def fetch(path, own=_DATA, faults=(), ranges=True, size=_SIZE, **how):
-    """Downloads a file from a server of this process that misbehaves."""
+    """Downloads a file from a misbehaving server in this process."""
     with serving() as server:
         server.files[path] = own
         server.faults[path] = list(faults)
@@ -49,7 +49,7 @@ def fetch(path, own=_DATA, faults=(), ranges=True, size=_SIZE, **how):
 
 
 def _fetched(outcome):
-    """What is wrong with a file that was to be downloaded whole, or ""."""
+    """Describes what is wrong with a file that should have been downloaded whole, or ""."""
     return "" if outcome.out.strip() == _SUM.partition(":")[2] else "not the bytes published"
 
 
@@ -145,7 +145,7 @@ def _found():
 
 
 def _corpora():
-    """train.py with a published corpus whose files are of a server of this process."""
+    """Yields cases of train.py with a published corpus, served by a server in this process."""
 
     def published(change):
         def start():
@@ -187,7 +187,7 @@ def read_member(path, member):
 
 
 def _tar(*members, mode="w:gz"):
-    """A function that writes x.tgz with members: (name, text), or a `TarInfo` for a link."""
+    """Returns a function that writes x.tgz; members are (name, text), or a `TarInfo` for a link."""
 
     def write():
         with tarfile.open("x.tgz", mode) as archive:

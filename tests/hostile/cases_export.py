@@ -1,4 +1,4 @@
-"""Hostile folders for export.py, and hostile requests to what it exports."""
+"""Hostile folders for export.py, and hostile requests to exported models."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def _export(name, expected, *flags, **more):
 
 
 def _versions(*expected):
-    """A check that the folder holds these versions, whole, and nothing else."""
+    """Returns a check that the folder holds exactly these versions, all complete."""
 
     def check(outcome):
         folder = outcome.folder / "out"
@@ -60,7 +60,7 @@ def _left_by_a_killed_export():
 
 
 def two_exports(folder):
-    """Exports the same model twice at once."""
+    """Exports the same model twice at the same time."""
     command = [sys.executable, str(ROOT / "export.py"), _MODEL, f"--export_dir={folder}"]
     started = [
         subprocess.Popen([*command, f"--beam_size={size}"], stderr=subprocess.PIPE, text=True)
@@ -137,7 +137,7 @@ def _ours_is_whole(outcome):
 
 
 def request(signature, given):
-    """Asks a signature of the SavedModel in a session, as a server does; prints the answer."""
+    """Calls a signature of the SavedModel in a session, as a server does; prints the answer."""
     with tf.Graph().as_default(), tf.compat.v1.Session() as session:
         loaded = tf.compat.v1.saved_model.load(session, ["serve"], "../models/saved_model/1")
         endpoint = loaded.signature_def[signature]
@@ -159,7 +159,7 @@ def _request(group, name, expected, signature, **given):
 
 
 def _rows(count, *, same=()):
-    """A check that an answer has so many rows, and that rows of a pair are equal."""
+    """Returns a check that an answer has `count` rows, and that each pair of `same` is equal."""
 
     def check(outcome):
         answer = json.loads(outcome.out)

@@ -1,4 +1,4 @@
-"""Numbers at the flags of all scripts that are none, or out of all range."""
+"""Flags of all scripts with values that are not numbers, or far out of range."""
 
 import re
 
@@ -6,7 +6,7 @@ from tests.hostile.case import Case, Refused
 from tests.hostile.inputs import wrong_numbers
 from tests.hostile.prepared import quick
 
-# Script -> flags that a run of it needs.
+# Script -> flags that it requires.
 _RUN = {
     "train": quick("transformer_tiny"),
     "translate": ("--model_dir=../models/bpe",),
@@ -49,7 +49,7 @@ _NUMBERS = {
     },
     "export": {"beam_size": (int, 1), "length_penalty": (float, 0)},
 }
-# (script, flag, value, what the value is): numbers that are whole, but too large to be meant.
+# (script, flag, value, description): valid numbers that are absurdly large or out of range.
 _TOO_LARGE = (
     ("train", "num_pieces", 10**10, "more pieces than text"),
     ("train", "max_tokens_per_batch", 10**15, "more tokens than memory"),
@@ -72,7 +72,7 @@ _TOO_LARGE = (
     ("export", "beam_size", 10**9, "a billion hypotheses"),
     ("export", "length_penalty", 1e30, "a penalty that hides all scores"),
 )
-# Script -> flag -> value that is none of its words.
+# Script -> flag -> value that is not among its choices.
 _WORDS = {
     "train": {
         **dict.fromkeys(("update", "tokenizer", "schedule", "optimizer", "loss_average"), "foo"),

@@ -29,7 +29,7 @@ def _case(group, name, expected, *arguments, **more):
 
 
 def _drawn(name):
-    """A check that a picture is there and whole."""
+    """Returns a check that a picture exists and is complete."""
 
     def check(outcome):
         path = outcome.folder / name
@@ -159,7 +159,7 @@ def _choices():
         arguments = (*model, "--source=one dog", "--output=x.png")
         expected = Refused(pattern)
         if model == ("--model_dir=../models/ibm1",):
-            expected = Works(_drawn("x.png"))  # Its posterior is drawn.
+            expected = Works(_drawn("x.png"))  # The picture shows its posterior.
         yield _case(group, " ".join(model) or "no model", expected, *arguments)
     yield _case(group, "nothing is asked for", Refused("--source"), _BPE)
     yield _case(group, "two things are asked for", Refused("exclude"), *drawing, "--curves=x.png")

@@ -139,7 +139,7 @@ def _inputs_and_outputs():
 
 
 def same_out(name):
-    """A check that a file of three lines was written."""
+    """Returns a check that a file of three lines was written."""
 
     def check(outcome):
         text = (outcome.folder / name).read_text("utf-8")

@@ -1,4 +1,4 @@
-"""A case in a process of its own: a fork of the harness, so that TensorFlow is imported once."""
+"""Runs a case in its own process, a fork of the harness, so that TensorFlow is imported once."""
 
 import contextlib
 import gc
@@ -24,16 +24,16 @@ _FD_NAMES = {0: "stdin", 1: "stdout", 2: "stderr"}
 
 
 class Running(NamedTuple):
-    """A case under way.
+    """A case that is running.
 
     Attributes:
         case: `Case`.
-        pid: its process, and the group of all that it starts.
-        began: when, in seconds of a monotonic clock.
+        pid: id of its process, and of the process group of everything that it starts.
+        began: start time, in seconds of a monotonic clock.
         folder: its scratch folder.
-        known: `listing` of the folder above, from before.
-        printed: {reading end of a pipe: what has come out of it}, of standard output and error.
-        signalled: has an entry once its signal was sent.
+        known: `listing` of the parent folder before the case began.
+        printed: {reading end of a pipe: bytes read from it}, for standard output and error.
+        signalled: list that gets an entry when the case's signal is sent.
     """
 
     case: object
@@ -50,7 +50,7 @@ def start(case, worker):
 
     Args:
         case: `Case`.
-        worker: folder with `models` in it, which is used by one case at a time.
+        worker: folder with `models` in it, used by one case at a time.
 
     Returns:
         `Running`.
@@ -63,7 +63,7 @@ def start(case, worker):
     known = listing(worker)
     sys.stdout.flush()
     sys.stderr.flush()
-    # Not files: a limit on the size of files is none on what is said.
+    # Pipes instead of files, because a limit on file sizes must not apply to printed text.
     pipes = [os.pipe() for _ in (1, 2)]
     pid = os.fork()
     if not pid:
@@ -79,7 +79,7 @@ def start(case, worker):
             traceback.print_exc()
         finally:
             os._exit(status)
-    with contextlib.suppress(OSError):  # The child does so, too; one of both is first.
+    with contextlib.suppress(OSError):  # Parent and child both do this; either may be first.
         os.setpgid(pid, pid)
     printed = {}
     for reader, writer in pipes:
@@ -90,7 +90,10 @@ def start(case, worker):
 
 
 def finish(running, time_limit):
-    """The `Outcome` of a case if it has ended, else None; sends its signal, or ends its time."""
+    """Returns the `Outcome` of a case if it has ended, else None.
+
+    Sends the case's signal when it is due, and kills the case at its time limit.
+    """
     _drain(running.printed)
     done, status, usage = os.wait4(running.pid, os.WNOHANG)
     worker, case = running.folder.parent, running.case
@@ -109,7 +112,7 @@ def finish(running, time_limit):
         timed_out = True
         kill(running)
         _, status, usage = os.wait4(running.pid, 0)
-    kill(running)  # What it started and did not wait for.
+    kill(running)  # Ends child processes that the case did not wait for.
     _drain(running.printed)
     out, err = (bytes(data).decode(errors="replace") for data in running.printed.values())
     for reader in running.printed:
@@ -131,15 +134,15 @@ def finish(running, time_limit):
 
 
 def kill(running):
-    """Ends a case and all that it started."""
+    """Kills a case and all processes that it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(running.pid, signal.SIGKILL)
 
 
 def listing(worker):
-    """Path -> what tells whether a file was changed; folders only by their names.
+    """Maps path -> size, time and mode of a file, or "folder", so that changes can be found.
 
-    The files that the harness itself writes there are left out.
+    Files that the harness itself writes there are left out.
     """
     found = {}
     for path, folders, names in os.walk(worker):
@@ -157,7 +160,7 @@ def listing(worker):
 
 
 def _prepared(worker):
-    """The listing of the scratch folder when the script began."""
+    """Reads the listing of the scratch folder from the moment when the script began."""
     try:
         return json.loads((worker / "prepared").read_bytes())
     except FileNotFoundError:
@@ -165,7 +168,7 @@ def _prepared(worker):
 
 
 def _drain(printed):
-    """Takes what is in the pipes."""
+    """Reads all that is in the pipes now."""
     for reader, data in printed.items():
         with contextlib.suppress(BlockingIOError):
             while piece := os.read(reader, 1 << 16):
@@ -251,7 +254,7 @@ def _limit(case):
 
 
 def _call(script, arguments):
-    """Runs a script, or a function in its place; ends as Python ends a script."""
+    """Runs a script or a function; returns the exit status that Python would give it."""
     try:
         if callable(script):
             status = one_line_errors(lambda _: script(*arguments))([script.__name__])

@@ -1,4 +1,4 @@
-"""Cases whose verdict is known, so that the judge is judged: half of them must be bad.
+"""Cases with known verdicts that test the judge; half of them must be bad.
 
 They need no models; `harness_test.py` runs them.
 """
@@ -14,7 +14,7 @@ from tests.hostile.case import Case, Refused, Works
 
 
 def refuse(message="in.txt, line 2: not UTF-8; convert it"):
-    """Ends with one line."""
+    """Ends with one line of error."""
     raise UserError(message)
 
 
@@ -29,41 +29,41 @@ def hang():
 
 
 def leave_half():
-    """Leaves a half-written file behind, and says what is wrong."""
+    """Leaves a half-written file, and prints an error."""
     Path(".unfinished-out").write_text("half")
     refuse()
 
 
 def leave_whole():
-    """Writes its output, and says what is wrong."""
+    """Writes its output, and prints an error."""
     Path("out").write_text("whole")
     refuse()
 
 
 def leave_outside():
-    """Writes a file beside its folder, and says what is wrong."""
+    """Writes a file outside its folder, and prints an error."""
     Path("../stray").write_text("x")
     refuse()
 
 
 def warn():
-    """Works, but Python warns."""
+    """Works, but Python prints a warning."""
     warnings.warn("deprecated", stacklevel=1)
 
 
 def say_twice():
-    """Says two lines."""
+    """Prints two lines of error."""
     print("error: in.txt, line 2: bad", file=sys.stderr)
     refuse()
 
 
 def colour():
-    """Sends the terminal an escape sequence."""
+    """Sends an escape sequence to the terminal."""
     print("\x1b[31mred")
 
 
 def kill_itself():
-    """Ends by a signal."""
+    """Is ended by a signal."""
     os.abort()
 
 
@@ -71,7 +71,7 @@ _LINE_2 = Refused("in.txt, line 2")
 
 
 def cases():
-    """Yields `Case`s; names of those that must be bad begin with "bad:"."""
+    """Yields `Case`s; the name begins with "bad:" if the case must be bad."""
     for name, function, expected in (
         ("refused", refuse, _LINE_2),
         ("works", print, Works()),

@@ -1,12 +1,12 @@
-"""Tries hostile inputs at all scripts, and judges every outcome.
+"""Runs all scripts with hostile inputs, and judges every outcome.
 
     python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
     python tests/hostile/harness.py --group="damaged config.json" --verbose
     python tests/hostile/harness.py --only="damaged config.json/100,000 brackets"
 
-A start of TensorFlow takes longer than most cases, so it is imported once, by a process that never
-starts its run-time, and every case is a fork of that process. The cases are data, in the modules
-`cases_*.py`; `case.py` says what is good.
+Importing TensorFlow takes longer than most cases. So it is imported once, by a process that never
+starts TensorFlow's run-time, and every case is a fork of that process. The cases are data in the
+modules `cases_*.py`; `case.py` defines which outcomes are good.
 """
 
 import argparse
@@ -23,13 +23,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
-# Models so small gain nothing from more.
+# Such small models gain nothing from more threads.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-# No case asks a server that is not of this machine.
+# No case may reach a server outside this machine.
 for _name in ("http_proxy", "https_proxy"):
     os.environ[_name] = "http://127.0.0.1:9"
 os.environ["no_proxy"] = "127.0.0.1"
-# Cases have homes of their own, which they must leave empty.
+# Each case has its own home folder, which it must leave empty.
 os.environ.setdefault("KERAS_HOME", str(Path.home() / ".keras"))
 
 from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
@@ -50,7 +50,7 @@ from tests.hostile.prepared import commands, keep  # noqa: E402
 
 ROOMS = ("models", "data_pipeline", "model_directory", "decoding", "training", "command_line")
 os.environ["MPLCONFIGDIR"] = matplotlib.get_cachedir()
-TIME_LIMIT = 120  # Seconds of a case on a busy machine; few need more than five.
+TIME_LIMIT = 120  # Seconds for a case, enough on a busy machine; few need more than five.
 
 
 class BadCase(Exception):
@@ -58,7 +58,7 @@ class BadCase(Exception):
 
 
 def all_cases():
-    """`Case`s of all modules, in the order of their names."""
+    """Lists the `Case`s of all modules, in the order of the modules' names."""
     names = sorted(m.name for m in pkgutil.iter_modules(tests.hostile.__path__))
     modules = [
         importlib.import_module(f"tests.hostile.{name}")
@@ -72,7 +72,7 @@ def all_cases():
 
 
 def import_rooms():
-    """Imports every module of ours but the scripts."""
+    """Imports every module of this project except the scripts."""
     for room in ROOMS:
         package = importlib.import_module(room)
         for module in pkgutil.walk_packages(package.__path__, f"{room}."):
@@ -80,7 +80,7 @@ def import_rooms():
 
 
 def run_alone(case, worker, time_limit):
-    """The `Outcome` of one case."""
+    """Runs one case; returns its `Outcome`."""
     running = child.start(case, worker)
     while (outcome := child.finish(running, time_limit)) is None:
         time.sleep(0.005)
@@ -102,8 +102,8 @@ def run_all(cases, workers, time_limit, report):
     Args:
         cases: list of `Case`.
         workers: list of folders with the models in them.
-        time_limit: seconds of a case that does not set its own.
-        report: called with (case, outcome, fault) when one has ended.
+        time_limit: seconds for a case that does not set its own limit.
+        report: function of (case, outcome, fault), called when a case has ended.
     """
     waiting, running = list(reversed(cases)), {}
     try:
@@ -115,7 +115,7 @@ def run_all(cases, workers, time_limit, report):
                 if outcome := child.finish(each, time_limit):
                     del running[worker]
                     report(each.case, outcome, judge(each.case, outcome))
-                    if outcome.outside:  # The next case finds whole models.
+                    if outcome.outside:  # Restores the models for the next case.
                         shutil.rmtree(worker)
                         shutil.copytree(worker.parent / "prepared", worker)
             time.sleep(0.005)
@@ -125,15 +125,15 @@ def run_all(cases, workers, time_limit, report):
 
 
 def run_harness(cases, models, num_workers=2, time_limit=TIME_LIMIT, verbose=False):
-    """Runs cases with models made anew, or kept in a folder from an earlier time.
+    """Runs cases with models that are made now, or were kept from an earlier call.
 
     Args:
         cases: list of `Case`.
         models: folder of `prepare_models`, made if it is missing; "": a temporary one; None: the
             cases need no models.
-        num_workers: cases at a time.
-        time_limit: seconds of a case.
-        verbose: whether what every case prints is shown.
+        num_workers: number of cases that run at the same time.
+        time_limit: seconds for a case.
+        verbose: whether to show the output of every case.
 
     Returns:
         list of (`Case`, fault, CPU seconds) in the order in which they ended.
@@ -167,7 +167,7 @@ def run_harness(cases, models, num_workers=2, time_limit=TIME_LIMIT, verbose=Fal
 
 
 def table(results):
-    """{group: {"tried", "good", "bad", "cpu_seconds"}} in the order of the cases' modules."""
+    """Counts {group: {"tried", "good", "bad", "cpu_seconds"}}, in the order of the modules."""
     counts = {}
     for case, fault, seconds in results:
         row = counts.setdefault(case.group, {"tried": 0, "good": 0, "bad": 0, "cpu_seconds": 0.0})

@@ -17,7 +17,7 @@ def test_every_example_gets_its_verdict(tmp_path):
     report = tmp_path / "hostile.json"
     command = [sys.executable, "tests/hostile/harness.py", "--examples", f"--output={report}"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1, done.stderr  # Some are bad.
+    assert done.returncode == 1, done.stderr  # Some examples are bad.
     found = json.loads(report.read_text())
     expected = {case.full_name for case in CASES.values() if case.name.startswith("bad:")}
     assert set(found["bad_cases"]) == expected, done.stdout

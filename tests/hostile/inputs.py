@@ -4,7 +4,7 @@ import functools
 import os
 from pathlib import Path
 
-# Text that is odd, but is text: one line in, one line out.
+# Text that is odd but valid: one line in, one line out.
 ODDITIES = {
     "empty line": "",
     "blanks": " \t  ",
@@ -64,13 +64,13 @@ PLAIN = "one dog"
 
 
 def sandwich(text):
-    """Bytes of three lines: a plain one before the odd one, and again after it."""
+    """Returns the bytes of three lines: the odd line between two plain lines."""
     data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
     return PLAIN.encode() + b"\n" + data + b"\n" + PLAIN.encode() + b"\n"
 
 
 def same_ends(outcome, num_lines=3):
-    """What is wrong with the output of a `sandwich`, or ""."""
+    """Describes what is wrong with the output for a `sandwich`, or returns ""."""
     text = outcome.out
     if (outcome.folder / "out").exists():
         text = (outcome.folder / "out").read_bytes().decode("utf-8")
@@ -83,7 +83,7 @@ def same_ends(outcome, num_lines=3):
 
 
 def files(contents):
-    """A function that writes files: name -> str or bytes."""
+    """Returns a function that writes files; contents: name -> str or bytes."""
 
     def write():
         for name, content in contents.items():
@@ -94,7 +94,7 @@ def files(contents):
 
 
 def both(*functions):
-    """A function that calls functions in turn."""
+    """Returns a function that calls all the functions in turn."""
 
     def call():
         for function in functions:
@@ -104,12 +104,12 @@ def both(*functions):
 
 
 def fifo(name):
-    """A function that makes a named pipe, which nobody writes to."""
+    """Returns a function that makes a named pipe to which nothing is written."""
     return functools.partial(os.mkfifo, name)
 
 
 def wrong_numbers(kind, minimum=None):
-    """Values that a flag of a number must refuse.
+    """Lists values that a numeric flag must refuse.
 
     Args:
         kind: int or float.

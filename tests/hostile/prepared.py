@@ -1,6 +1,6 @@
-"""Tiny trained models, made once, of which every worker of the harness has a copy.
+"""Makes tiny trained models once; every worker of the harness has a copy of them.
 
-A case runs in a folder beside `models`, so `../models/bpe` is a model directory for it.
+A case runs in a folder beside `models`, so it finds a model directory in `../models/bpe`.
 """
 
 import json
@@ -28,13 +28,13 @@ QUICK = (
 
 
 def quick(preset, *more, corpus=CORPUS, model_dir="run"):
-    """Arguments of train.py for one step of a tiny model; those given last count."""
+    """Returns arguments of train.py for one step of a tiny model; `more` overrides the others."""
     if not any(os.fsencode(flag).startswith(b"--model_dir") for flag in more):
         more = (f"--model_dir={model_dir}", *more)
     return (*corpus, *small_flags(preset), *QUICK, *more)
 
 
-# Name -> (script, arguments); each may use those before it.
+# Name -> (script, arguments); a command may use the results of earlier commands.
 _COMMANDS = {
     "bpe": (
         "train",
@@ -60,7 +60,7 @@ _COMMANDS = {
 
 
 def commands():
-    """Yields (name, `Case`) of what makes the models, in order."""
+    """Yields (name, `Case`) for the commands that make the models, in order."""
     for name, (script, arguments) in _COMMANDS.items():
 
         def start(name=name):
@@ -72,7 +72,7 @@ def commands():
 
 
 def keep(name, folder):
-    """Moves what a command made to where cases find it."""
+    """Moves the result of a command to the folder where cases find it."""
     folder.joinpath("run").rename(folder.parent / "models" / name)
 
 
@@ -98,7 +98,7 @@ def edit(keys, value, model="bpe"):
 
 
 def replace(name, data, model="bpe"):
-    """Replaces a file of a copy; None cuts it in half."""
+    """Copies a model and replaces a file of the copy; None cuts the file in half."""
     path = copy_model(model) / name
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2] if data is None else data)
 
@@ -124,7 +124,7 @@ def pipe_for(name, model="bpe"):
 
 
 def flip(name, position=0.5, model="bpe"):
-    """Changes one byte."""
+    """Copies a model and changes one byte of a file in the copy."""
     path = copy_model(model) / name
     data = bytearray(path.read_bytes())
     data[int(len(data) * position)] ^= 0x10
