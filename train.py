@@ -12,30 +12,23 @@ from command_line import startup  # noqa: F401 - first of all, for what it does
 
 # isort: split
 
-import gc
 import itertools
 import json
-import time
 
 from absl import flags
 
 import models
-from command_line import console, quiet
+from command_line import console
 from command_line.flag_values import define, group, shortened
-from data_pipeline import datasets, mixing, pipeline, streams
-from data_pipeline.batching import largest_shape
+from data_pipeline import datasets
 from data_pipeline.files import UserError, check_folder
 from data_pipeline.tokenization import tokenizers
-from model_directory import memory, summary
-from model_directory.directory import ModelDirectory, model_of
+from model_directory import summary
+from model_directory.directory import ModelDirectory
 from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, VOCABULARY, renamed
-from training import fine_tuning, pace, recipes, run
-from training.devices.strategies import KINDS, Replicas, start_replicas
-from training.expectation_maximisation import em_update
-from training.expectation_maximisation.agreement_update import reverse_directory
-from training.expectation_maximisation.word_pairs import index_word_pairs
-from training.ngrams import ngram_training
-from training.updates.precision import PRECISIONS
+from training import fine_tuning, opening, pace, recipes, run
+from training.devices.strategies import KINDS
+from training.ways import check_options
 
 FLAGS = flags.FLAGS
 
@@ -111,7 +104,7 @@ def corpus_files():
     """(dataset name, train and valid `Split` of files, or None if they have to be prepared)."""
     own = {name: FLAGS[name].value for name in OWN_FILES}
     if FLAGS.dataset in ("", "files") and any(own.values()):
-        targets_suffice = FLAGS.model in models.LANGUAGE_MODELS
+        targets_suffice = not models.model_class(FLAGS.model).reads_source
         needed = [name for name in OWN_FILES if not (targets_suffice and name.endswith("source"))]
         missing = [f"--{name}" for name in needed if not own[name]]
         if missing:
@@ -154,12 +147,7 @@ def options_given():
 
 
 def read_flags():
-    """Reads what is to be trained on what and how.
-
-    Returns:
-        (dataset name, its `Split`s, settings of the model, training options, names of the options
-        that `training.pace` chooses).
-    """
+    """Returns the `Request` that the flags make."""
     dataset, splits = corpus_files()
     given = options_given()
     given_settings = settings_given(FLAGS.model)
@@ -176,191 +164,85 @@ def read_flags():
         settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
     settings.update({**inherited, **given_settings})
     undecided = pace.undecided(dataset, options, given)
-    run.check_options(FLAGS.model, options, given, undecided)
+    check_options(FLAGS.model, options, given, undecided)
+    options = recipes.completed(options)
     if options["max_length"] > options["max_tokens_per_batch"]:
-        options["max_length"] = options["max_tokens_per_batch"]
+        options = {**options, "max_length": options["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    return dataset, splits or prepare(dataset), settings, options, undecided
-
-
-def make_language_model():
-    """Reads flags and text; counts n-grams instead of training."""
-    if FLAGS.dry_run:
-        raise UserError(
-            f"--dry_run plans steps of training, and {FLAGS.model} counts; leave it out"
-        )
-    of_counts = {"update": "em", "intra_op_threads": 0}
-    start_replicas(of_counts, FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address)
-    dataset, splits = corpus_files()
-    given = options_given()
-    settings = settings_given(FLAGS.model)
-    of_text = dataset, splits or prepare(dataset)
-    config, text = ngram_training.configure(FLAGS.model, settings, given, *of_text)
-    directory = ModelDirectory(FLAGS.model_dir[0])
-    if directory.exists():
-        config["options"] = resumed_options(config["options"], [], directory)
-        run.check_same_run(directory, config)
-    ngram_training.train(directory, config, text)
-    return 0
+    return run.Request(
+        model=FLAGS.model,
+        settings=settings,
+        dataset=dataset,
+        splits=splits or prepare(dataset),
+        options=options,
+        undecided=undecided,
+        # The vocabulary of an earlier version, which had other recipes for its size, stays.
+        kept=[*undecided, *(name for name in VOCABULARY if name not in given)],
+        model_dir=FLAGS.model_dir[0],
+        data_dir=FLAGS.data_dir,
+        distribution=FLAGS.distribution,
+        num_replicas=FLAGS.num_replicas,
+        tpu_address=FLAGS.tpu_address,
+        dry_run=FLAGS.dry_run,
+    )
 
 
 def train_or_plan():
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
-    dataset, splits, settings, options, undecided = read_flags()
-    of_devices = FLAGS.distribution, FLAGS.num_replicas, FLAGS.tpu_address
-    replicas = start_replicas(options, *of_devices)
-    train_lines = streams.open_split(splits["train"])
-    mixing.parse_weights(options["corpus_weights"], len(train_lines[0].sizes))
-    valid_lines = datasets.read_split(splits["valid"])
-    config = {
-        "model": FLAGS.model,
-        "settings": settings,
-        "tokenizer": options["tokenizer"],
-        "dataset": dataset,
-        "training_text": pipeline.text_hash(*train_lines),
-        "validation_text": pipeline.text_hash(*valid_lines),
-        "options": options,
-    }
-    directory = replicas.directory(FLAGS.model_dir[0])
-    if not (FLAGS.dry_run or replicas.is_chief):
-        replicas.join(directory, config)
-    of_flags, is_new = config, not directory.exists()
-    if not is_new:
-        options = resumed_options(options, undecided, directory)
-        config = {**config, "options": options}
-    reverse = reverse_directory(directory, config)
-    tokenizer = run.make_tokenizer(directory, config, train_lines, lock=not FLAGS.dry_run)
-    valid = pipeline.encode_corpus(*valid_lines, tokenizer, FLAGS.data_dir, "validation pairs")
-    corpus, dropped, sizes = pipeline.encode_pairs(
-        *train_lines,
-        tokenizer,
-        FLAGS.data_dir,
-        "training pairs",
-        pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
-    )
-    batching = run.make_batching(corpus, sizes, options, replicas)
-    words = index_word_pairs(corpus) if em_update.is_table(FLAGS.model) else None
-    config = {**config, **run.sizes_of_model(tokenizer, words)}
-    batched = corpus, tokenizer, options["max_tokens_per_batch"], options["seed"]
-    dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
-    print(f"dropped: {dropped}", flush=True)
-    plan = pipeline.plan_batches(
-        corpus, options["max_tokens_per_batch"], seed=options["seed"], **batching
-    )
-    if is_new and undecided:
-        options = {**options, **choose_pace(config, undecided, corpus, words, plan, replicas)}
-        config = {**config, "options": options}
-    if FLAGS.dry_run:
-        print_plan(config, batched, words, batching, plan)
+    this = opening.open_run(read_flags())
+    if this is None:
+        print(f"{FLAGS.model_dir[0]} holds the model of this text and these options already")
         return 0
-    if is_new:
-        directory.start(config, tokenizer)
-    elif replicas.is_chief:
-        directory.complete_config(validation_text=config["validation_text"])
-    if replicas.is_chief:
-        replicas.join(directory, of_flags)
-    texts = corpus, words, valid, valid_lines
-    trainer = run.make_trainer(directory, reverse, tokenizer, options, *texts, batching, replicas)
-    plan = *pipeline.describe(*batched, plan=plan, **batching), *replicas.describe(options)
-    print_run(config, trainer.update.model, plan, valid)
+    if FLAGS.dry_run:
+        run.print_plan(this)
+        return 0
+    run.begin(this)
+    trainer = run.make_trainer(this)
+    print_run(this, trainer.update.model)
     signal_number = trainer.run()
-    if signal_number or not replicas.is_chief:
+    if signal_number or not this.devices.is_chief:
         return signal_number and 128 + signal_number
-    print_end(directory, reverse)
-    if options["update"] == "gradient" and trainer.state["step"] < options["warmup_steps"]:
+    print_end(this)
+    warmup_steps = this.options["warmup_steps"]
+    if this.update.takes_batches and trainer.state["step"] < warmup_steps:
         print(
             f"the run ended within its warm-up, at step {trainer.state['step']:,} of "
-            f"--warmup_steps={options['warmup_steps']}, before the learning rate was at its peak; "
+            f"--warmup_steps={warmup_steps}, before the learning rate was at its peak; "
             "go on with a longer limit, or give fewer in a new --model_dir"
         )
     return 0
 
 
-def resumed_options(options, undecided, directory):
-    """The options of a run that goes on; prints what it has from its beginning."""
-    # The vocabulary of an earlier version, which had other recipes for its size, stays.
-    undecided = [*undecided, *(name for name in VOCABULARY if name not in options_given())]
-    found = pace.resumed(options, undecided, directory.config()["options"])
-    kept = [f"--{name}={found[name]}" for name in undecided if found[name] != options[name]]
-    if kept:
-        print(f"as when the run began: {', '.join(kept)}", flush=True)
-    return found
-
-
-def update_to_try(config, corpus, words):
-    """An update of a fresh model on one device, for what is measured before a run."""
-    options = config["options"]
-    model = model_of(config, PRECISIONS[options["precision"]])
-    if words:
-        em_update.prepare(model, corpus, words)
-    return run.make_update(model, options, words, None, Replicas())
-
-
-def choose_pace(config, undecided, corpus, words, plan, replicas):
-    """Chooses and prints the undecided options of a new run; returns name -> value."""
-    options, seconds = config["options"], None
-    limit = 60 * options["max_minutes"]
-    # Updates of several devices, and those that XLA compiles, take other times than a first few.
-    if limit and not (replicas.strategy or options["jit_compile"]):
-        update, batches = update_to_try(config, corpus, words), pipeline.dataset_of(corpus, plan)
-        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], limit)
-        del update
-        gc.collect()  # Two models at once may be too much for an accelerator.
-    batches_an_update = replicas.num_replicas * options["accumulate_steps"]
-    outlook = pace.outlook(
-        options,
-        -(-plan.batch_sizes.size // batches_an_update),
-        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
-        seconds,
-    )
-    chosen = pace.choose(options, undecided, outlook)
-    for line in pace.report(chosen, options, outlook):
-        print(line, flush=True)
-    return chosen
-
-
-def print_plan(config, batched, words, batching, plan):
-    """Prints what the first epoch would be, and what memory its updates take."""
-    corpus, update = batched[0], None
-    if config["options"]["update"] == "gradient":
-        update = update_to_try(config, corpus, words)
-    model = update.model if update else model_of(config)
-    known = {"num_parameters": model.count_params(), "plan": plan}
-    told = [plan.report(*batched, **known, **batching)]
-    if update:
-        lengths = corpus.source.lengths, corpus.target.lengths
-        told.append(memory.report(update, largest_shape(plan, *lengths)))
-    for line in itertools.chain(*told):
-        console.write_result(line)
-
-
-def print_run(config, model, plan, valid):
-    """Prints what is about to be trained."""
-    settings, options = config["settings"], config["options"]
-    bleu_lines = min(options["bleu_lines"], valid.num_pairs)
+def print_run(this, model):
+    """Prints what a `Run` is about to train."""
+    config = this.config
+    bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
-    until = [f"--{name}={options[name]}" for name in limits if options[name]]
+    until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
     for line in (
-        f"model: {FLAGS.model}, {model.count_params():,} parameters"
-        + "".join(f", {name}={value}" for name, value in settings.items()),
-        *([f"options: {', '.join(f'{n}={v}' for n, v in options.items())}"] * FLAGS.verbose),
-        *plan,
-        f"validation pairs: {valid.num_pairs:,}, "
+        f"model: {config['model']}, {model.count_params():,} parameters"
+        + "".join(f", {name}={value}" for name, value in config["settings"].items()),
+        *([f"options: {', '.join(f'{n}={v}' for n, v in config['options'].items())}"] * FLAGS.verbose),
+        *this.update.describe(this),
+        *this.prepared.report(),
+        *this.devices.describe(this.options),
+        f"validation pairs: {this.valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
         f"until {' or '.join(until)}" if until else "until it is stopped",
     ):
         print(line, flush=True)
 
 
-def print_end(directory, reverse):
-    """Prints what has been trained, and what to do with it."""
-    print(*summary.table([directory]), sep="\n")
-    print(f"the model is in {directory.path}; translate.py --model_dir={directory.path} uses it")
-    if reverse:
+def print_end(this):
+    """Prints what a `Run` has trained, and how to use it."""
+    path = this.directory.path
+    print(*summary.table([this.directory]), sep="\n")
+    flag = "model_dir" if models.model_class(FLAGS.model).reads_source else "language_model"
+    print(f"the model is in {path}; translate.py --{flag}={path} uses it")
+    if this.companion:
         print(
-            f"the reverse model is in {reverse.path}; visualize_attention.py --model_dir="
-            f"{directory.path} --reverse_model_dir={reverse.path} --symmetrise=agree aligns with "
-            "both"
+            f"the reverse model is in {this.companion.path}; visualize_attention.py --model_dir="
+            f"{path} --reverse_model_dir={this.companion.path} --symmetrise=agree aligns with both"
         )
 
 
@@ -379,8 +261,6 @@ def main(argv):
     directory = ModelDirectory(FLAGS.model_dir[0])
     if not directory.exists():
         directory.check_free()
-    if FLAGS.model in models.LANGUAGE_MODELS:
-        return make_language_model()
     return train_or_plan()
 
 

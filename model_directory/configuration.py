@@ -72,7 +72,7 @@ def _checked(config):
 
 def _options(found, model):
     """Options with the defaults of those that older versions did not have."""
-    is_language_model = model in models.LANGUAGE_MODELS
+    is_language_model = not models.model_class(model).reads_source
     tokenizer = found.get("tokenizer")
     required = _OF_VOCABULARY if is_language_model else _OF_FIRST_VERSION
     required = {*required, size_option(tokenizer)}
@@ -94,7 +94,7 @@ def _check_sizes(config):
         found,
         f"two whole numbers of at least {least}, the source and the target entries",
     )
-    found, names = config.get("sizes", {}), models.corpus_sizes(config["model"])
+    found, names = config.get("sizes", {}), models.model_class(config["model"]).corpus_sizes
     _require(
         isinstance(found, dict)
         and all(name in names and _is_count(n) for name, n in found.items()),

@@ -197,7 +197,7 @@ class ModelDirectory:
             UserError: something is missing, damaged, or does not fit together.
         """
         config = self.config()
-        if (config["model"] in models.LANGUAGE_MODELS) != language_model:
+        if models.model_class(config["model"]).reads_source == language_model:
             raise UserError(
                 f"{self.path} holds {config['model']}, which does not translate; it is for "
                 "translate.py --language_model"
@@ -253,6 +253,10 @@ class ModelDirectory:
             "steps": last["step"],
             "best": self.read_best()[1],
         }
+
+    def write_best(self, arrays, state):
+        """Writes the weights that translate, and what is known of them."""
+        write_archive(self.best_path, arrays, state)
 
     def best_state(self):
         """Reads the state saved with the weights in best.npz, such as their score.

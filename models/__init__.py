@@ -6,27 +6,25 @@ says what every one of them can do.
 
 from models.base import SettingError, StepOutput, TranslationModel, shift_right
 from models.presets import (
-    CORPUS_SIZES,
     LANGUAGE_MODELS,
     PRESETS,
     check_settings,
-    corpus_sizes,
     create,
+    model_class,
     preset_names,
     preset_settings,
     weight_shapes,
 )
 
 __all__ = [
-    "CORPUS_SIZES",
     "LANGUAGE_MODELS",
     "PRESETS",
     "SettingError",
     "StepOutput",
     "TranslationModel",
     "check_settings",
-    "corpus_sizes",
     "create",
+    "model_class",
     "preset_names",
     "preset_settings",
     "shift_right",

@@ -97,9 +97,9 @@ class TranslationModel(keras.Model):
     """A conditional language model P(target | source), trainable, searchable and explainable.
 
     A subclass implements `features` and `output_weights`, or `call` where its predictions are no
-    product of these two, and `encode`, `initial_state`, `decode_step`, `attention_maps`, `align`;
-    `score` follows from `call`. It knows ids and tensors only: no vocabulary, search, loss,
-    optimiser or file.
+    product of these two (its `predicts` is then not "features"), and `encode`, `initial_state`,
+    `decode_step`, `attention_maps`, `align`; `score` follows from `call`. It knows ids and tensors
+    only: no vocabulary, search, loss, optimiser or file.
 
     Two kinds of tensors live through decoding and are never mixed:
 
@@ -124,6 +124,12 @@ class TranslationModel(keras.Model):
         self.pad_id = pad_id
         self.bos_id = bos_id
 
+    # Facts about a model class, for code that would otherwise ask for its type.
+    reads_source = True  # False: a language model of the target, which translates nothing.
+    corpus_sizes = ()  # Arguments of the constructor that only a corpus determines.
+    # The cheapest form of its predictions that a loss can use: "features" of the output layer,
+    # "logits" of the whole vocabulary, or "scores" of the target words alone.
+    predicts = "features"
     # Whether decoding steps know what has been translated so far, and so do not repeat `call`.
     tracks_coverage = False
 
@@ -158,10 +164,9 @@ class TranslationModel(keras.Model):
         A loss that is told features and weights need not hold the logits of a whole batch.
 
         Returns:
-            `(kernel [D, V], bias [V] or None)` in the compute dtype; None where predictions are no
-            such product.
+            `(kernel [D, V], bias [V] or None)` in the compute dtype.
         """
-        return None
+        raise NotImplementedError
 
     def translations(self, source_ids):
         """What each source word alone is translated to, t(e | f), a row of a model's own table.

@@ -27,6 +27,8 @@ class ShallowFusion(TranslationModel):
         Translator(fused, tokenizer).translate(["A dog runs."])
     """
 
+    predicts = "logits"
+
     def __init__(self, model, language_model, *, weight, **kwargs):
         super().__init__(
             model.source_vocab_size,

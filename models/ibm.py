@@ -67,6 +67,9 @@ class AlignmentModel(CoverageModel):
         TensorShape([1, 3, 3])
     """
 
+    corpus_sizes = ("num_word_pairs",)
+    predicts = "scores"
+
     def __init__(
         self,
         source_vocab_size,

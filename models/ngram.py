@@ -55,6 +55,10 @@ class NgramLanguageModel(TranslationModel):
         TensorShape([1, 3])
     """
 
+    reads_source = False
+    corpus_sizes = ("num_ngrams",)
+    predicts = "scores"
+
     def __init__(
         self,
         source_vocab_size,

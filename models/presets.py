@@ -186,9 +186,6 @@ PRESETS = {
     ),
 }
 
-# Arguments of a constructor that only a corpus knows.
-CORPUS_SIZES = ("num_word_pairs", "num_ngrams")
-
 # The same for models of the target language alone, which help others to translate.
 LANGUAGE_MODELS = {
     "ngram_lm": (
@@ -210,18 +207,18 @@ def preset_settings(preset):
     Raises:
         SettingError: no such preset.
     """
-    reserved = ("pad_id", "bos_id", "eos_id", *CORPUS_SIZES)
+    reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
     return {**defaults, **_known(preset)[1]}
 
 
-def corpus_sizes(preset):
-    """Those of `CORPUS_SIZES` that the models of a preset have.
+def model_class(preset):
+    """The class of a preset's models, whose attributes state facts about them.
 
     Raises:
         SettingError: no such preset.
     """
-    return tuple(name for name in CORPUS_SIZES if name in _keywords(preset))
+    return _known(preset)[0]
 
 
 def _known(preset):
@@ -233,7 +230,7 @@ def _known(preset):
 
 def _keywords(preset):
     """name -> default of the arguments of a preset's class that have to be named."""
-    parameters = inspect.signature(_known(preset)[0].__init__).parameters.values()
+    parameters = inspect.signature(model_class(preset).__init__).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
@@ -245,7 +242,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids.
         **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
-            and `num_word_pairs` and `num_ngrams` of models that have a table of them.
+            and the `corpus_sizes` of the model's class.
 
     Returns:
         `TranslationModel`, built.
@@ -257,10 +254,10 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
         >>> create("transformer_tiny", 1000, 1000, num_decoder_layers=2).count_params() > 0
         True
     """
-    always = ("pad_id", "bos_id", "dtype", "name", *CORPUS_SIZES)
+    always = ("pad_id", "bos_id", "dtype", "name", *model_class(preset).corpus_sizes)
     check_settings(preset, {n: v for n, v in overrides.items() if n not in always})
     settings = {**preset_settings(preset), **overrides}
-    return _known(preset)[0](source_vocab_size, target_vocab_size, **settings)
+    return model_class(preset)(source_vocab_size, target_vocab_size, **settings)
 
 
 def check_settings(preset, given):

@@ -57,6 +57,8 @@ class WordAttention(CoverageModel):
         TensorShape([1, 3, 90])
     """
 
+    predicts = "logits"
+
     def __init__(
         self,
         source_vocab_size,

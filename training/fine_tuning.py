@@ -27,7 +27,7 @@ def inherit(path, model, given, given_settings):
             f"--init_from={path} holds {config['model']}, not {model}; give --model="
             f"{config['model']}, or another directory"
         )
-    if config.get("sizes"):
+    if models.model_class(model).corpus_sizes:
         raise UserError(
             f"--init_from={path}: {model} has a table of the words of its own corpus, so a model "
             "of other text cannot start from it"

@@ -37,18 +37,18 @@ class Limits(NamedTuple):
         """
         return 0 < self.max_minutes * 60 <= seconds + closing_seconds
 
-    def reached(self, state, criterion="perplexity", closing_seconds=0.0):
+    def reached(self, state, criterion="perplexity", is_late=False):
         """The first limit that a run has come to, in words, or None.
 
         Args:
             state: name -> value, as `training.loop.Trainer` has it.
             criterion: what says which validation is better.
-            closing_seconds: as `is_late`.
+            is_late: whether the time is over.
         """
         reasons = {
             f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],
             f"{self.max_epochs} epochs": 0 < self.max_epochs <= state["epoch"],
-            f"{self.max_minutes:g} minutes": self.is_late(state["seconds"], closing_seconds),
+            f"{self.max_minutes:g} minutes": is_late,
             f"no better {criterion} in {self.patience} validations": 0
             < self.patience
             <= state["evaluations_since_best"],

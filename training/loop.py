@@ -4,9 +4,9 @@ import itertools
 import time
 
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import dataset_of, plan_batches
 from data_pipeline.progress import Progress
-from model_directory.directory import model_arrays, restore, write_archive
+from model_directory.directory import model_arrays, restore
+from training.devices.one_device import OneDevice
 from training.evaluation import perplexity
 from training.finite_check import ADVICE, check_finite
 from training.reports.tensorboard import Board
@@ -20,50 +20,39 @@ class Trainer:
 
     Args:
         directory: `ModelDirectory`, started.
-        update: has `step(batch)`, `model`, `variables()` and `rates()`. Where a step tells of
-            "skipped", it changes nothing if loss or gradient are not finite.
-        corpus: `EncodedCorpus` to train on.
+        update: `training.updates.update.Update`.
+        epochs: `training.corpus.epochs.Epochs` to train on.
         evaluator: returns an `Evaluation` when called.
         limits: `training.limits.Limits`.
-        max_tokens: budget of a batch.
-        max_sentences: most pairs of a batch; 0 for no such limit.
-        seed: of the order of pairs.
         keep_best_by: "perplexity" or "bleu" of validation: which weights are the best.
         accumulate_steps: batches of an update; at the end of an epoch it may have fewer.
         began: `time.monotonic()` from which --max_minutes counts; None for that of `run`.
-        **batching: more options of `data_pipeline.pipeline.batches`, such as `shapes`.
+        devices: that share out the batches; `OneDevice()` if None.
     """
 
     def __init__(
         self,
         directory,
         update,
-        corpus,
+        epochs,
         evaluator,
         limits,
         *,
-        max_tokens,
-        max_sentences=0,
-        seed,
         keep_best_by="perplexity",
         accumulate_steps=1,
         began=None,
-        **batching,
+        devices=None,
     ):
         self.directory = directory
         self.update = update
-        self.corpus = corpus
+        self.epochs = epochs
         self.evaluator = evaluator
         self.limits = limits
-        self.max_tokens = max_tokens
-        self.max_sentences = max_sentences
-        self.seed = seed
         self.keep_best_by = keep_best_by
         self.best = f"best_{keep_best_by}"  # Its name in the state.
         self.accumulate_steps = accumulate_steps
         self.began = began
-        self.num_replicas = 1
-        self.batching = batching
+        self.devices = devices or OneDevice()
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.taken = None  # The last step, until it is counted: (number, batches, values).
@@ -99,13 +88,16 @@ class Trainer:
         """
         self.directory.lock.acquire()
         try:
-            with stop_on_signals() as self.stop:
-                return self._run()
+            with stop_on_signals() as asked, self.devices.errors():
+                self.stop = self.devices.begin(asked, self._is_late)
+                result = self._run()
+                self.devices.end()
+                return result
         finally:
             self.directory.lock.release()
 
     def _run(self):
-        self._resume()
+        self.devices.resume(self._resume, lambda: self.state["step"])
         self.board = Board(self.directory.tensorboard_path)
         self.logged_at = self.saved_at = time.monotonic()
         self.clock = self.logged_at - self.state["seconds"]
@@ -128,6 +120,7 @@ class Trainer:
             if not self.stop:
                 self._average()
                 self._check_kept()
+                self._complete_companions()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
         self.board.close()
@@ -162,9 +155,11 @@ class Trainer:
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        closing = self._closing_seconds()
-        self.reason = self.limits.reached(self.state, self.keep_best_by, closing)
+        self.reason = self.limits.reached(self.state, self.keep_best_by, self.devices.is_late())
         return self.reason is not None
+
+    def _is_late(self):
+        return self.limits.is_late(self.state["seconds"], self._closing_seconds())
 
     def _closing_seconds(self):
         """Seconds that validation, checkpoint and average in the end will take."""
@@ -177,32 +172,25 @@ class Trainer:
         saves = 1 + (num_averaged if num_averaged > 1 else 0)
         return validations * self.validation_seconds + saves * self.save_seconds
 
-    def _plan(self):
-        """The batches of the epoch; one that other replicas began is ended with their batches."""
-        if not self.state["batch"]:
-            self.state["planned_replicas"] = self.num_replicas
-        return plan_batches(
-            self.corpus,
-            self.max_tokens,
-            max_sentences=self.max_sentences,
-            seed=self.seed,
-            epoch=self.state["epoch"],
-            num_workers=self.state["planned_replicas"],
-            **self.batching,
-        )
+    def _batches(self, first):
+        """Returns the batches of the epoch from number `first`.
 
-    def _batches(self):
-        """What is left of the epoch."""
-        return dataset_of(self.corpus, self._plan(), self.state["batch"])
+        An epoch begun with another number of replicas is finished with the batches planned for
+        that number.
+        """
+        if not first:
+            self.state["planned_replicas"] = self.devices.num_replicas
+        plan = self.epochs.plan(self.state["epoch"], self.state["planned_replicas"])
+        return self.devices.batches(self.epochs.corpus, plan, first)
 
     def _epoch(self):
         state, limits = self.state, self.limits
-        left = iter(self._batches())
+        left = iter(self.update.examples(state["batch"], self._batches))
         while group := list(itertools.islice(left, self.accumulate_steps)):
             values = self.update.step(*group)
             self._count()  # The step before, so that an accelerator does not wait for us.
             state["step"] += 1
-            state["batch"] += len(group) * self.num_replicas
+            state["batch"] += len(group) * self.devices.num_replicas
             state["seconds"] = time.monotonic() - self.clock
             self.taken = state["step"], group, values
             self.progress.update(1, **self.shown)
@@ -219,13 +207,15 @@ class Trainer:
         state["batch"] = 0
 
     def _save_is_due(self):
-        return time.monotonic() - self.saved_at >= SAVE_SECONDS
+        here = time.monotonic() - self.saved_at >= SAVE_SECONDS
+        return self.devices.is_due(here, self.state["step"] % self.limits.log_every_steps == 0)
 
     def _count(self):
         """Adds the values of the last step to the sums, or its batch to those that are skipped."""
         if self.taken is None:
             return
         (step, taken, values), self.taken = self.taken, None
+        values = self.devices.agree(values)
         skipped, _ = values.pop("skipped", (0.0, 1.0))
         if float(skipped):
             self._skip(step, taken, values)
@@ -241,7 +231,9 @@ class Trainer:
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
         values = {name: float(amount / count) for name, (amount, count) in values.items()}
-        path = self.directory.keep_bad_batches(step, taken, {n: str(v) for n, v in values.items()})
+        batches = self.devices.all_batches(self.epochs.corpus, taken)
+        shown = {name: str(value) for name, value in values.items()}
+        path = self.directory.keep_bad_batches(step, batches, shown)
         found = ", ".join(f"{name} {value:g}" for name, value in values.items())
         self.progress.say(f"step {step:,} skipped, as not all is finite ({found}); batch: {path}")
         if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
@@ -282,13 +274,8 @@ class Trainer:
             self.shown["minutes left"] = f"{max(left, 0):.0f}"
         self._record("train", record)
         self.sums = {}
-
-    def _score(self):
-        """The `Evaluation`, or None if a signal came before or during it."""
-        evaluation = None
-        with self.stop.cutting_short():
-            evaluation = self.evaluator()
-        return evaluation
+        if line := self.update.progress_line(self.state["step"], means):
+            self.progress.say(line)
 
     def _evaluate(self):
         state = self.state
@@ -298,7 +285,7 @@ class Trainer:
         self._check_finite(model_arrays(self.update.model))
         began = time.monotonic()
         with self.update.for_validation():
-            evaluation = self._score()
+            evaluation = self.devices.score(self.evaluator)
             if evaluation is None:
                 return
             better = evaluation.is_better(state[self.best], self.keep_best_by)
@@ -354,8 +341,16 @@ class Trainer:
         return better
 
     def _keep_best(self, arrays, evaluation, **more):
-        state = {"step": self.state["step"], **evaluation.figures(), **more}
-        write_archive(self.directory.best_path, arrays, state)
+        step = {"step": self.state["step"]}
+        for directory, model in self.update.companions().items():
+            directory.write_best(model_arrays(model), step)
+        self.directory.write_best(arrays, {**step, **evaluation.figures(), **more})
+
+    def _complete_companions(self):
+        """Writes the weights of companions whose best weights somebody has removed."""
+        for directory, model in self.update.companions().items():
+            if directory.best_state() is None:
+                directory.write_best(model_arrays(model), {"step": self.state["step"]})
 
     def _save(self):
         if self.saved == self._position():
@@ -377,6 +372,8 @@ class Trainer:
 
     def _average(self):
         """Keeps the average of the last checkpoints as the best model if it is better."""
+        if not self.devices.is_chief:
+            return
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
         steps = steps[-self.limits.keep_checkpoints :]
         if len(steps) < 2:
@@ -392,7 +389,7 @@ class Trainer:
         weights = model_arrays(self.update.model)
         last = {name: v.numpy() for name, v in weights.items()}
         restore(weights, arrays, "average")
-        evaluation = self._score()
+        evaluation = self.devices.score(self.evaluator, alone=True)
         if evaluation is None:
             return
         better = self._offer(arrays, evaluation, averaged_steps=steps)

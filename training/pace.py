@@ -11,6 +11,7 @@ import time
 from typing import NamedTuple
 
 from training import recipes
+from training.ways import UPDATES
 
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
@@ -30,7 +31,8 @@ def undecided(dataset, options, given):
         options: of the training, as `recipes.options`.
         given: name -> value of the options that the user gave.
     """
-    if options["update"] != "gradient" or set(NAMES) & set(recipes.BY_DATASET.get(dataset, {})):
+    takes_batches = UPDATES[options["update"]].takes_batches
+    if not takes_batches or set(NAMES) & set(recipes.BY_DATASET.get(dataset, {})):
         return []
     return [name for name in NAMES if name not in given]
 

@@ -4,7 +4,7 @@ What a flag says counts first, then the kind of update, then the corpus, then th
 `DEFAULTS`.
 """
 
-from model_directory.options import DEFAULTS
+from model_directory.options import BY_NAME, DEFAULTS
 
 # A table of words, learned without the help of context: whole words, their exact likelihood, and
 # high rates, for every word is learned only where it occurs.
@@ -63,6 +63,7 @@ BY_MODEL = {
     "transformer_tiny": {"learning_rate": 3e-3, "warmup_steps": 1000},
     "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
     "transformer_big": {"learning_rate": 5e-4},
+    "ngram_lm": {"update": "counting"},
 }
 
 # As Vaswani et al. 2017, section 5.1.
@@ -83,18 +84,6 @@ BY_DATASET = {
     "wmt14_de_en": _WMT14,
 }
 
-# A step is an iteration over the whole corpus, and a handful of them is enough for any corpus.
-BY_UPDATE = {
-    "em": {
-        "max_steps": 10,
-        "patience": 0,
-        "eval_every_steps": 5,
-        "save_every_steps": 1,
-        "log_every_steps": 1,
-        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
-    },
-}
-
 # Settings of the model, where --set does not say otherwise and the preset has them.
 MODEL_SETTINGS_BY_DATASET = {
     # Four passes over 24,000 pairs leave no time to overfit.
@@ -113,9 +102,23 @@ def options(model, dataset, given):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
+    # Imported here, because the tables above also serve programs that do without TensorFlow.
+    from training.ways import UPDATES
+
     of_model = BY_MODEL.get(model, {})
     found = {**DEFAULTS, **of_model, **BY_DATASET.get(dataset, {}), **given}
-    found.update(BY_UPDATE.get(found["update"], {}))
+    found.update(UPDATES[found["update"]].defaults)
     if of_model.get("max_words") == 0:  # A table of every word, of whatever corpus.
         found["max_words"] = 0
     return {**found, **given}
+
+
+def completed(options):
+    """Returns options with those that follow from others.
+
+    Decaying schedules store `decay_steps`. To train past the first --max_steps, users pass the old
+    --decay_steps, or the learning rate would change.
+    """
+    if BY_NAME["decay_steps"].applies(options):
+        return {**options, "decay_steps": options["decay_steps"] or options["max_steps"]}
+    return options

@@ -12,6 +12,7 @@ from keras import ops
 from models.layers.attention import masked_softmax
 from models.layers.recurrent import scan_over_time
 from models.layers.source_positions import is_null
+from models.layers.translation_table import logarithms
 
 
 class Jumps(keras.layers.Layer):
@@ -52,6 +53,12 @@ class Jumps(keras.layers.Layer):
         self.jump_logits = logits("jump_logits", -self.max_jump)
         self.start_logits = logits("start_logits", 1)
         self.built = True
+
+    def unpack(self, array):
+        """Takes the parameters that the estimate of the same name has packed."""
+        size = self.jump_logits.shape[0]
+        self.jump_logits.assign(logarithms(array[:size]))
+        self.start_logits.assign(logarithms(array[size:]))
 
     def transitions(self, source_mask):
         """Computes the probabilities of the next source position.

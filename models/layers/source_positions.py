@@ -6,9 +6,11 @@ implements the same models for expectation maximisation.
 """
 
 import keras
+import numpy as np
 from keras import ops
 
 from models.layers.attention import masked_softmax
+from models.layers.translation_table import logarithms
 
 
 def lengths_of(mask):
@@ -38,6 +40,9 @@ class Uniform(keras.layers.Layer):
         mask = ops.cast(source_mask, "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
 
+    def unpack(self, array):
+        """Takes the parameters that the estimate of the same name has packed: here, none."""
+
 
 class PositionTable(keras.layers.Layer):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
@@ -60,6 +65,12 @@ class PositionTable(keras.layers.Layer):
             initializer="zeros",
         )
         self.built = True
+
+    def unpack(self, array):
+        """As `Uniform.unpack`."""
+        logits = np.zeros(self.logits.shape, np.float32)
+        logits[tuple(map(slice, array.shape))] = logarithms(array)
+        self.logits.assign(logits)
 
     def prior(self, target_positions, source_mask, target_lengths):
         """As `Uniform.prior`."""
@@ -97,6 +108,10 @@ class Diagonal(keras.layers.Layer):
             initializer=keras.initializers.Constant(4.0),
         )
         self.built = True
+
+    def unpack(self, array):
+        """As `Uniform.unpack`."""
+        self.tension.assign(array[0])
 
     def prior(self, target_positions, source_mask, target_lengths):
         """As `Uniform.prior`."""

@@ -9,6 +9,11 @@ from models.layers.attention import HIDDEN_SCORE
 _LEAST = 1e-30  # Smaller probabilities get the logit of this one.
 
 
+def logarithms(probabilities):
+    """Natural logarithms of a NumPy array, float32; those of 0 are finite."""
+    return np.log(np.maximum(probabilities, _LEAST)).astype(np.float32)
+
+
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TranslationTable(keras.layers.Layer):
     """t(e | f): a softmax over the target words that occur together with source word f.
@@ -96,7 +101,7 @@ class TranslationTable(keras.layers.Layer):
         """
         size = self.source_vocab_size
         totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
-        self.logits.assign(np.log(np.maximum(probabilities, _LEAST)))
+        self.logits.assign(logarithms(probabilities))
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
     def freeze(self):

@@ -103,7 +103,7 @@ def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
 
 @pytest.mark.parametrize("preset", [*models.preset_names(), *models.LANGUAGE_MODELS])
 def test_shapes_of_weights_are_those_of_the_model_that_is_made(preset):
-    sizes = dict.fromkeys(models.corpus_sizes(preset), 30)
+    sizes = dict.fromkeys(models.model_class(preset).corpus_sizes, 30)
     small = {name: v for name, v in TINY.items() if name in models.preset_settings(preset)}
     seed = random.getstate()
     found = models.weight_shapes(preset, 20, 20, **small, **sizes)

@@ -15,7 +15,8 @@ from decoding.translator import Translator
 from models.word_attention import HIDDEN_SCORE, _log_mixture
 from tests.models.layers_test import close, random, softmax, weights_of
 from tests.training.expectation_maximisation import textbook
-from training.expectation_maximisation import em_update
+from training.corpus.preparation import LengthPlan, WordTable
+from training.expectation_maximisation.em_update import EMUpdate
 from training.expectation_maximisation.word_pairs import index_word_pairs
 from training.updates.gradient import GradientUpdate
 
@@ -200,12 +201,12 @@ def test_attention_translates_what_a_table_of_words_cannot():
     )
     words = index_word_pairs(corpus)
     table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
-    em_update.prepare(table, corpus, words)
-    update = em_update.EMUpdate(table, words)
+    WordTable(corpus).fill(table)
+    update = EMUpdate(table, words)
     for _ in range(50):
         update.step(words)
     attention, _ = learned("attention_ibm1")
-    em_update.prepare(attention, corpus, None)
+    LengthPlan(corpus).fill(attention)
 
     spanish = WordVocabulary([*SPECIALS, "por", "qué", "y"])
     english = WordVocabulary([*SPECIALS, "why", "for", "what"])

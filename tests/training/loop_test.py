@@ -19,6 +19,7 @@ from decoding.translator import Translator
 from model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
 from tests.tiny import SMALL, pairs
 from training import loop, recipes
+from training.corpus.epochs import Epochs
 from training.evaluation import Evaluation, Evaluator, perplexity
 from training.limits import Limits
 from training.loop import Trainer
@@ -76,15 +77,28 @@ class Script:
         return Evaluation(*self.scores.pop(0), [("a", "b", "c")])
 
 
-def trainer(directory, corpus, scores, learning_rate=1e-3, of_update=None, more=None, **changes):
-    """`of_update`, `more`: arguments of the update and of the `Trainer`; `changes` of limits."""
+def trainer(
+    directory,
+    corpus,
+    scores,
+    learning_rate=1e-3,
+    of_update=None,
+    of_epochs=None,
+    more=None,
+    **changes,
+):
+    """A `Trainer`.
+
+    `of_update`, `of_epochs`, `more`: arguments of the update, of the epochs and of the trainer;
+    `changes` of limits.
+    """
     optimizer = adam(
         learning_rate=learning_rate, warmup_steps=10, **(of_update or {}).pop("of_adam", {})
     )
     update = GradientUpdate(directory.new_model(), optimizer, **(of_update or {}))
     limits = LIMITS._replace(**changes)
-    more = {"max_tokens": 64, "seed": 1, **(more or {})}
-    return Trainer(directory, update, corpus, Script(scores), limits, **more)
+    epochs = Epochs(corpus, **{"max_tokens": 64, "seed": 1, **(of_epochs or {})})
+    return Trainer(directory, update, epochs, Script(scores), limits, **(more or {}))
 
 
 def records(directory, kind):
@@ -106,8 +120,8 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
 
 @pytest.mark.parametrize("seed", [1, 5])
 def test_the_seed_orders_the_batches(directory, corpus, seed):
-    run = trainer(directory, corpus, [], more={"seed": seed})
-    for actual, expected in zip(run._batches(), batches(corpus, 64, seed=seed), strict=True):
+    run = trainer(directory, corpus, [], of_epochs={"seed": seed})
+    for actual, expected in zip(run._batches(0), batches(corpus, 64, seed=seed), strict=True):
         for side, ids in expected.items():
             np.testing.assert_array_equal(actual[side], ids)
 
@@ -303,7 +317,7 @@ def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
             more, limits = {"shapes": shapes}, {"max_steps": max_steps}
-            trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
+            trainer(ModelDirectory(copy), corpus, [9] * 9, of_epochs=more, **limits).run()
         losses = [(r["step"], r["loss"]) for r in records(ModelDirectory(copy), "train")]
         return read_archive(ModelDirectory(copy).checkpoint_path(18))[0], losses
 

@@ -7,7 +7,9 @@ import pytest
 from data_pipeline.files import UserError
 from model_directory.directory import ModelDirectory
 from model_directory.options import DEFAULTS
-from training import pace, recipes, run
+from training import opening, pace, recipes
+from training.expectation_maximisation.em_update import EMUpdate
+from training.ways import check_options
 
 UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
@@ -27,14 +29,14 @@ UNFIT = {
 def test_options_that_do_not_fit_are_refused(name):
     preset, given, message = UNFIT[name]
     with pytest.raises(UserError, match=message):
-        run.check_options(preset, recipes.options(preset, "demo", given), given)
+        check_options(preset, recipes.options(preset, "demo", given), given)
 
 
 def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     given = {"eval_every_steps": 3}
     options = recipes.options("ibm1", "demo", given)
     of_model, of_dataset = recipes.BY_MODEL["ibm1"], recipes.BY_DATASET["demo"]
-    of_update = recipes.BY_UPDATE["em"]
+    of_update = EMUpdate.defaults
     assert options["eval_every_steps"] == 3 != of_update["eval_every_steps"]
     assert options["max_steps"] == of_update["max_steps"] != of_dataset["max_steps"]
     assert options["num_pieces"] == of_dataset["num_pieces"] != DEFAULTS["num_pieces"]
@@ -54,20 +56,21 @@ def test_no_corpus_limits_the_words_of_a_table(dataset, update):
 def test_a_rate_that_falls_does_so_until_the_last_step():
     given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
     options = recipes.options("lstm_luong", "demo", given)
-    run.check_options("lstm_luong", options, given)
-    assert options["decay_steps"] == 5000
+    check_options("lstm_luong", options, given)
+    assert recipes.completed(options)["decay_steps"] == 5000
+    assert options["decay_steps"] == 0, "checking and completing change nothing"
 
 
 def test_a_fall_that_is_shorter_than_a_warm_up_is_for_the_pace():
     given = {"schedule": "cosine", "max_steps": 500}
     options = recipes.options("transformer_tiny", "files", given)
-    run.check_options("transformer_tiny", options, given, pace.NAMES)
+    check_options("transformer_tiny", options, given, pace.NAMES)
     with pytest.raises(UserError, match="of at least --warmup_steps, 1,000; found 500"):
-        run.check_options("transformer_tiny", options, given)
+        check_options("transformer_tiny", options, given)
     del given["max_steps"]
     options = recipes.options("transformer_tiny", "files", given)
     with pytest.raises(UserError, match="of at least --warmup_steps, 1; found 0"):
-        run.check_options("transformer_tiny", options, given, pace.NAMES)
+        check_options("transformer_tiny", options, given, pace.NAMES)
 
 
 def test_lines_for_bleu_may_change_where_bleu_does_not_choose_the_best(tmp_path):
@@ -81,7 +84,7 @@ def test_lines_for_bleu_may_change_where_bleu_does_not_choose_the_best(tmp_path)
         directory.config_path.write_text(json.dumps({"format": 1, **config}))
         config["options"] = {**config["options"], "bleu_lines": 10}
         if allowed:
-            run.check_same_run(directory, config)
+            opening.check_same_run(directory, config)
         else:
             with pytest.raises(UserError, match="bleu_lines was 500, is 10"):
-                run.check_same_run(directory, config)
+                opening.check_same_run(directory, config)

@@ -1,24 +1,21 @@
-"""How replicas of a model train as one: each has batches of its own, all make the same update.
-
-The gradient of an update is that of the batches of all replicas as if they were one, weighted by
-their tokens or sentences, so R replicas with a batch each do what one device does that accumulates
-R batches. Every copy of a variable changes by the same gradient, and so all stay equal.
-"""
+"""Replicas of a model that train as one, each with batches of its own."""
 
 import contextlib
+import hashlib
+import json
 import signal
-from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import EpochPlan
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import dataset_of
+from model_directory.directory import ModelDirectory
+from model_directory.weight_files import read_archive, restore
+from training.devices.one_device import OneDevice
+from training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
 from training.evaluation import Evaluation
-from training.loop import Trainer
 from training.stopping import StopRequest
-from training.updates.gradient import BATCH_SIGNATURE, FusedAdam, GradientUpdate, LikelihoodUpdate
 
 
 def places(num_batches, first, num_replicas):
@@ -38,259 +35,218 @@ def places(num_batches, first, num_replicas):
     return np.minimum(numbers, num_batches - 1), weights
 
 
-class Share(NamedTuple):
-    """What the replicas of a process take of the batches that all replicas take at once.
+class Replicas(OneDevice):
+    """The replicas of a run, spread over one or several workers: processes that each have as many.
 
-    Attributes:
-        batches: list of batches, one for each replica of this process.
-        weights: `[len(batches)]` float32, 0 where a batch only fills a place, else 1.
-        plan: `EpochPlan` of the batches of all replicas.
-    """
-
-    batches: list
-    weights: np.ndarray
-    plan: EpochPlan
-
-
-class ReplicaAdam(FusedAdam):
-    """Adam that each replica runs on its own copies, by a gradient that is that of all already."""
-
-    def __init__(self, *args, **settings):
-        super().__init__(*args, **settings)
-        # Keras would have the first replica count, which a conditional update cannot wait for.
-        self.iterations.value._aggregation = tf.VariableAggregation.NONE
-
-    def _backend_update_step(self, gradients, variables, learning_rate):
-        for gradient, variable in zip(gradients, variables, strict=True):
-            self.update_step(gradient, variable, learning_rate)
-
-    def _apply_weight_decay(self, variables):
-        for variable in variables if self.weight_decay else ():
-            if self._use_weight_decay(variable):
-                rate = tf.cast(self.learning_rate, variable.dtype)
-                variable.assign_sub(variable * self.weight_decay * rate)
-
-
-class _Replicated:
-    """Makes a `GradientUpdate` one of all replicas.
+    Workers agree on when to stop with the sums of a step, so they stop a step later than asked.
 
     Args:
-        *args, **settings: of `GradientUpdate`.
-        replicas: `Replicas`, in whose scope model and optimizer were made, and this is, too.
+        strategy: a `tf.distribute.Strategy`.
+        num_workers: processes that train together.
+        worker: number of this process, from 0, the chief, which alone writes the model directory.
     """
 
-    def __init__(self, *args, replicas, **settings):
-        self.replicas = replicas
+    make_adam = ReplicaAdam
+
+    def __init__(self, strategy, num_workers=1, worker=0):
+        self.strategy = strategy
+        self.num_workers = num_workers
+        self.worker = worker
+        self.num_replicas = strategy.num_replicas_in_sync
+        self.num_local = self.num_replicas // num_workers
+        self.is_chief = worker == 0
         self.wishes = lambda: (0.0, 0.0)  # Of this process: to stop, and that time is over.
-        super().__init__(*args, **settings)
-        weights = {id(v) for v in self.model.weights}
-        self.seeds = [v for v in self.model.variables if id(v) not in weights]
-
-    def step(self, *shares):
-        """As `GradientUpdate.step`, of the batches of all replicas.
-
-        Args:
-            *shares: each a `Share`, of this process.
-
-        Returns:
-            As `GradientUpdate.step`, and `stop` and `late`: how many replicas wish it.
-        """
-        if len(shares) > 1 and self.earlier is None:
-            shapes = [*(v.shape for v in self.model.trainable_variables), [4]]
-            with self.replicas.scope():
-                self.earlier = [tf.Variable(tf.zeros(shape)) for shape in shapes]
-        last = self._step_alone if len(shares) == 1 else self._step_with_earlier
-        for share in shares[:-1]:
-            self._add(share.batches, share.weights)
-        return last(shares[-1].batches, shares[-1].weights, np.array(self.wishes(), np.float32))
-
-    def _make_functions(self):
-        strategy, find = self.replicas.strategy, self._gradients
-        if self.jit_compile:  # What is between replicas is not for XLA.
-            find = tf.function(find, jit_compile=True, autograph=False)
-
-        def parts(batch, weight):
-            with self._dropout_of_replica():
-                gradients, sums = find(batch)
-            sums *= weight
-            return [*(g * sums[0] for g in gradients), sums]
-
-        def finish(parts, wishes):
-            context = tf.distribute.get_replica_context()
-            parts = [*parts[:-1], tf.concat([parts[-1], wishes], 0)]
-            *gradients, sums = context.all_reduce("sum", parts)
-            metrics = self._apply([g / sums[0] for g in gradients], sums[:4])
-            return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
-
-        def alone(batch, weight, wishes):
-            return finish(parts(batch, weight), wishes)
-
-        def add(batch, weight):
-            for total, part in zip(self.earlier, parts(batch, weight), strict=True):
-                total.assign_add(part)
-
-        def with_earlier(batch, weight, wishes):
-            add(batch, weight)
-            totals = [tf.identity(total) for total in self.earlier]
-            for total in self.earlier:
-                total.assign(tf.zeros_like(total))
-            return finish(totals, wishes)
-
-        def in_every_replica(function, *signature):
-            def run(batches, weights, *wishes):
-                each = zip(batches, tf.unstack(weights), strict=True)
-                shared = self.replicas.distribute([(*one, *wishes) for one in each])
-                values = strategy.run(lambda of_replica: function(*of_replica), args=(shared,))
-                return tf.nest.map_structure(
-                    lambda value: strategy.experimental_local_results(value)[0], values
-                )
-
-            # A TPU has a program for every shape.
-            signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
-            return tf.function(run, input_signature=signature, autograph=False)
-
-        count = self.replicas.num_local
-        batches, weights = [BATCH_SIGNATURE] * count, tf.TensorSpec([count])
-        wishes = tf.TensorSpec([2])
-        return (
-            in_every_replica(alone, batches, weights, wishes),
-            in_every_replica(add, batches, weights),
-            in_every_replica(with_earlier, batches, weights, wishes),
-        )
+        self._late = False
+        self._sum = tf.function(self._over_workers, autograph=False)
 
     @contextlib.contextmanager
-    def _dropout_of_replica(self):
-        """While it lasts, the seeds of dropout are other ones in every replica."""
-        number = tf.distribute.get_replica_context().replica_id_in_sync_group
-        shift = tf.cast(tf.stack([number, 0]), tf.int64)
-        for seed in self.seeds:
-            seed.assign(seed + shift)
-        yield
-        for seed in self.seeds:
-            seed.assign(seed - shift)
+    def scope(self):
+        with self.errors(), self.strategy.scope():
+            yield
 
+    def directory(self, path):
+        return ModelDirectory(path) if self.is_chief else _ReadOnlyDirectory(path)
 
-class ReplicatedGradientUpdate(_Replicated, GradientUpdate):
-    """`GradientUpdate` of all replicas; see `_Replicated`."""
+    def distribute(self, values):
+        """One value for each replica of this process, as an argument of `strategy.run`."""
+        return self.strategy.experimental_distribute_values_from_function(
+            lambda where: values[where.replica_id_in_sync_group % self.num_local]
+        )
 
+    def from_chief(self, *numbers):
+        """The chief's numbers, as a list of float; every worker has to ask, and waits for all."""
+        if self.num_workers == 1:
+            return list(numbers)
+        with self.errors():
+            return self._sum(tf.constant(numbers, tf.float64)).numpy().tolist()
 
-class ReplicatedLikelihoodUpdate(_Replicated, LikelihoodUpdate):
-    """`LikelihoodUpdate` of all replicas; see `_Replicated`."""
+    def _over_workers(self, numbers):
+        def of_replica(numbers):
+            here = tf.distribute.get_replica_context()
+            is_first = tf.equal(here.replica_id_in_sync_group, 0)
+            return here.all_reduce("sum", tf.where(is_first, numbers, 0.0))
 
+        found = self.strategy.run(of_replica, args=(numbers,))
+        return self.strategy.experimental_local_results(found)[0]
 
-REPLICATED = {
-    GradientUpdate: ReplicatedGradientUpdate,
-    LikelihoodUpdate: ReplicatedLikelihoodUpdate,
-}
+    def join(self, directory, config):
+        """Waits until all workers are here, and makes sure that they are of the same run.
 
+        The chief comes once the run has begun in its directory, the others before they look at it.
 
-class ReplicaTrainer(Trainer):
-    """`Trainer` whose replicas have a batch each; all workers run it, and the chief alone writes.
+        Raises:
+            UserError: other flags, other text or another directory than the chief has.
+        """
+        digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).digest()
+        mine = np.frombuffer(digest, np.uint32).astype(float).tolist()
+        same = self.from_chief(*mine) == mine
+        if self.is_chief:
+            return
+        if not directory.exists():
+            raise UserError(
+                f"worker {self.worker}: {directory.path} holds no run, but that of worker 0 does; "
+                "--model_dir has to be a folder that all hosts share"
+            )
+        if not same:
+            raise UserError(
+                f"worker {self.worker} has other flags or text than worker 0; start "
+                "the same command on the same text everywhere"
+            )
+        print(f"worker {self.worker} of {self.num_workers}: worker 0 writes {directory.path}")
 
-    Workers agree on when to stop with the sums of a step, so they do it a step later than asked.
+    def describe(self, options):
+        batches = self.num_replicas * options["accumulate_steps"]
+        tokens = batches * options["max_tokens_per_batch"]
+        workers = f" at {self.num_workers} workers" if self.num_workers > 1 else ""
+        return [
+            f"replicas: {self.num_replicas}{workers}, each with batches of its own; an update "
+            f"takes {batches:,} batches, of at most {tokens:,} tokens a side"
+        ]
 
-    Args:
-        *args, **options: of `Trainer`.
-        replicas: `Replicas`.
-    """
+    @contextlib.contextmanager
+    def errors(self):
+        """Turns the loss of another worker into a `UserError`."""
+        try:
+            yield
+        except tf.errors.OpError as error:
+            if self.num_workers == 1:
+                raise
+            lines = error.message.splitlines()
+            reason = next((line for line in lines if "aborted" in line), lines[0])
+            raise UserError(
+                f"worker {self.worker}: another worker has stopped or cannot be reached; start the "
+                "same command on all hosts again, and the run goes on from its last save "
+                f"({reason})"
+            ) from None
 
-    def __init__(self, *args, replicas, **options):
-        super().__init__(*args, **options)
-        self.replicas = replicas
-        self.num_replicas = replicas.num_replicas
-        self.share = replicas.from_chief
-        self.update.wishes = self._wishes
+    def replicate(self, update):
+        return ReplicatedUpdate(update, self)
 
-    def _run(self):
-        self.asked, self.stop = self.stop, StopRequest()  # Of this process, and agreed on.
-        with self.replicas.errors():
-            result = super()._run()
-            self.replicas.from_chief(0)  # The chief may still have scored an average.
-        return result
+    # For the training loop
 
-    def _resume(self):
-        if self.replicas.is_chief:
-            super()._resume()
-        position = [self.state[name] for name in ("step", "epoch", "batch")]
-        chiefs = self.replicas.from_chief(*position)
-        if not self.replicas.is_chief:
-            super()._resume()
-            if self.state["step"] != chiefs[0]:
+    def begin(self, asked, is_late):
+        self._asked, self._is_late = asked, is_late
+        self._stop = StopRequest()
+        self.wishes = lambda: (float(bool(asked)), float(self.is_chief and is_late()))
+        return self._stop
+
+    def end(self):
+        self.from_chief(0)  # The chief may still have scored an average.
+
+    def resume(self, restore, step):
+        if self.is_chief:
+            restore()
+        (chiefs,) = self.from_chief(step())
+        if not self.is_chief:
+            restore()
+            if step() != chiefs:
                 raise UserError(
-                    f"worker {self.replicas.worker}: {self.directory.path} is at step "
-                    f"{self.state['step']:,}, that of worker 0 at step {chiefs[0]:,.0f}; "
-                    "--model_dir has to be a folder that all hosts share"
+                    f"worker {self.worker}: the model directory is at step {step():,}, that of "
+                    f"worker 0 at step {chiefs:,.0f}; --model_dir has to be a folder that all "
+                    "hosts share"
                 )
-        (late,) = self.replicas.from_chief(float(self._is_late()))
-        self.late = late > 0
+        (late,) = self.from_chief(float(self._is_late()))
+        self._late = late > 0
 
-    def _wishes(self):
-        return float(bool(self.asked)), float(self.replicas.is_chief and self._is_late())
-
-    def _is_late(self):
-        return self.limits.is_late(self.state["seconds"], self._closing_seconds())
-
-    def _save_is_due(self):
-        # The workers agree on it where all have counted the same steps.
-        if self.state["step"] % self.limits.log_every_steps:
-            return False
-        return self.replicas.from_chief(float(super()._save_is_due()))[0] > 0
-
-    def _finished(self):
-        reason = self.limits._replace(max_minutes=0).reached(self.state, self.keep_best_by)
-        self.reason = reason or (f"{self.limits.max_minutes:g} minutes" if self.late else None)
-        return self.reason is not None
-
-    def _batches(self):
-        plan, num_replicas = self._plan(), self.num_replicas
-        numbers, weights = places(plan.batch_sizes.size, self.state["batch"], num_replicas)
-        local = slice(*(self.replicas.num_local * (self.replicas.worker + i) for i in (0, 1)))
-        left = iter(dataset_of(self.corpus, plan.select(numbers[:, local].ravel())))
+    def batches(self, corpus, plan, first):
+        """As `OneDevice.batches`, but yields a `Share` for each global step."""
+        numbers, weights = places(plan.batch_sizes.size, first, self.num_replicas)
+        local = slice(*(self.num_local * (self.worker + i) for i in (0, 1)))
+        left = iter(dataset_of(corpus, plan.select(numbers[:, local].ravel())))
         for each, weight in zip(numbers, weights, strict=True):
             batches = [next(left) for _ in each[local]]
             yield Share(batches, weight[local], plan.select(each[weight > 0]))
 
-    def _count(self):
-        if self.taken:
-            values = self.taken[2]
-            stop, late = (float(values.pop(name)[0]) for name in ("stop", "late"))
-            self.late = self.late or late > 0
-            if stop:
-                self._agree_to_stop()
-        super()._count()
+    def all_batches(self, corpus, taken):
+        return [batch for share in taken for batch in dataset_of(corpus, share.plan)]
+
+    def agree(self, values):
+        values = dict(values)
+        stop, late = (float(values.pop(name)[0]) for name in ("stop", "late"))
+        self._late = self._late or late > 0
+        if stop:
+            self._agree_to_stop()
+        return values
 
     def _agree_to_stop(self):
-        self.stop.note(self.asked.signal_number or signal.SIGTERM)
+        self._stop.note(self._asked.signal_number or signal.SIGTERM)
 
-    def _skip(self, step, taken, values):
-        taken = [batch for share in taken for batch in dataset_of(self.corpus, share.plan)]
-        super()._skip(step, taken, values)
+    def is_late(self):
+        return self._late
 
-    def _score(self):
-        """The chief's `Evaluation`, at every worker."""
-        evaluation = None
-        if self.replicas.is_chief:
-            with self.asked.cutting_short():
-                evaluation = self.evaluator()
-        found, nan = evaluation, float("nan")
+    def is_due(self, here, at_record):
+        return at_record and self.from_chief(float(here))[0] > 0
+
+    def score(self, evaluator, alone=False):
+        """As `OneDevice.score`: the chief's `Evaluation`, in every process."""
+        found = super().score(evaluator) if self.is_chief else None
+        nan = float("nan")
         numbers = [0.0, nan, nan]
         if found:
             numbers = [1.0, found.perplexity, nan if found.bleu is None else found.bleu]
-        is_whole, perplexity, bleu = self.share(*numbers)
+        is_whole, perplexity, bleu = numbers if alone else self.from_chief(*numbers)
         if not is_whole:
             self._agree_to_stop()
             return None
-        return evaluation or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
+        return found or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
 
-    def _average(self):
-        if self.replicas.is_chief:
-            self.share = lambda *numbers: numbers  # The others wait for the end.
-            super()._average()
 
-    def _record(self, kind, values):
-        if self.replicas.is_chief:
-            super()._record(kind, values)
+class _NoLock:
+    def acquire(self):
+        pass
 
-    def _keep_best(self, arrays, evaluation, **more):
-        if self.replicas.is_chief:
-            super()._keep_best(arrays, evaluation, **more)
+    def release(self):
+        pass
+
+
+class _ReadOnlyDirectory(ModelDirectory):
+    """The model directory of a worker that is not the chief: writing does nothing."""
+
+    def __init__(self, path):
+        super().__init__(path)
+        self.lock = _NoLock()
+        self.tensorboard_path = None
+
+    def restore_newest(self, variables):
+        # The chief has set aside what is damaged, and removed what is unfinished.
+        if not self.checkpoint_steps():
+            return None
+        path = self.checkpoint_path(self.checkpoint_steps()[-1])
+        arrays, state = read_archive(path)
+        restore(variables, arrays, path)
+        return state
+
+    def save_checkpoint(self, variables, state, *, keep, every):
+        pass
+
+    def write_best(self, arrays, state):
+        pass
+
+    def keep_bad_batches(self, step, taken, state):
+        return self.bad_batch_folder
+
+    def rewind_metrics(self, step, evaluated_step):
+        pass
+
+    def append_metrics(self, record):
+        pass

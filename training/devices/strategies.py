@@ -5,167 +5,24 @@ A replica is a copy of the model on one device. How replicas train is in `replic
 
 import contextlib
 import functools
-import hashlib
 import json
 import os
 
-import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager import context
 
 from command_line import quiet
 from data_pipeline.files import UserError
-from model_directory.directory import ModelDirectory
-from model_directory.weight_files import read_archive, restore
+from training.devices.one_device import OneDevice
+from training.devices.replicas import Replicas
+from training.ways import UPDATES
 
 SILENCE = 100  # Seconds until a worker that is not heard of counts as lost.
 
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-class Replicas:
-    """The replicas of a run, spread over one or several workers: processes that each have as many.
-
-    Args:
-        strategy: a `tf.distribute.Strategy`; None for one device as ever.
-        num_workers: processes that train together.
-        worker: which of them this is, from 0, the chief, who alone writes the model directory.
-    """
-
-    def __init__(self, strategy=None, num_workers=1, worker=0):
-        self.strategy = strategy
-        self.num_workers = num_workers
-        self.worker = worker
-        self.num_replicas = strategy.num_replicas_in_sync if strategy else 1
-        self.num_local = self.num_replicas // num_workers
-        self.is_chief = worker == 0
-        self._sum = tf.function(self._over_workers, autograph=False)
-
-    @contextlib.contextmanager
-    def scope(self):
-        """A context in which variables are made that have a copy in every replica."""
-        with self.errors(), self.strategy.scope() if self.strategy else contextlib.nullcontext():
-            yield
-
-    def directory(self, path):
-        """The `ModelDirectory` at a path; only the chief can write it."""
-        return ModelDirectory(path) if self.is_chief else _ReadOnlyDirectory(path)
-
-    def distribute(self, values):
-        """One value for each replica of this process, as an argument of `strategy.run`."""
-        return self.strategy.experimental_distribute_values_from_function(
-            lambda where: values[where.replica_id_in_sync_group % self.num_local]
-        )
-
-    def from_chief(self, *numbers):
-        """The chief's numbers, as a list of float; every worker has to ask, and waits for all."""
-        if self.num_workers == 1:
-            return list(numbers)
-        with self.errors():
-            return self._sum(tf.constant(numbers, tf.float64)).numpy().tolist()
-
-    def _over_workers(self, numbers):
-        def of_replica(numbers):
-            here = tf.distribute.get_replica_context()
-            is_first = tf.equal(here.replica_id_in_sync_group, 0)
-            return here.all_reduce("sum", tf.where(is_first, numbers, 0.0))
-
-        found = self.strategy.run(of_replica, args=(numbers,))
-        return self.strategy.experimental_local_results(found)[0]
-
-    def join(self, directory, config):
-        """Waits until all workers are here, and makes sure that they are of the same run.
-
-        The chief comes once the run has begun in its directory, the others before they look at it.
-
-        Raises:
-            UserError: other flags, other text or another directory than the chief has.
-        """
-        digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).digest()
-        mine = np.frombuffer(digest, np.uint32).astype(float).tolist()
-        same = self.from_chief(*mine) == mine
-        if self.is_chief:
-            return
-        if not directory.exists():
-            raise UserError(
-                f"worker {self.worker}: {directory.path} holds no run, but that of worker 0 does; "
-                "--model_dir has to be a folder that all hosts share"
-            )
-        if not same:
-            raise UserError(
-                f"worker {self.worker} has other flags or text than worker 0; start "
-                "the same command on the same text everywhere"
-            )
-        print(f"worker {self.worker} of {self.num_workers}: worker 0 writes {directory.path}")
-
-    def describe(self, options):
-        """Lines that say what an update takes."""
-        if not self.strategy:
-            return []
-        batches = self.num_replicas * options["accumulate_steps"]
-        tokens = batches * options["max_tokens_per_batch"]
-        workers = f" at {self.num_workers} workers" if self.num_workers > 1 else ""
-        return [
-            f"replicas: {self.num_replicas}{workers}, each with batches of its own; an update "
-            f"takes {batches:,} batches, of at most {tokens:,} tokens a side"
-        ]
-
-    @contextlib.contextmanager
-    def errors(self):
-        """Turns the loss of another worker into a `UserError`."""
-        try:
-            yield
-        except tf.errors.OpError as error:
-            if self.num_workers == 1:
-                raise
-            lines = error.message.splitlines()
-            reason = next((line for line in lines if "aborted" in line), lines[0])
-            raise UserError(
-                f"worker {self.worker}: another worker has stopped or cannot be reached; start the "
-                "same command on all hosts again, and the run goes on from its last save "
-                f"({reason})"
-            ) from None
-
-
-class _NoLock:
-    def acquire(self):
-        pass
-
-    def release(self):
-        pass
-
-
-class _ReadOnlyDirectory(ModelDirectory):
-    """The model directory of a worker that is not the chief: writing does nothing."""
-
-    def __init__(self, path):
-        super().__init__(path)
-        self.lock = _NoLock()
-        self.tensorboard_path = None
-
-    def restore_newest(self, variables):
-        # The chief has set aside what is damaged, and removed what is unfinished.
-        if not self.checkpoint_steps():
-            return None
-        path = self.checkpoint_path(self.checkpoint_steps()[-1])
-        arrays, state = read_archive(path)
-        restore(variables, arrays, path)
-        return state
-
-    def save_checkpoint(self, variables, state, *, keep, every):
-        pass
-
-    def keep_bad_batches(self, step, taken, state):
-        return self.bad_batch_folder
-
-    def rewind_metrics(self, step, evaluated_step):
-        pass
-
-    def append_metrics(self, record):
-        pass
-
-
-def start_replicas(options, kind, num_replicas=0, tpu_address=""):
+def start_devices(options, kind, num_replicas=0, tpu_address=""):
     """Starts TensorFlow on the devices of a kind of distribution; to be called once, first of all.
 
     Args:
@@ -176,7 +33,7 @@ def start_replicas(options, kind, num_replicas=0, tpu_address=""):
         tpu_address: of "tpu": name or address; empty for that of `TPU_NAME`, or the local one.
 
     Returns:
-        `Replicas`.
+        `OneDevice` or `Replicas`.
 
     Raises:
         UserError: the devices are not there, `TF_CONFIG` does not say which, or the options do not
@@ -186,7 +43,7 @@ def start_replicas(options, kind, num_replicas=0, tpu_address=""):
         raise UserError(f"--num_replicas goes with --distribution=mirrored, found {kind}")
     if tpu_address and kind != "tpu":
         raise UserError(f"--tpu_address goes with --distribution=tpu, found {kind}")
-    if kind != "none" and options["update"] == "em":
+    if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} shares out batches, and counting (--update=em, ngram_lm) takes "
             "the whole corpus; leave it out"
@@ -194,7 +51,7 @@ def start_replicas(options, kind, num_replicas=0, tpu_address=""):
     if kind == "tpu" and not options["pad_to_bucket"]:
         raise UserError("--distribution=tpu needs --pad_to_bucket: a TPU has static shapes")
     make = {
-        "none": Replicas,
+        "none": OneDevice,
         "mirrored": functools.partial(_mirrored, num_replicas),
         "multi_worker": _multi_worker,
         "tpu": functools.partial(_tpu, tpu_address),
@@ -220,7 +77,7 @@ def _mirrored(num_replicas):
 
 @functools.cache
 def _mirrored_strategy(*devices):
-    """Always the same one: sums over devices are numbered, by two strategies with equal numbers."""
+    """Cached, because two strategies in one process would reuse the same collective keys."""
     return tf.distribute.MirroredStrategy(devices)
 
 

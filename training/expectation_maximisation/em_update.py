@@ -1,63 +1,33 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import os
+from typing import ClassVar
 
-import numpy as np
 import tensorflow as tf
 
-import models
+from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
-from models.ibm import AlignmentModel
 from training.evaluation import perplexity
-from training.expectation_maximisation.iteration import Estimate, em_step, first_estimate
-from training.expectation_maximisation.packed_positions import assign, first, pack, unpack
+from training.expectation_maximisation.agreement import agreeing_step
+from training.expectation_maximisation.iteration import (
+    POSITIONS,
+    Estimate,
+    em_step,
+    first_estimate,
+)
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
-from training.loop import Trainer
-from training.updates.gradient import BATCH_SIGNATURE, Update, negative_log_likelihood
+from training.expectation_maximisation.reverse_direction import open_reverse, reverse_directory
+from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
+from training.updates.update import Update
 
 THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
-
-
-def is_table(preset):
-    """Whether the model of a preset has a table of the word pairs of its corpus."""
-    return issubclass(models.PRESETS[preset][0], AlignmentModel)
-
-
-def prepare(model, corpus, words):
-    """Gives a fresh model what it must know of its corpus before it is trained in any way.
-
-    Args:
-        model: `TranslationModel`; an `AlignmentModel` has as many word pairs as `words`.
-        corpus: `EncodedCorpus`.
-        words: its `WordPairs`, or None for a model without a table.
-    """
-    if words:
-        model.table.set_word_pairs(words.source_words, words.target_words)
-    if model.tracks_coverage:
-        model.length.parameters.assign(length_model(corpus))
-
-
-def length_model(corpus):
-    """The regression of target lengths on source lengths, in tokens with `</s>`.
-
-    Returns:
-        (intercept, slope, variance for each source token), floats.
-    """
-    source, target = (side.lengths.astype(np.float64) for side in corpus)
-    spread = source.var()
-    covariance = ((source - source.mean()) * (target - target.mean())).mean()
-    # Where all sources are of one length, any line through the means does.
-    slope = covariance / spread if spread else target.mean() / source.mean()
-    intercept = target.mean() - slope * source.mean()
-    variance = ((target - intercept - slope * source) ** 2 / source).mean()
-    return intercept, slope, max(variance, 0.01)
 
 
 class EMUpdate(Update):
     """Expectation maximisation of an `AlignmentModel`, which is given every new estimate.
 
-    The first iterations may be those of simpler models: what their likelihood finds does not depend
-    on where it began (Model 1), or less, and their tables are what the better model begins with.
+    The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
+    table makes a richer model less sensitive to initialisation.
 
     Args:
         model: `AlignmentModel`, prepared.
@@ -67,17 +37,57 @@ class EMUpdate(Update):
         model2_steps: iterations of Model 2, on the diagonal, after those.
     """
 
+    name = "em"
+    options = ("model1_steps", "model2_steps", "alpha", "reverse_model_dir")
+    # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
+    defaults: ClassVar = {
+        "max_steps": 10,
+        "patience": 0,
+        "eval_every_steps": 5,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
+    }
+
     def __init__(self, model, words, *, alpha=0.0, model1_steps=0, model2_steps=0):
         self.model = model
+        self.corpus = words
         self.num_tokens = words.num_tokens
         self.alpha = alpha
         self.model1_steps, self.model2_steps = model1_steps, model2_steps
         self.size = model.settings["max_positions"]
-        self.own = first(**model.settings)
+        self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(pack(Diagonal()))
-        self.packed = tf.Variable(pack(self.own, words, self.size))
+        self.diagonal = tf.Variable(Diagonal().pack())
+        self.packed = tf.Variable(self.own.pack(words, self.size))
+
+    @classmethod
+    def check(cls, preset, options, given, undecided=()):
+        """As `Update.check`."""
+        if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
+            raise UserError(
+                "--reverse_model_dir goes without averages; leave out --average_checkpoints="
+                f"{options['average_checkpoints']}"
+            )
+
+    @classmethod
+    def companion(cls, directory, config):
+        """As `Update.companion`: the directory of the reverse model."""
+        return reverse_directory(directory, config)
+
+    @classmethod
+    def make(cls, run, model):
+        """As `Update.make`; trains both directions where --reverse_model_dir asks for it."""
+        options = {name: run.options[name] for name in ("alpha", "model1_steps", "model2_steps")}
+        if not run.companion:
+            return cls(model, run.prepared.words, **options)
+        both = open_reverse(run)
+        return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
+
+    def examples(self, first, batches):
+        """As `Update.examples`: the whole corpus, once."""
+        return [self.corpus][first:]
 
     def variables(self):
         """name -> variable of all that an iteration changes."""
@@ -122,7 +132,7 @@ class EMUpdate(Update):
         """
         positions, variable = self._positions()
         if variable is not None:
-            positions = unpack(positions, variable.numpy())
+            positions = positions.unpack(variable.numpy())
         translation = self.translation.numpy()
         if self.alpha and int(self.iteration):
             kept = 1 - self.model.table.smoothing
@@ -137,14 +147,21 @@ class EMUpdate(Update):
         self.translation.assign(estimate.translation)
         self.model.table.set_probabilities(estimate.translation)
         if variable is not None:
-            variable.assign(pack(estimate.positions, words, self.size))
+            variable.assign(estimate.positions.pack(words, self.size))
         if variable is self.packed:
-            assign(self.model.positions, variable.numpy())
+            self.model.positions.unpack(variable.numpy())
 
     def _positions(self):
         """(position model of the next iteration, variable of its parameters or None)."""
         stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
         return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
+
+    def progress_line(self, step, means):
+        """As `Update.progress_line`: the model of the iteration, and the likelihood before it."""
+        return (
+            f"iteration {step} ({self.stage(step - 1)}): log-likelihood "
+            f"{means['log_likelihood']:,.1f}, perplexity {perplexity(means['nll']):.3f}"
+        )
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
@@ -152,18 +169,54 @@ class EMUpdate(Update):
         return {"nll": negative_log_likelihood(self.model, batch)}
 
 
-class EMTrainer(Trainer):
-    """The loop of all models, whose batch is here the `WordPairs` of the whole corpus."""
+class AgreementUpdate(EMUpdate):
+    """Steps of `agreement.agreeing_step`, whose estimates two `AlignmentModel`s are given.
 
-    def _batches(self):
-        return [self.corpus][self.state["batch"] :]
+    Args:
+        model: `AlignmentModel` from source to target, prepared.
+        directions: `Directions` of the training corpus.
+        reverse_model: `AlignmentModel` from target to source, prepared.
+        reverse_directory: `ModelDirectory` of the reverse model, started; None keeps it nowhere.
+        **options: as `EMUpdate`.
+    """
 
-    def _log(self):
-        nll, tokens = self.sums["nll"]
-        log_likelihood, count = self.sums["log_likelihood"]
-        super()._log()
-        step = self.state["step"]
-        self.progress.say(
-            f"iteration {step} ({self.update.stage(step - 1)}): log-likelihood "
-            f"{log_likelihood / count:,.1f}, perplexity {perplexity(nll / tokens):.3f}"
+    def __init__(self, model, directions, reverse_model, *, reverse_directory=None, **options):
+        super().__init__(model, directions.forward, **options)
+        self.corpus = directions
+        self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
+        self.reverse_directory = reverse_directory
+
+    def variables(self):
+        """name -> variable of all that an iteration changes, in both directions."""
+        reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
+        return {**super().variables(), **reverse}
+
+    def step(self, directions):
+        """Makes one iteration.
+
+        Args:
+            directions: the `Directions`.
+
+        Returns:
+            As `EMUpdate.step`, of the forward direction, and `reverse_log_likelihood`.
+        """
+        updates = self, self.reverse
+        both = list(zip(updates, directions, strict=True))
+        before = [update.estimate(words) for update, words in both]
+        estimates, log_likelihoods = agreeing_step(
+            directions, before, alpha=self.alpha, threads=THREADS
         )
+        for (update, words), estimate in zip(both, estimates, strict=True):
+            update.take(estimate, words)
+        forward, reverse = log_likelihoods
+        nll = -forward, self.num_tokens
+        return {
+            "loss": nll,
+            "nll": nll,
+            "log_likelihood": (forward, 1),
+            "reverse_log_likelihood": (reverse, 1),
+        }
+
+    def companions(self):
+        """As `Update.companions`: the reverse model."""
+        return {self.reverse_directory: self.reverse.model} if self.reverse_directory else {}

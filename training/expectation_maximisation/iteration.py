@@ -11,8 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from training.expectation_maximisation.position_estimates import Uniform
+from training.expectation_maximisation.jump_estimates import Jumps
+from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
 from training.expectation_maximisation.sparse_prior import digamma, weights
+
+# Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
+POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}
 
 
 class Estimate(NamedTuple):

@@ -36,11 +36,18 @@ class Jumps(NamedTuple):
     alpha: float
 
     @classmethod
-    def first(cls, *, widest=20, null_probability=0.2, alpha=0.0):
+    def first(cls, *, max_jump=20, null_probability=0.2, alpha=0.0, **_settings):
         """Parameters to start from: the next word is the most probable, and far ones are not."""
-        distances = np.abs(np.arange(-widest, widest + 1) - 1)
+        distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
-        return cls(widths, widths[widest + 1 :], null_probability, alpha)
+        return cls(widths, widths[max_jump + 1 :], null_probability, alpha)
+
+    def pack(self, words=None, max_positions=0):
+        return np.concatenate([self.widths, self.starts])
+
+    def unpack(self, array):
+        size = self.widths.size
+        return self._replace(widths=array[:size], starts=array[size:])
 
     def transitions(self, num_words):
         """P(next source word | last source word), given that it is not NULL.

@@ -1,9 +1,14 @@
 """Where a target word looks in its source sentence: the position models of IBM Models 1 and 2.
 
-Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with two methods:
+Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with these methods:
 `expect(block, translation)` is their share in the expectation step on a `Block`, and
 `maximise(statistics)` makes new parameters of what `expect` returned for all blocks. Letters as
 there: R rows (target tokens), n source positions, of which the last is NULL.
+
+`first(**settings)` makes the parameters that training begins with, for the settings of a
+`models.ibm.AlignmentModel`. `pack(words, max_positions)` returns the parameters as one float64
+array, for checkpoints and for the layer of `models.layers` that has the same name; `unpack(array)`
+is its inverse, and takes everything else from the parameters that it is called on.
 """
 
 from typing import NamedTuple
@@ -34,6 +39,16 @@ def _normalised(weights):
 class Uniform(NamedTuple):
     """Model 1: every source position with probability 1/n; Brown et al. 1993, section 4.1."""
 
+    @classmethod
+    def first(cls, **_settings):
+        return cls()
+
+    def pack(self, words=None, max_positions=0):
+        return np.zeros(0)
+
+    def unpack(self, array):
+        return self
+
     def expect(self, block, translation):
         """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
         posteriors, log_likelihood = _normalised(translation)
@@ -52,6 +67,30 @@ class PositionTable(NamedTuple):
     """
 
     tables: dict
+
+    @classmethod
+    def first(cls, **_settings):
+        return cls({})
+
+    def pack(self, words, max_positions):
+        """`[n - 1, target position, source position]`, 0 where there is no row.
+
+        The array is as large as the corpus needs and `max_positions` allows.
+        """
+        heights = max((block.active.size for block in words.blocks), default=0)
+        lengths = max((block.source_length for block in words.blocks), default=0)
+        heights, lengths = min(heights, max_positions), min(lengths, max_positions)
+        array = np.zeros([lengths, heights, lengths])
+        for n, table in self.tables.items():
+            if n <= lengths:
+                rows = table[:heights]
+                array[n - 1, : len(rows), :n] = rows
+        return array
+
+    def unpack(self, array):
+        heights = np.count_nonzero(array.any(axis=2), axis=1)
+        tables = {n: array[n - 1, :h, :n] for n, h in enumerate(heights.tolist(), start=1) if h}
+        return PositionTable(tables)
 
     def expect(self, block, translation):
         """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
@@ -90,6 +129,16 @@ class Diagonal(NamedTuple):
 
     tension: float = 4.0
     null_probability: float = 0.08
+
+    @classmethod
+    def first(cls, *, null_probability, **_settings):
+        return cls(null_probability=null_probability)
+
+    def pack(self, words=None, max_positions=0):
+        return np.array([self.tension])
+
+    def unpack(self, array):
+        return self._replace(tension=float(array[0]))
 
     def expect(self, block, translation):
         """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""

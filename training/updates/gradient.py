@@ -1,24 +1,25 @@
-"""How one batch changes a model."""
-
-import contextlib
+"""Training by gradient."""
 
 import keras
 import tensorflow as tf
 
+import models
+from data_pipeline.files import UserError
 from model_directory.directory import training_arrays
+from model_directory.options import BY_NAME
 from models import shift_right
-from training.updates.losses import projected_cross_entropy, smoothed_cross_entropy
+from training.updates.losses import (
+    BATCH_SIGNATURE,
+    negative_log_likelihood,
+    projected_cross_entropy,
+    smoothed_cross_entropy,
+)
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
 from training.updates.schedules import SCHEDULES, Plateau
+from training.updates.update import Update
 
-BATCH_SIGNATURE = {
-    "source_ids": tf.TensorSpec([None, None], tf.int32),
-    "target_ids": tf.TensorSpec([None, None], tf.int32),
-}
-
-
-# What the gradient is that of: the mean over target tokens, or of the sums of the sentences.
+# Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")
 
 
@@ -76,23 +77,10 @@ class FusedAdam(keras.optimizers.Adam):
         )
 
 
-class Update:
-    """What the loop asks of any update, besides `step`, `evaluate`, `model` and `variables`."""
-
-    def rates(self):
-        """What a record of training says of the update."""
-        return {}
-
-    def for_validation(self):
-        """A context in which the model has the weights to validate and to keep."""
-        return contextlib.nullcontext()
-
-    def after_validation(self, evaluations_since_best):
-        """Is told how many validations there have been since the best one, 0 if it was this."""
-
-
 class GradientUpdate(Update):
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
+
+    The loss of a model that predicts "scores" is their plain negative log-likelihood.
 
     A model that computes in float16 has its loss scaled; an update whose gradient is not finite
     then changes nothing but the scale.
@@ -108,6 +96,13 @@ class GradientUpdate(Update):
         ema_decay: that of a `MovingAverage` of the weights, which is validated and kept in their
             place; 0 for none.
     """
+
+    name = "gradient"
+    options = (
+        *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
+        *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
+    )
+    takes_batches = True
 
     def __init__(
         self,
@@ -133,6 +128,59 @@ class GradientUpdate(Update):
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
         self.plateau = getattr(optimizer, "plateau", None)
         optimizer.build(weights)
+
+    @classmethod
+    def check(cls, preset, options, given, undecided=()):
+        """As `Update.check`."""
+        if models.model_class(preset).predicts == "scores" and given.get("label_smoothing"):
+            raise UserError(
+                f"--label_smoothing={options['label_smoothing']}: not with --model={preset}, whose "
+                "likelihood is exact; leave it out"
+            )
+        if options["jit_compile"] and not options["pad_to_bucket"]:
+            raise UserError(
+                "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape "
+                "of a batch, for many seconds, and without it almost every batch has a shape of "
+                "its own"
+            )
+        if BY_NAME["decay_steps"].applies(options):
+            last = options["decay_steps"] or options["max_steps"]
+            least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
+            if last < least:
+                raise UserError(
+                    f"--schedule={options['schedule']} falls until the last update: give "
+                    "--decay_steps or --max_steps of at least --warmup_steps, "
+                    f"{least:,}; found {last:,}"
+                )
+
+    @classmethod
+    def make(cls, run, model):
+        """As `Update.make`; on several devices, an update of all their copies of the model."""
+        options = run.options
+        of_schedule = {}
+        if BY_NAME["decay_steps"].applies(options):
+            of_schedule = {"decay_steps": options["decay_steps"]}
+        elif BY_NAME["plateau_patience"].applies(options):
+            of_schedule = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
+        optimizer = adam(
+            learning_rate=options["learning_rate"],
+            warmup_steps=options["warmup_steps"],
+            schedule=options["schedule"],
+            kind=run.devices.make_adam,
+            beta_2=options["adam_beta_2"],
+            weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
+            **of_schedule,
+        )
+        update = cls(
+            model,
+            optimizer,
+            label_smoothing=options["label_smoothing"],
+            clip_norm=options["clip_norm"],
+            loss_average=options["loss_average"],
+            jit_compile=options["jit_compile"],
+            ema_decay=options["ema_decay"],
+        )
+        return run.devices.replicate(update)
 
     def variables(self):
         """name -> variable of all that an update changes."""
@@ -181,10 +229,10 @@ class GradientUpdate(Update):
         """The graphs of `step`: of a batch alone, of one of many, and of the last of many."""
 
         def alone(batch):
-            return self._apply(*self._gradients(batch))
+            return self.apply(*self.gradients(batch))
 
         def add(batch):
-            gradients, sums = self._gradients(batch)
+            gradients, sums = self.gradients(batch)
             parts = [*(g * sums[0] for g in gradients), sums]
             for total, part in zip(self.earlier, parts, strict=True):
                 total.assign_add(part)
@@ -194,7 +242,7 @@ class GradientUpdate(Update):
             *gradients, sums = [tf.identity(total) for total in self.earlier]
             for total in self.earlier:
                 total.assign(tf.zeros_like(total))
-            return self._apply([g / sums[0] for g in gradients], sums)
+            return self.apply([g / sums[0] for g in gradients], sums)
 
         options = {
             "input_signature": [BATCH_SIGNATURE],
@@ -203,8 +251,13 @@ class GradientUpdate(Update):
         }
         return [tf.function(function, **options) for function in (alone, add, with_earlier)]
 
-    def _gradients(self, batch):
-        """`(gradients of the mean loss, [4] float32: what it is the mean of, loss, nll, tokens)`"""
+    def gradients(self, batch):
+        """Finds the gradients of the mean loss of a batch.
+
+        Returns:
+            (list of gradients, `[4]` float32: the tokens or sentences that the mean is over; sums
+            of loss and nll; number of tokens).
+        """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
             # Static shapes may have rows of padding alone.
@@ -221,8 +274,8 @@ class GradientUpdate(Update):
             gradients = [g / self.loss_scale.scale for g in gradients]
         return gradients, tf.stack([count, loss, nll, tokens])
 
-    def _apply(self, gradients, sums):
-        """Changes the weights; returns the metrics of `step`."""
+    def apply(self, gradients, sums):
+        """Changes the weights; takes what `gradients` returns, and returns what `step` does."""
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
@@ -252,33 +305,19 @@ class GradientUpdate(Update):
         return {"loss": (loss, tokens), "nll": (nll, tokens)}
 
     def _losses(self, batch, training):
+        if self.model.predicts == "scores":
+            nll, tokens = negative_log_likelihood(self.model, batch)
+            return nll, nll, tokens
         target_ids = batch["target_ids"]
         inputs = {
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
-        weights = self.model.output_weights()
-        if training and weights is not None:
+        if training and self.model.predicts == "features":
             features = self.model.features(inputs, training=True)
-            rest = (target_ids, self.model.pad_id, self.label_smoothing)
-            return projected_cross_entropy(features, *weights, *rest)
+            kernel, bias = self.model.output_weights()
+            return projected_cross_entropy(
+                features, kernel, bias, target_ids, self.model.pad_id, self.label_smoothing
+            )
         logits = self.model(inputs, training=training)
         return smoothed_cross_entropy(logits, target_ids, self.model.pad_id, self.label_smoothing)
-
-
-class LikelihoodUpdate(GradientUpdate):
-    """Gradient descent on the negative log-likelihood as `model.score` has it.
-
-    For a model that knows the probability of one word without those of all others.
-    """
-
-    def _losses(self, batch, training):
-        nll, tokens = negative_log_likelihood(self.model, batch)
-        return nll, nll, tokens
-
-
-def negative_log_likelihood(model, batch):
-    """(sum over real target tokens, their number), float32 scalars."""
-    real = batch["target_ids"] != model.pad_id
-    scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
-    return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))

@@ -7,6 +7,11 @@ nothing.
 
 import tensorflow as tf
 
+BATCH_SIGNATURE = {
+    "source_ids": tf.TensorSpec([None, None], tf.int32),
+    "target_ids": tf.TensorSpec([None, None], tf.int32),
+}
+
 # Logits at a time: few enough to stay in a processor's cache, but rows enough for fast products.
 _LOGITS, _ROWS = 1 << 20, 256
 
@@ -37,6 +42,13 @@ def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
         tf.reduce_sum(tf.stop_gradient(nll) * mask),
         tf.reduce_sum(mask),
     )
+
+
+def negative_log_likelihood(model, batch):
+    """(sum over real target tokens, their number), float32 scalars."""
+    real = batch["target_ids"] != model.pad_id
+    scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
+    return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))
 
 
 def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_smoothing):

@@ -13,8 +13,10 @@ from data_pipeline.batching import plan_epoch
 from data_pipeline.files import UserError
 from tests.tiny import SMALL
 from training import recipes
-from training.devices.replicas import ReplicaAdam, ReplicatedGradientUpdate, Share, places
-from training.devices.strategies import Replicas, read_cluster, start_replicas
+from training.devices.one_device import OneDevice
+from training.devices.replicas import places
+from training.devices.replicated_update import Share
+from training.devices.strategies import read_cluster, start_devices
 from training.updates.gradient import GradientUpdate, adam
 
 pytestmark = pytest.mark.replicas
@@ -24,17 +26,15 @@ OF_ADAM = {"learning_rate": 1e-2, "warmup_steps": 5, "weight_decay": 0.1, "sched
 
 @pytest.fixture(scope="module")
 def two():
-    return start_replicas(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
+    return start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
 
 
 def create_update(replicas, preset="attention_ibm2", sizes=None, **settings):
     keras.utils.set_random_seed(1)
     with replicas.scope():
         model = models.create(preset, 11, 11, **(sizes or {"width": 8}))
-        if replicas.strategy is None:
-            return GradientUpdate(model, adam(**OF_ADAM), **settings)
-        optimizer = adam(**OF_ADAM, kind=ReplicaAdam)
-        return ReplicatedGradientUpdate(model, optimizer, replicas=replicas, **settings)
+        optimizer = adam(**OF_ADAM, kind=replicas.make_adam)
+        return replicas.replicate(GradientUpdate(model, optimizer, **settings))
 
 
 def random_batches(count):
@@ -63,7 +63,7 @@ def assert_copies_equal(update):
 def updates(two):
     """Of one device, and of two replicas."""
     settings = {"clip_norm": 0.5, "ema_decay": 0.9}
-    return [create_update(replicas, **settings) for replicas in (Replicas(), two)]
+    return [create_update(replicas, **settings) for replicas in (OneDevice(), two)]
 
 
 def test_replicas_make_the_updates_of_one_device_that_has_all_their_batches(updates):
@@ -119,7 +119,7 @@ def test_dropout_differs_between_replicas_and_scale_and_seeds_go_on_as_one(two):
     keras.config.set_dtype_policy("mixed_float16")
     try:
         preset = "transformer_tiny", {**SMALL, "dropout": 0.5}
-        one, both = (create_update(replicas, *preset) for replicas in (Replicas(), two))
+        one, both = (create_update(replicas, *preset) for replicas in (OneDevice(), two))
     finally:
         keras.config.set_dtype_policy("float32")
     (batch,) = random_batches(1)
@@ -187,4 +187,4 @@ def test_devices_that_do_not_fit_are_refused(name):
     devices, given, message = UNFIT[name]
     options = {**recipes.options("ibm1", "demo", {"update": "gradient"}), **given}
     with pytest.raises(UserError, match=message):
-        start_replicas(options, *devices)
+        start_devices(options, *devices)

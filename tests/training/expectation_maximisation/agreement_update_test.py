@@ -16,13 +16,10 @@ from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs
 from tests.training.expectation_maximisation import textbook
 from tests.training.expectation_maximisation.em_update_test import log_likelihood
+from training.corpus.preparation import WordTable
 from training.expectation_maximisation.agreement import agreeing_step, index_directions
-from training.expectation_maximisation.agreement_update import AgreementUpdate
-from training.expectation_maximisation.em_update import prepare
-from training.expectation_maximisation.iteration import first_estimate
-from training.expectation_maximisation.packed_positions import first, pack
-
-POSITIONS = ("uniform", "table", "diagonal", "jumps")
+from training.expectation_maximisation.em_update import AgreementUpdate
+from training.expectation_maximisation.iteration import POSITIONS, first_estimate
 
 
 def new_update(corpus, positions, **options):
@@ -33,7 +30,7 @@ def new_update(corpus, positions, **options):
     for words, way in zip(directions, both, strict=True):
         count = words.source_words.size
         twins.append(models.create("ibm1", 40, 40, positions=positions, num_word_pairs=count))
-        prepare(twins[-1], way, words)
+        WordTable(way).fill(twins[-1])
     return AgreementUpdate(twins[0], directions, twins[1], **options), directions
 
 
@@ -44,7 +41,7 @@ def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
     estimates, expected, found = [first_estimate(words) for words in directions], [], []
     for step in range(5):
         if step == 2:
-            own = first(**update.model.settings)
+            own = POSITIONS[positions].first(**update.model.settings)
             estimates = [estimate._replace(positions=own) for estimate in estimates]
         estimates, log_likelihoods = agreeing_step(directions, estimates)
         expected.append(log_likelihoods)
@@ -54,7 +51,7 @@ def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
     twins = (update, update.reverse)
     for twin, words, estimate in zip(twins, directions, estimates, strict=True):
         np.testing.assert_allclose(twin.translation, estimate.translation, rtol=1e-6)
-        packed = pack(estimate.positions, words, update.size)
+        packed = estimate.positions.pack(words, update.size)
         np.testing.assert_allclose(twin.packed, packed, rtol=1e-6)
 
 

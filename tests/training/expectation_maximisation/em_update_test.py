@@ -11,9 +11,10 @@ from data_pipeline.tokenization.vocabularies import PAD_ID
 from model_directory.directory import restore
 from tests.training.expectation_maximisation import textbook
 from training.aligner import soft_alignments
-from training.expectation_maximisation import em_update
+from training.corpus.preparation import WordTable, length_model
 from training.expectation_maximisation.em_update import EMUpdate
 from training.expectation_maximisation.iteration import (
+    POSITIONS,
     Estimate,
     expect,
     first_estimate,
@@ -21,18 +22,9 @@ from training.expectation_maximisation.iteration import (
     maximise_translation,
 )
 from training.expectation_maximisation.jump_estimates import Jumps
-from training.expectation_maximisation.packed_positions import (
-    assign,
-    first,
-    logarithms,
-    pack,
-    unpack,
-)
 from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
 from training.expectation_maximisation.word_pairs import index_word_pairs
-from training.updates.gradient import LikelihoodUpdate
-
-POSITIONS = ("uniform", "table", "diagonal", "jumps")
+from training.updates.gradient import GradientUpdate
 
 
 def random_corpus(count=40, seed=1, **sizes):
@@ -45,7 +37,7 @@ def create(words, corpus, positions="uniform", **settings):
     model = models.create(
         "ibm1", 40, 40, positions=positions, num_word_pairs=words.source_words.size, **settings
     )
-    em_update.prepare(model, corpus, words)
+    WordTable(corpus).fill(model)
     return model
 
 
@@ -95,8 +87,8 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
     positions = random_positions(name, words, max_positions)
     estimate = Estimate(maximise_translation(words, values), positions)
     model = create(words, corpus, name, max_positions=max_positions)
-    model.table.logits.assign(logarithms(estimate.translation))
-    assign(model.positions, pack(positions, words, max_positions))
+    model.table.set_probabilities(estimate.translation)
+    model.positions.unpack(positions.pack(words, max_positions))
     expected = expect(words, estimate).log_likelihood
     assert log_likelihood(model, corpus) == pytest.approx(expected, rel=1e-6)
     alignments = model.align(padded(corpus.source), padded(corpus.target)).numpy()
@@ -109,10 +101,9 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
 def test_positions_are_unpacked_as_they_were_packed(name):
     words = index_word_pairs(random_corpus())
     positions = random_positions(name, words, 8)
-    settings = {"positions": name, "max_jump": 20, "null_probability": 0.2}
-    array = pack(positions, words, 8)
-    again = unpack(first(**settings), array)
-    np.testing.assert_array_equal(pack(again, words, 8), array)
+    array = positions.pack(words, 8)
+    again = POSITIONS[name].first(max_jump=20, null_probability=0.2).unpack(array)
+    np.testing.assert_array_equal(again.pack(words, 8), array)
     keras.tree.map_structure(np.testing.assert_array_equal, again, positions)
 
 
@@ -123,7 +114,7 @@ def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_result
     update, history = trained(corpus, name, 7, model1_steps=2, model2_steps=2)
     estimate, first_part = fit(words, first_estimate(words), 2)
     estimate, second_part = fit(words, estimate._replace(positions=Diagonal()), 2)
-    own = first(name, 20, 0.2)
+    own = POSITIONS[name].first(max_jump=20, null_probability=0.2)
     estimate, last_part = fit(words, estimate._replace(positions=own), 3)
     np.testing.assert_allclose(history, first_part + second_part + last_part)
     expected = expect(words, estimate).log_likelihood
@@ -159,10 +150,10 @@ def test_a_restored_update_goes_on_bit_for_bit(name):
 def test_lengths_are_those_of_the_regression():
     lengths = np.array([2, 4, 7, 9, 5])
     source, target = ([[4] * (n - 1) for n in ns] for ns in (lengths, 2 * lengths + 1))
-    found = em_update.length_model(EncodedCorpus(textbook.side(source), textbook.side(target)))
+    found = length_model(EncodedCorpus(textbook.side(source), textbook.side(target)))
     np.testing.assert_allclose(found, (1, 2, 0.01))
     equal = EncodedCorpus(textbook.side([[4, 4]] * 2), textbook.side([[4], [4] * 5]))
-    intercept, slope, variance = em_update.length_model(equal)
+    intercept, slope, variance = length_model(equal)
     assert intercept + 3 * slope == pytest.approx(4)
     assert variance == pytest.approx(4 / 3)
 
@@ -172,7 +163,7 @@ def test_lengths_are_those_of_the_regression():
 
 def by_gradient(model, corpus, steps):
     """Log-likelihood after gradient descent on the whole corpus at once."""
-    update = LikelihoodUpdate(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
+    update = GradientUpdate(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
     (batch,) = batches(corpus, 10_000)
     for _ in range(steps):
         update.step(batch)

@@ -25,7 +25,7 @@ POSITIONS = {
     "uniform": Uniform(),
     "table": PositionTable({}),
     "diagonal": Diagonal(),
-    "jumps": Jumps.first(widest=4),
+    "jumps": Jumps.first(max_jump=4),
 }
 
 

@@ -1,0 +1,117 @@
+"""Facts of a corpus that a model takes before it is trained in any way."""
+
+import numpy as np
+
+import models
+from models.coverage import CoverageModel
+from models.ibm import AlignmentModel
+from models.ngram import NgramLanguageModel
+from training.expectation_maximisation.word_pairs import index_word_pairs
+from training.ngrams.counting import estimate
+
+
+class Preparation:
+    """What a corpus gives a model before training: nothing, for most models.
+
+    Args:
+        corpus: `EncodedCorpus`.
+        settings: name -> value, all settings of the model.
+        vocab_size: number of target ids.
+
+    Attributes:
+        sizes: name -> number, the `corpus_sizes` of the model's class.
+    """
+
+    def __init__(self, corpus, settings=None, vocab_size=0):
+        self.corpus = corpus
+        self.sizes = {}
+
+    def fill(self, model):
+        """Gives a fresh model its share of the corpus."""
+
+    def report(self):
+        """Returns lines that describe what was found, for the start of a run."""
+        return []
+
+
+class LengthPlan(Preparation):
+    """The lengths of translations, for models that plan them."""
+
+    def fill(self, model):
+        model.length.parameters.assign(length_model(self.corpus))
+
+
+class WordTable(LengthPlan):
+    """The word pairs of a corpus, for models with a table of them.
+
+    Attributes:
+        words: `WordPairs`.
+    """
+
+    def __init__(self, corpus, settings=None, vocab_size=0):
+        super().__init__(corpus)
+        self.words = index_word_pairs(corpus)
+        self.sizes = {"num_word_pairs": self.words.source_words.size}
+
+    def fill(self, model):
+        model.table.set_word_pairs(self.words.source_words, self.words.target_words)
+        super().fill(model)
+
+
+class NgramTable(Preparation):
+    """The n-grams of a target text, counted and smoothed."""
+
+    def __init__(self, corpus, settings, vocab_size):
+        super().__init__(corpus)
+        self.table = estimate(corpus.target, vocab_size, settings["order"])
+        self.sizes = {"num_ngrams": self.table.keys.size}
+
+    def fill(self, model):
+        model.fill(self.table)
+
+    def report(self):
+        """As `Preparation.report`: numbers of n-grams, and discounts that are not from the text."""
+        lines = [f"{n}-grams: {count:,}" for n, count in enumerate(self.table.num_ngrams, start=2)]
+        both = zip(self.table.discounts, self.table.estimated, strict=True)
+        for n, (off, estimated) in enumerate(both, start=1):
+            origin = "" if estimated else " (fixed: the text has too few counts to estimate them)"
+            lines.append(f"discounts of {n}-grams: {', '.join(f'{d:.3f}' for d in off)}{origin}")
+        return lines
+
+
+# The first class of models that a model belongs to decides.
+_PREPARATIONS = {
+    AlignmentModel: WordTable,
+    CoverageModel: LengthPlan,
+    NgramLanguageModel: NgramTable,
+}
+
+
+def prepare(corpus, config):
+    """Makes the `Preparation` of a model.
+
+    Args:
+        corpus: `EncodedCorpus` to train on.
+        config: configuration of the run, with the sizes of its vocabularies.
+    """
+    preset = config["model"]
+    model_class = models.model_class(preset)
+    kinds = (kind for base, kind in _PREPARATIONS.items() if issubclass(model_class, base))
+    settings = {**models.preset_settings(preset), **config["settings"]}
+    return next(kinds, Preparation)(corpus, settings, config["vocab_sizes"][1])
+
+
+def length_model(corpus):
+    """The regression of target lengths on source lengths, in tokens with `</s>`.
+
+    Returns:
+        (intercept, slope, variance for each source token), floats.
+    """
+    source, target = (side.lengths.astype(np.float64) for side in corpus)
+    spread = source.var()
+    covariance = ((source - source.mean()) * (target - target.mean())).mean()
+    # Where all sources are of one length, any line through the means does.
+    slope = covariance / spread if spread else target.mean() / source.mean()
+    intercept = target.mean() - slope * source.mean()
+    variance = ((target - intercept - slope * source) ** 2 / source).mean()
+    return intercept, slope, max(variance, 0.01)

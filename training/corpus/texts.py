@@ -1,0 +1,181 @@
+"""The text that a run is trained and judged on: sentence pairs, or a target language alone."""
+
+import itertools
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+import models
+from data_pipeline import datasets, mixing, pipeline, streams
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import EncodedCorpus, EncodedSide
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import UNK_ID, BpeVocabulary, PieceVocabulary
+from model_directory.options import size_option
+
+_LINES_AT_ONCE = 10_000  # Encoded between two looks at the clock.
+
+
+class Encoded(NamedTuple):
+    """A text as ids.
+
+    Attributes:
+        corpus: `EncodedCorpus` to train on.
+        sizes: number of pairs from each of the corpora that it consists of.
+        valid: `EncodedCorpus` for validation.
+    """
+
+    corpus: EncodedCorpus
+    sizes: list
+    valid: EncodedCorpus
+
+
+class PairText(NamedTuple):
+    """Sentence pairs, for a model that translates.
+
+    Attributes:
+        train: `FileLines` of both sides.
+        valid: lists of str, of both sides.
+    """
+
+    train: tuple
+    valid: tuple
+
+    @classmethod
+    def open(cls, splits, options):
+        """Opens {"train": `Split`, "valid": `Split`}."""
+        train = streams.open_split(splits["train"])
+        mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
+        return cls(train, datasets.read_split(splits["valid"]))
+
+    def hashes(self):
+        """Returns the entries of config.json that identify the text."""
+        return {
+            "training_text": pipeline.text_hash(*self.train),
+            "validation_text": pipeline.text_hash(*self.valid),
+        }
+
+    def train_tokenizer(self, options):
+        """Makes the `Tokenizer` of a new run."""
+        return train_tokenizer(
+            options["tokenizer"],
+            *self.train,
+            vocab_size=options[size_option(options["tokenizer"])] or None,
+            min_word_count=options["min_word_count"],
+            vocab_file=options["vocab_file"],
+        )
+
+    def encode(self, tokenizer, options, data_dir):
+        """Encodes the text, or reads it from the cache; prints how many pairs it drops.
+
+        Returns:
+            `Encoded`.
+        """
+        valid = pipeline.encode_corpus(*self.valid, tokenizer, data_dir, "validation pairs")
+        corpus, dropped, sizes = pipeline.encode_pairs(
+            *self.train,
+            tokenizer,
+            data_dir,
+            "training pairs",
+            pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
+        )
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
+        print(f"dropped: {reasons}", flush=True)
+        return Encoded(corpus, sizes, valid)
+
+
+class TargetText(NamedTuple):
+    """Sentences of the target language, for a language model.
+
+    Attributes:
+        source: `FileLines` of the other language, from which `bpe` takes a part of its pieces; an
+            empty list where there is none.
+        train: `FileLines`, which may be of any size.
+        valid: (list of str,) * 2.
+    """
+
+    source: streams.FileLines
+    train: streams.FileLines
+    valid: tuple
+
+    @classmethod
+    def open(cls, splits, options):
+        """Opens {"train": `Split`, "valid": `Split`}; the names of sources may be empty.
+
+        Raises:
+            UserError: a file that is missing or empty, or sides of unequal numbers of lines.
+        """
+        train, valid = splits["train"], splits["valid"]
+        if train.source:
+            source, target = streams.open_split(train)
+        else:
+            source, target = [], streams.open_target(train)
+        text = cls(source, target, (list(streams.open_target(valid)),) * 2)
+        for path, lines in ((train.target, text.train), (valid.target, text.valid[1])):
+            if not any(line.strip() for line in lines):
+                raise UserError(f"{path}: empty; expected one sentence a line")
+        return text
+
+    def hashes(self):
+        """As `PairText.hashes`."""
+        return {
+            "training_text": pipeline.text_hash(self.source, self.train),
+            "validation_text": pipeline.text_hash([], self.valid[1]),
+        }
+
+    def train_tokenizer(self, options):
+        """Makes the tokenizer that a translation model of the same text has.
+
+        A `vocab_file` is the vocabulary of any other model. The target side of the tokenizer is the
+        language model's.
+        """
+        path = options["vocab_file"]
+        if not path:
+            return train_tokenizer(
+                options["tokenizer"],
+                self.source or self.train,
+                self.train,
+                vocab_size=options[size_option(options["tokenizer"])] or None,
+                min_word_count=options["min_word_count"],
+            )
+        if Path(path).suffix == BpeVocabulary.file_suffix:
+            return Tokenizer("bpe", *[BpeVocabulary.load(path)] * 2)
+        return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path)] * 2)
+
+    def encode(self, tokenizer, options, data_dir):
+        """As `PairText.encode`; the target stands on both sides of the corpora."""
+        train, valid = (
+            _encode_side(tokenizer.target, lines, name)
+            for name, lines in (
+                ("training text", self.train),
+                ("validation text", self.valid[1]),
+            )
+        )
+        return Encoded(
+            EncodedCorpus(train, train), [train.lengths.size], EncodedCorpus(valid, valid)
+        )
+
+
+def _encode_side(vocabulary, lines, name):
+    """Returns the `EncodedSide` of the lines that are not empty."""
+    parts, left = [], iter(lines)
+    with Progress(f"encoding {name}", len(lines), "lines") as progress:
+        while chunk := list(itertools.islice(left, _LINES_AT_ONCE)):
+            parts.append(pipeline.encode_lines(vocabulary, chunk))
+            progress.update(len(chunk))
+    text = EncodedSide(*map(np.concatenate, zip(*parts, strict=True)))
+    real = np.flatnonzero(text.lengths > 1)
+    text = text.take(real)
+    print(
+        f"{name}: {real.size:,} sentences, {text.ids.size:,} tokens with </s>, "
+        f"{np.mean(text.ids == UNK_ID):.2%} unknown; {len(lines) - real.size:,} empty lines dropped"
+    )
+    return text
+
+
+def open_text(preset, splits, options):
+    """Opens the text of a run: `PairText`, or `TargetText` for a model that reads no source."""
+    kind = PairText if models.model_class(preset).reads_source else TargetText
+    return kind.open(splits, options)

@@ -1,0 +1,155 @@
+"""The update that all replicas of a model make together.
+
+The gradient of an update is that of the batches of all replicas as if they were one, weighted by
+their tokens or sentences, so R replicas with a batch each do what one device does that accumulates
+R batches. Every copy of a variable changes by the same gradient, and so all stay equal.
+"""
+
+import contextlib
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.batching import EpochPlan
+from training.updates.gradient import FusedAdam
+from training.updates.losses import BATCH_SIGNATURE
+from training.updates.update import Update
+
+
+class Share(NamedTuple):
+    """This process's share of one global step.
+
+    Attributes:
+        batches: list of batches, one for each replica of this process.
+        weights: `[len(batches)]` float32, 0 where a batch only fills a place, else 1.
+        plan: `EpochPlan` of the batches of all replicas.
+    """
+
+    batches: list
+    weights: np.ndarray
+    plan: EpochPlan
+
+
+class ReplicaAdam(FusedAdam):
+    """Adam that each replica runs on its own copies, by a gradient that is that of all already."""
+
+    def __init__(self, *args, **settings):
+        super().__init__(*args, **settings)
+        # Keras would have the first replica count, which a conditional update cannot wait for.
+        self.iterations.value._aggregation = tf.VariableAggregation.NONE
+
+    def _backend_update_step(self, gradients, variables, learning_rate):
+        for gradient, variable in zip(gradients, variables, strict=True):
+            self.update_step(gradient, variable, learning_rate)
+
+    def _apply_weight_decay(self, variables):
+        for variable in variables if self.weight_decay else ():
+            if self._use_weight_decay(variable):
+                rate = tf.cast(self.learning_rate, variable.dtype)
+                variable.assign_sub(variable * self.weight_decay * rate)
+
+
+class ReplicatedUpdate(Update):
+    """A `GradientUpdate` that all replicas make together.
+
+    Args:
+        update: `GradientUpdate`; this and it were made in the scope of the replicas.
+        replicas: `Replicas`.
+    """
+
+    def __init__(self, update, replicas):
+        self.update = update
+        self.replicas = replicas
+        self.model = update.model
+        self.evaluate, self.variables, self.rates = update.evaluate, update.variables, update.rates
+        self.for_validation = update.for_validation
+        self.after_validation = update.after_validation
+        weights = {id(v) for v in self.model.weights}
+        self.seeds = [v for v in self.model.variables if id(v) not in weights]
+        self.earlier = None  # Sums over the batches of an update so far.
+        self._step_alone, self._add, self._step_with_earlier = self._make_functions()
+
+    def step(self, *shares):
+        """As `GradientUpdate.step`, of the batches of all replicas.
+
+        Args:
+            *shares: each a `Share`, of this process.
+
+        Returns:
+            As `GradientUpdate.step`, and `stop` and `late`: how many replicas wish it.
+        """
+        if len(shares) > 1 and self.earlier is None:
+            shapes = [*(v.shape for v in self.model.trainable_variables), [4]]
+            with self.replicas.scope():
+                self.earlier = [tf.Variable(tf.zeros(shape)) for shape in shapes]
+        last = self._step_alone if len(shares) == 1 else self._step_with_earlier
+        for share in shares[:-1]:
+            self._add(share.batches, share.weights)
+        wishes = np.array(self.replicas.wishes(), np.float32)
+        return last(shares[-1].batches, shares[-1].weights, wishes)
+
+    def _make_functions(self):
+        strategy, find = self.replicas.strategy, self.update.gradients
+        if self.update.jit_compile:  # What is between replicas is not for XLA.
+            find = tf.function(find, jit_compile=True, autograph=False)
+
+        def parts(batch, weight):
+            with self._dropout_of_replica():
+                gradients, sums = find(batch)
+            sums *= weight
+            return [*(g * sums[0] for g in gradients), sums]
+
+        def finish(parts, wishes):
+            context = tf.distribute.get_replica_context()
+            parts = [*parts[:-1], tf.concat([parts[-1], wishes], 0)]
+            *gradients, sums = context.all_reduce("sum", parts)
+            metrics = self.update.apply([g / sums[0] for g in gradients], sums[:4])
+            return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
+
+        def alone(batch, weight, wishes):
+            return finish(parts(batch, weight), wishes)
+
+        def add(batch, weight):
+            for total, part in zip(self.earlier, parts(batch, weight), strict=True):
+                total.assign_add(part)
+
+        def with_earlier(batch, weight, wishes):
+            add(batch, weight)
+            totals = [tf.identity(total) for total in self.earlier]
+            for total in self.earlier:
+                total.assign(tf.zeros_like(total))
+            return finish(totals, wishes)
+
+        def in_every_replica(function, *signature):
+            def run(batches, weights, *wishes):
+                each = zip(batches, tf.unstack(weights), strict=True)
+                shared = self.replicas.distribute([(*one, *wishes) for one in each])
+                values = strategy.run(lambda of_replica: function(*of_replica), args=(shared,))
+                return tf.nest.map_structure(
+                    lambda value: strategy.experimental_local_results(value)[0], values
+                )
+
+            # A TPU has a program for every shape.
+            signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
+            return tf.function(run, input_signature=signature, autograph=False)
+
+        count = self.replicas.num_local
+        batches, weights = [BATCH_SIGNATURE] * count, tf.TensorSpec([count])
+        wishes = tf.TensorSpec([2])
+        return (
+            in_every_replica(alone, batches, weights, wishes),
+            in_every_replica(add, batches, weights),
+            in_every_replica(with_earlier, batches, weights, wishes),
+        )
+
+    @contextlib.contextmanager
+    def _dropout_of_replica(self):
+        """While it lasts, the seeds of dropout are other ones in every replica."""
+        number = tf.distribute.get_replica_context().replica_id_in_sync_group
+        shift = tf.cast(tf.stack([number, 0]), tf.int64)
+        for seed in self.seeds:
+            seed.assign(seed + shift)
+        yield
+        for seed in self.seeds:
+            seed.assign(seed - shift)

@@ -1,0 +1,69 @@
+"""The model directory of the reverse direction, where both directions are trained to agree.
+
+The forward direction is the run, with checkpoints, metrics and validation. The reverse model has a
+directory of its own, which is complete except for those.
+"""
+
+import os
+
+from data_pipeline.encoded import EncodedCorpus
+from data_pipeline.files import UserError
+from model_directory.directory import ModelDirectory
+from training.corpus.preparation import WordTable
+from training.expectation_maximisation.agreement import Directions
+
+
+def reverse_directory(directory, config):
+    """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
+
+    Args:
+        directory: `ModelDirectory` of the run.
+        config: its configuration, as far as it is known before the tokenizer.
+
+    Raises:
+        UserError: the directory holds something else.
+    """
+    path = config["options"]["reverse_model_dir"]
+    if not path:
+        return None
+    if os.path.realpath(path) == os.path.realpath(directory.path):
+        raise UserError(f"--reverse_model_dir={path} is --model_dir; name another")
+    reverse = ModelDirectory(path)
+    if not reverse.exists():
+        reverse.check_free()
+        return reverse
+    found, expected = reverse.config(), _reverse_config(directory, config)
+    compared = ["reverse_of", "training_text"]
+    compared += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
+    if any(found.get(name) != expected[name] for name in compared):
+        raise UserError(
+            f"{path}: holds another model than the reverse one of {directory.path} and its text; "
+            "name another --reverse_model_dir"
+        )
+    return reverse
+
+
+def open_reverse(run):
+    """Starts the reverse direction of a run, or opens it again.
+
+    Args:
+        run: `training.run.Run`, started.
+
+    Returns:
+        (`Directions`, reverse model, prepared).
+    """
+    reverse, tokenizer, corpus = run.companion, run.tokenizer, run.epochs.corpus
+    preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))
+    if not reverse.exists():
+        config = _reverse_config(run.directory, run.directory.config())
+        config["vocab_sizes"] = config["vocab_sizes"][::-1]
+        reverse.start(config, tokenizer._replace(source=tokenizer.target, target=tokenizer.source))
+    model = reverse.new_model()
+    preparation.fill(model)
+    return Directions(run.prepared.words, preparation.words), model
+
+
+def _reverse_config(directory, config):
+    """Returns the configuration of the reverse model, which has as many word pairs."""
+    options = {**config["options"], "reverse_model_dir": ""}
+    return {**config, "options": options, "reverse_of": str(directory.path)}

@@ -1,0 +1,77 @@
+"""Training of an n-gram language model, which counts its text before the one step that it takes."""
+
+from typing import ClassVar
+
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from model_directory.options import VOCABULARY
+from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
+from training.updates.update import Update
+
+
+class CountingUpdate(Update):
+    """Keeps a model as `training.corpus.preparation.NgramTable` has filled it.
+
+    Args:
+        model: `NgramLanguageModel`, prepared.
+    """
+
+    name = "counting"
+    has_plan = False
+    defaults: ClassVar = {
+        **{"max_steps": 1, "patience": 0, "average_checkpoints": 1, "bleu_lines": 0},
+        **{"eval_every_steps": 1, "save_every_steps": 1, "log_every_steps": 1},
+    }
+
+    def __init__(self, model):
+        self.model = model
+
+    @classmethod
+    def check(cls, preset, options, given, undecided=()):
+        """As `Update.check`."""
+        useless = [f"--{name}" for name in given if name not in VOCABULARY]
+        if useless:
+            raise UserError(
+                f"{preset} counts its text and learns nothing in steps, so it has no use for "
+                f"{', '.join(useless)}; of the training options it takes "
+                + ", ".join(f"--{name}" for name in VOCABULARY)
+            )
+
+    @classmethod
+    def recorded(cls, options):
+        """As `Update.recorded`."""
+        return {name: options[name] for name in VOCABULARY}
+
+    @classmethod
+    def is_complete(cls, directory):
+        """As `Update.is_complete`: once the counts are there."""
+        return directory.best_state() is not None
+
+    @classmethod
+    def make(cls, run, model):
+        """As `Update.make`."""
+        return cls(model)
+
+    @classmethod
+    def describe(cls, run):
+        """As `Update.describe`."""
+        kind, size = run.tokenizer.kind, len(run.tokenizer.target)
+        return [f"vocabulary ({kind}): {size:,} entries"]
+
+    def examples(self, first, batches):
+        """As `Update.examples`: one step an epoch, which needs no example."""
+        return [None][first:]
+
+    def step(self, _):
+        """As `Update.step`: there is nothing left to learn."""
+        return {}
+
+    def variables(self):
+        """As `Update.variables`: none, because a resumed run counts again."""
+        return {}
+
+    @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
+    def evaluate(self, batch):
+        """As `Update.evaluate`."""
+        return {"nll": negative_log_likelihood(self.model, batch)}

@@ -1,0 +1,193 @@
+"""Opens a run: starts the devices, reads the text, and compares it with the model directory."""
+
+import gc
+import time
+
+import models
+from command_line import quiet
+from data_pipeline import pipeline
+from data_pipeline.files import UserError
+from model_directory.directory import ModelDirectory, check_model
+from model_directory.options import BY_NAME, DEFAULTS, LIMITS
+from training import pace
+from training.corpus.epochs import Epochs
+from training.corpus.preparation import prepare
+from training.corpus.texts import open_text
+from training.devices.strategies import start_devices
+from training.run import Run, update_to_try
+from training.ways import update_of
+
+
+def open_run(request):
+    """Starts the devices, reads the text, and opens the model directory or checks that it is free.
+
+    Args:
+        request: `Request`.
+
+    Returns:
+        `Run`; None if the one in the directory has nothing left to do.
+
+    Raises:
+        UserError: flags, text or directory that do not fit together.
+    """
+    options, update = request.options, update_of(request.model, request.options)
+    if request.dry_run and not update.has_plan:
+        raise UserError(
+            f"--dry_run plans steps of training, and {request.model} counts; leave it out"
+        )
+    devices = start_devices(
+        options, request.distribution, request.num_replicas, request.tpu_address
+    )
+    text = open_text(request.model, request.splits, options)
+    requested = {
+        "model": request.model,
+        "settings": request.settings,
+        "tokenizer": options["tokenizer"],
+        "dataset": request.dataset,
+        **text.hashes(),
+        "options": update.recorded(options),
+    }
+    directory = devices.directory(request.model_dir)
+    if not (request.dry_run or devices.is_chief):
+        devices.join(directory, requested)
+    is_new = not directory.exists()
+    if is_new:
+        directory.check_free()
+    else:
+        options = _resumed_options(options, request.kept, directory)
+    config = {**requested, "options": update.recorded(options)}
+    companion = update.companion(directory, config)
+    if not is_new:
+        check_same_run(directory, config)
+        if update.is_complete(directory):
+            return None
+        if not request.dry_run:
+            directory.lock.acquire()
+    tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
+    encoded = text.encode(tokenizer, options, request.data_dir)
+    epochs = _make_epochs(encoded, options, devices)
+    config = {**config, **_sizes(tokenizer)}
+    prepared = prepare(encoded.corpus, config)
+    run = Run(
+        requested=requested,
+        config={**config, "sizes": prepared.sizes},
+        options=options,
+        directory=directory,
+        companion=companion,
+        is_new=is_new,
+        devices=devices,
+        tokenizer=tokenizer,
+        epochs=epochs,
+        prepared=prepared,
+        valid=encoded.valid,
+        valid_lines=text.valid,
+    )
+    return run.with_options(**choose_pace(run, request.undecided if is_new else []))
+
+
+def _resumed_options(options, names, directory):
+    """Returns the options of a resumed run; prints those that it keeps from its beginning."""
+    found = pace.resumed(options, names, directory.config()["options"])
+    kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
+    if kept:
+        print(f"as when the run began: {', '.join(kept)}", flush=True)
+    return found
+
+
+def _new_tokenizer(config, options, text):
+    """Returns the `Tokenizer` of a new run; a setting that does not fit shows before long work."""
+    if options["init_from"]:
+        return ModelDirectory(options["init_from"]).tokenizer()
+    tokenizer = text.train_tokenizer(options)
+    unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)
+    check_model({**config, **_sizes(tokenizer), "sizes": unknown})
+    return tokenizer
+
+
+def _sizes(tokenizer):
+    """Returns the entries of config.json that describe a tokenizer."""
+    sizes = [len(tokenizer.source), len(tokenizer.target)]
+    return {"tokenizer": tokenizer.kind, "vocab_sizes": sizes}
+
+
+def _make_epochs(encoded, options, devices):
+    """Returns the `Epochs` of an `Encoded` text."""
+    return Epochs(
+        encoded.corpus,
+        options["max_tokens_per_batch"],
+        options["seed"],
+        num_replicas=devices.num_replicas,
+        **pipeline.batch_options(
+            encoded.corpus,
+            encoded.sizes,
+            options["max_tokens_per_batch"],
+            max_sentences=options["max_sentences_per_batch"],
+            corpus_weights=options["corpus_weights"],
+            temperature=options["temperature"],
+            pad_to_bucket=options["pad_to_bucket"],
+            largest_first=options["largest_batch_first"],
+        ),
+    )
+
+
+NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of")
+
+
+def check_same_run(directory, config):
+    """Compares a run with the one in the directory.
+
+    Raises:
+        UserError: flags or text differ.
+    """
+
+    def flat(config):
+        settings = {**models.preset_settings(config["model"]), **config["settings"]}
+        named = {name: config.get(name) for name in NAMED}
+        return {**named, **settings, **DEFAULTS, **config["options"]}
+
+    was, now = flat(directory.config()), flat(config)
+    may_change = set(LIMITS)
+    may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
+    if was["keep_best_by"] == "bleu":
+        may_change.discard("bleu_lines")  # Scores of other lines could not be compared.
+    if was["validation_text"] is None:
+        may_change.add("validation_text")
+        print(
+            f"{directory.path} was begun by an earlier version, which did not note its validation "
+            "text: it cannot be compared with this one"
+        )
+    changes = [
+        f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
+        for name in {**was, **now}
+        if name not in may_change and was.get(name) != now.get(name)
+    ]
+    if changes:
+        raise UserError(
+            f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
+            "same flags to go on with it, or another --model_dir"
+        )
+
+
+def choose_pace(run, undecided):
+    """Chooses and prints the undecided options of a new run; returns name -> value."""
+    if not undecided:
+        return {}
+    options, seconds, plan = run.options, None, run.epochs.first
+    limit = 60 * options["max_minutes"]
+    # Updates of several devices, and those that XLA compiles, take other times than a first few.
+    if limit and not (run.devices.strategy or options["jit_compile"]):
+        update, batches = update_to_try(run), pipeline.dataset_of(run.epochs.corpus, plan)
+        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], limit)
+        del update
+        gc.collect()  # Two models at once may be too much for an accelerator.
+    batches_an_update = run.devices.num_replicas * options["accumulate_steps"]
+    outlook = pace.outlook(
+        options,
+        -(-plan.batch_sizes.size // batches_an_update),
+        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
+        seconds,
+    )
+    chosen = pace.choose(options, undecided, outlook)
+    for line in pace.report(chosen, options, outlook):
+        print(line, flush=True)
+    return chosen

@@ -1,0 +1,64 @@
+"""The ways of training, and which of them suits which model."""
+
+import models
+from data_pipeline.files import UserError
+from model_directory.options import check_given
+from models.ibm import AlignmentModel
+from models.ngram import NgramLanguageModel
+from training.expectation_maximisation.em_update import EMUpdate
+from training.ngrams.counting_update import CountingUpdate
+from training.updates.gradient import GradientUpdate
+
+UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
+
+# Models that are not trained by gradient alone: class -> names of the ways of training.
+_WAYS = {AlignmentModel: ("em", "gradient"), NgramLanguageModel: ("counting",)}
+
+
+def ways_of(preset):
+    """Returns the names of the ways in which the model of a preset can be trained."""
+    model_class = models.model_class(preset)
+    found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
+    return next(found, ("gradient",))
+
+
+def update_of(preset, options):
+    """Returns the subclass of `Update` that trains a model.
+
+    Args:
+        preset: name of the model.
+        options: name -> value of all training options.
+
+    Raises:
+        UserError: the model cannot be trained in the way that the option `update` names.
+    """
+    name, ways = options["update"], ways_of(preset)
+    if name not in ways:
+        others = [other for other in models.preset_names() if name in ways_of(other)]
+        raise UserError(
+            f"--update={name}: {preset} is trained by {' or '.join(ways)}; models that are not: "
+            + ", ".join(others)
+        )
+    return UPDATES[name]
+
+
+def check_options(preset, options, given, undecided=()):
+    """Raises `UserError` where training options do not go together.
+
+    Args:
+        preset: name of the model.
+        options: name -> value of all training options.
+        given: name -> value of the options that the user gave.
+        undecided: names of options that `training.pace` may still make smaller.
+    """
+    update = update_of(preset, options)
+    update.check(preset, options, given, undecided)
+    unread = [n for other in UPDATES.values() if other is not update for n in other.options]
+    for name in filter(given.get, unread):
+        raise UserError(
+            f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
+            "out"
+        )
+    check_given(options, given)
+    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
+        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
