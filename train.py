@@ -217,12 +217,13 @@ def print_run(this, model):
     """Prints what a `Run` is about to train."""
     config = this.config
     bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
+    options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
     until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
-        *([f"options: {', '.join(f'{n}={v}' for n, v in config['options'].items())}"] * FLAGS.verbose),
+        *([f"options: {options}"] * FLAGS.verbose),
         *this.update.describe(this),
         *this.prepared.report(),
         *this.devices.describe(this.options),
