@@ -25,7 +25,7 @@ from data_pipeline.files import UserError, check_folder
 from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.directory import ModelDirectory
-from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, VOCABULARY, renamed
+from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
 from training import fine_tuning, opening, pace, recipes, run
 from training.devices.strategies import KINDS
 from training.ways import check_options
@@ -176,8 +176,8 @@ def read_flags():
         splits=splits or prepare(dataset),
         options=options,
         undecided=undecided,
-        # The vocabulary of an earlier version, which had other recipes for its size, stays.
-        kept=[*undecided, *(name for name in VOCABULARY if name not in given)],
+        # Earlier versions had other recipes for the size of a vocabulary.
+        kept=[*undecided, *(name for name in ("num_pieces", "max_words") if name not in given)],
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,
