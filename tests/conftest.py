@@ -2,6 +2,7 @@
 
 import errno
 import fcntl
+import gc
 import os
 
 from command_line import quiet  # before all that imports TensorFlow
@@ -11,6 +12,11 @@ from command_line import quiet  # before all that imports TensorFlow
 import keras
 import pytest
 import tensorflow as tf
+
+# Folders whose tests take long: they begin, so that no worker is left with one of them at the end.
+LONGEST_FIRST = {"scripts": 0, "faults": 1, "hostile": 2, "models": 3, "training": 4}
+# Fixtures of a module that are made anew for each preset.
+PER_PRESET = ("trained", "case")
 
 
 def _two_devices():
@@ -23,19 +29,30 @@ def pytest_configure(config):
 
     That can be said only once in a process, and makes all other tests slower.
     """
-    if config.option.markexpr == "replicas":
-        quiet.start(before=_two_devices)
-    else:
-        quiet.start()
+    replicas = config.option.markexpr == "replicas"
+    quiet.start(before=_two_devices if replicas else lambda: None)
+    # Models of a few weights run once or twice: rewriting their graphs takes longer than it saves.
+    tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
+    # Tracing makes many objects and little garbage; the modules that are imported are none.
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skips tests of replicas where there is one device."""
-    if config.option.markexpr != "replicas":
-        skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
-        for item in items:
-            if "replicas" in item.keywords:
-                item.add_marker(skip)
+    """Skips tests of replicas where there is one device; says for xdist what runs together."""
+    skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
+    for item in items:
+        if "replicas" in item.keywords and config.option.markexpr != "replicas":
+            item.add_marker(skip)
+        item.add_marker(pytest.mark.xdist_group(_group(item)))
+    items.sort(key=lambda item: LONGEST_FIRST.get(item.path.parent.name, len(LONGEST_FIRST)))
+
+
+def _group(item):
+    """The file of a test; where its module trains or makes a model per preset, the preset, too."""
+    parameters = item.callspec.params if hasattr(item, "callspec") else {}
+    presets = [str(parameters[name]) for name in PER_PRESET if name in parameters]
+    return "-".join([item.nodeid.partition("::")[0], *presets])
 
 
 @pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])

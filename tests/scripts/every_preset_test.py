@@ -48,8 +48,18 @@ KINDS = {
     WordAttention: ("cross",),
     AlignmentModel: ("cross",),
 }
-# One preset of each class: its export is checked in a process of its own, which takes seconds.
-FRESH = {models.PRESETS[name][0]: name for name in reversed(models.preset_names())}.values()
+# At these sizes each is another preset with fewer layers or without a table of positions, or
+# differs from one in dropout or the place of a normalisation alone. The laws of all models hold
+# for it, and `make test-slow` runs it here.
+LIKE_ANOTHER = (
+    *("ibm1", "attention_ibm1", "lstm_luong"),
+    *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
+)
+# What is exported here; the others and these by `make test-slow`, and by exports_test.py.
+EXPORTED = (
+    *("hmm_alignment", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "lstm_conv"),
+    *("transformer_simple", "transformer_tiny"),
+)
 
 
 class Trained(NamedTuple):
@@ -69,18 +79,23 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def corpus(folder):
     (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return corpus_flags(folder, train=60, valid=6)
+    return corpus_flags(folder, train=400, valid=6)  # Each epoch takes time of its own.
 
 
-# At these sizes they differ from another preset in dropout alone.
-SIMILAR = ("transformer_small", "transformer_big", "transformer_coursework")
-PRESETS = [
-    pytest.param(name, marks=pytest.mark.slow) if name in SIMILAR else name
-    for name in models.preset_names()
-]
+def pytest_generate_tests(metafunc):
+    """Runs a test with every preset; those that only `make test-slow` runs are marked."""
+    if "trained" not in metafunc.fixturenames:
+        return
+    exports = "exported" in metafunc.fixturenames
+    quick = EXPORTED if exports else set(models.preset_names()) - {*LIKE_ANOTHER}
+    presets = [
+        pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
+        for name in models.preset_names()
+    ]
+    metafunc.parametrize("trained", presets, indirect=True, scope="module")
 
 
-@pytest.fixture(scope="module", params=PRESETS)
+@pytest.fixture(scope="module")
 def trained(request, folder, corpus):
     preset, path = request.param, folder / request.param
     flags = [*corpus, *small_flags(preset), *QUICK, f"--data_dir={folder / 'data'}"]
@@ -121,9 +136,9 @@ def exported(trained, folder):
     """Folder of the SavedModel; export.py has compared its answers with the model's."""
     path = folder / f"{trained.preset}.serving"
     arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
+    # The program in C is a fresh process, and scripts_test.py has one in Python.
     with pytest.MonkeyPatch.context() as patch:
-        if trained.preset not in FRESH:
-            patch.setattr(subprocess, "run", run_here)
+        patch.setattr(subprocess, "run", run_here)
         done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
     assert done.status == 0
     return path / "1"
