@@ -5,6 +5,9 @@ import fcntl
 import gc
 import os
 
+# XLA's own compiler takes longer to make code for tests quick than that code takes to run.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 from command_line import quiet  # before all that imports TensorFlow
 
 # isort: split
@@ -33,9 +36,7 @@ def pytest_configure(config):
     quiet.start(before=_two_devices if replicas else lambda: None)
     # Models of a few weights run once or twice: rewriting their graphs takes longer than it saves.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    # Tracing makes many objects and little garbage; the modules that are imported are none.
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 20)
+    gc.freeze()  # Modules are no garbage, and need not be searched for it again and again.
 
 
 def pytest_collection_modifyitems(config, items):

@@ -419,7 +419,10 @@ def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys,
     assert not (folder / "bad").exists()
 
 
-@pytest.mark.parametrize("tokenizer", ["word", "pretokenized"])
+# The presets of every_preset_test.py go it with words.
+@pytest.mark.parametrize(
+    "tokenizer", [pytest.param("word", marks=pytest.mark.slow), "pretokenized"]
+)
 def test_every_tokenizer_goes_the_whole_way(tokenizer, folder, corpus, tmp_path, capsys):
     pieces = tmp_path / "pieces.txt"
     both = [*WORDS, *WORDS.values(), "un@@", "known"]
