@@ -401,12 +401,12 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
 
     total = tokens = 0
-    ids = tf.TensorSpec([None, None], tf.int32)
-    score = tf.function(model.score, input_signature=[ids, ids])
+    score = tf.function(model.score, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
     for source, target in zip(*text, strict=True):
-        ids = np.array(tokenizer.target.encode([target]), np.int32)
-        total -= float(np.sum(score(np.array(tokenizer.source.encode([source])), ids)))
-        tokens += ids.size
+        source_ids = np.array(tokenizer.source.encode([source]), np.int32)
+        target_ids = np.array(tokenizer.target.encode([target]), np.int32)
+        total -= float(np.sum(score(source_ids, target_ids)))
+        tokens += target_ids.size
     assert found.perplexity == pytest.approx(math.exp(total / tokens), rel=1e-4)
     outputs = [best[0].text for best in translator.translate(text[0])]
     bleu = sacrebleu.corpus_bleu(outputs, [text[1]], force=True)
