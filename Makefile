@@ -51,7 +51,7 @@ test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL)
-	$(BIN)/python -m pytest -m replicas $(PARALLEL)
+	$(BIN)/python -m pytest -m replicas $(PARALLEL) $$(grep -rl --include='*_test.py' replicas tests)
 
 test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow

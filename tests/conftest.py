@@ -4,25 +4,23 @@ import errno
 import fcntl
 import gc
 import os
+from pathlib import Path
 
-# XLA's own compiler takes longer to make code for tests quick than that code takes to run.
+import pytest
+
+HERE = Path(__file__).parent
+# XLA takes longer to make quick code for tests than that code takes to run.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-from command_line import quiet  # before all that imports TensorFlow
-
-# isort: split
-
-import keras
-import pytest
-import tensorflow as tf
-
 # Folders whose tests take long: they begin, so that no worker is left with one of them at the end.
-LONGEST_FIRST = {"scripts": 0, "faults": 1, "hostile": 2, "models": 3, "training": 4}
+LONGEST_FIRST = ("scripts", "faults", "hostile", "models", "training")
 # Fixtures of a module that are made anew for each preset.
 PER_PRESET = ("trained", "case")
 
 
 def _two_devices():
+    import tensorflow as tf
+
     parts = [tf.config.LogicalDeviceConfiguration()] * 2
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], parts)
 
@@ -30,11 +28,19 @@ def _two_devices():
 def pytest_configure(config):
     """Starts TensorFlow; for tests of replicas, with a processor that is shared out to two devices.
 
-    That can be said only once in a process, and makes all other tests slower.
+    That can be said only once in a process, and makes all other tests slower. A process that leaves
+    all tests to its workers starts nothing.
     """
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        return
+    from command_line import quiet  # Before all that imports TensorFlow.
+
     replicas = config.option.markexpr == "replicas"
     quiet.start(before=_two_devices if replicas else lambda: None)
+    import tensorflow as tf
+
     # Models of a few weights run once or twice: rewriting their graphs takes longer than it saves.
+    # Tests that start processes of their own have graphs rewritten as users have.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
     gc.freeze()  # Modules are no garbage, and need not be searched for it again and again.
 
@@ -46,7 +52,8 @@ def pytest_collection_modifyitems(config, items):
         if "replicas" in item.keywords and config.option.markexpr != "replicas":
             item.add_marker(skip)
         item.add_marker(pytest.mark.xdist_group(_group(item)))
-    items.sort(key=lambda item: LONGEST_FIRST.get(item.path.parent.name, len(LONGEST_FIRST)))
+    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).parts[0], len(order)))
 
 
 def _group(item):
@@ -68,4 +75,6 @@ def without_locks(request, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def _same_seed_for_every_test():
+    import keras
+
     keras.utils.set_random_seed(7)

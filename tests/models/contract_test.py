@@ -59,8 +59,14 @@ def has_history(model):
     return not isinstance(model, WordAttention)
 
 
+ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+
 # preset: settings besides the tiny ones of its class.
 TINY_PRESETS = {
+    # The stack of several layers is one for all Transformers; the case of transformer_tiny has it.
+    "transformer_coursework": ONE_LAYER,
+    "transformer_base": ONE_LAYER,
+    "transformer_big": ONE_LAYER,
     # Every way to tie embeddings once, in cases that differ anyway.
     "transformer_tiny": {"tie_embeddings": "target"},
     "transformer_small": {"tie_embeddings": "target"},
@@ -333,11 +339,9 @@ def test_attention_maps_hold_every_layer_and_head(model):
     if not isinstance(model, Transformer):
         pytest.skip("a law of the Transformer")
     maps = model.attention_maps(ids(SOURCE), ids(TARGET))
-    assert list(maps) == [
-        *("encoder/0/self", "encoder/1/self"),
-        *("decoder/0/self", "decoder/1/self"),
-        *("decoder/0/cross", "decoder/1/cross"),
-    ]
+    sides = ("encoder", "self"), ("decoder", "self"), ("decoder", "cross")
+    layers = {side: range(model.get_config()[f"num_{side}_layers"]) for side, _ in sides}
+    assert list(maps) == [f"{side}/{n}/{kind}" for side, kind in sides for n in layers[side]]
     assert {weights.shape[1] for weights in maps.values()} == {2}
 
 
@@ -377,9 +381,8 @@ def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
 
 def test_updates_on_one_batch_lower_its_loss(case):
     keras.utils.set_random_seed(2)
-    # Tracing takes the time here, and every_trainable_weight has shown that all layers learn.
-    layers = ("num_encoder_layers", "num_decoder_layers")
-    shallow = {name: 1 for name in layers if name in models.preset_settings(case)}
+    # Tracing takes the time here, and the test of every trainable weight has them of all layers.
+    shallow = {n: 1 for n in ONE_LAYER if n in models.preset_settings(case)}
     new_model = create(case, **shallow)
     update = GradientUpdate(new_model, keras.optimizers.Adam(RATES.get(type(new_model), 0.02)))
     batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
