@@ -9,9 +9,6 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# XLA takes longer to make quick code for tests than that code takes to run.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
-
 # Folders whose tests take long: they begin, so that no worker is left with one of them at the end.
 LONGEST_FIRST = ("scripts", "faults", "hostile", "models", "training")
 # Fixtures of a module that are made anew for each preset.
