@@ -1,7 +1,7 @@
 """Translation models: ids in, tensors out.
 
-`create(preset, source_vocab_size, target_vocab_size)` makes one; `models.base.TranslationModel`
-says what every one of them can do.
+`create(preset, source_vocab_size, target_vocab_size)` makes a model; `models.base.TranslationModel`
+defines the interface that all models share.
 """
 
 from models.base import SettingError, StepOutput, TranslationModel, shift_right

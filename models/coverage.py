@@ -1,4 +1,4 @@
-"""Decoding for models of word alignment: a planned length, and a memory of what was translated."""
+"""Decoding for models of word alignment: tracks coverage of the source, and plans the length."""
 
 import keras
 from keras import ops
@@ -9,32 +9,33 @@ from models.layers.jumps import posterior
 from models.layers.source_positions import is_null
 from models.layers.translation_length import TranslationLength
 
-_TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
-# Found on validation text:
+_TINY = 1e-30  # Replaces 0, so that a word that nothing explains does not give NaN.
+# Tuned on validation text:
 _TRANSLATED = 0.03  # Factor on the prior of a source word that has been translated.
 _NULL = 0.1  # Factor on NULL's prior: NULL may explain words but should rarely generate any.
 
 
 class CoverageModel(TranslationModel):
-    """A model whose predictions hardly depend on the target words before them.
+    """Base class of models whose predictions hardly depend on the previous target words.
 
-    By such probabilities alone the best word may be the same again and again, and nothing plans the
-    end. A decoding step therefore differs from `call`. It chooses a source word and then its
-    translation, and its state tracks how much of each source word has been translated so far: its
-    *coverage*, the sum of its posteriors for the target words so far. The attention of a step is
-    the prior times `1 - coverage` times `exp(-|j - r|)`, r being the sum of all coverage: source
-    words are read once and, where the prior has no other opinion, in their order. The probability
-    of `</s>` is not the model's own, but the probability that a source of n tokens has a
-    translation of just this length (`length`). So the log-probability that a search finds is not
-    that of `score`.
+    With such predictions alone, the best word may be the same at every step, and nothing plans the
+    end. So a decoding step differs from `call`: it chooses a source word and then its translation.
+    Its state tracks how much of each source word has been translated so far, the *coverage*: the
+    sum of the word's posteriors for all target words so far. The attention of a step to source
+    position j is proportional to the prior times `1 - coverage` times `exp(-|j - r|)`, where r is
+    the sum of all coverage. So source words are read once and, unless the prior prefers otherwise,
+    in their order. The probability of `</s>` does not come from the model: it is the probability
+    that the translation of a source of n tokens has just this length (`length`). Therefore the
+    log-probabilities of a search differ from those of `score`.
 
-    Where a model is no mixture of what its source words are translated to, as attention, in which
-    they add up, source word j is translated to e with the probability `rows_j(e) P(e) / M(e)`,
-    normalised for each j: P is the prediction of the model and `M = sum_j prior_j rows_j` that of
-    the mixture.
+    Some models are no mixture of the translations of single source words: attention, for instance,
+    adds source words up. In these models, source word j is translated to e with the probability
+    `rows_j(e) P(e) / M(e)`, normalised for each j, where P is the prediction of the model and
+    `M = sum_j prior_j rows_j` the prediction of the mixture.
 
-    A subclass has `position_prior`, and in the context `source_mask [B, S]` and `rows [B, S, V]`
-    float32, what each source word alone is translated to. One that is no mixture has `gain`.
+    A subclass implements `position_prior`. Its context contains `source_mask [B, S]` and
+    `rows [B, S, V]` float32, the translation probabilities of each source word alone. A subclass
+    that is no mixture also implements `gain`.
 
     Args:
         eos_id: id that ends target sentences.
@@ -53,7 +54,7 @@ class CoverageModel(TranslationModel):
         self.built = True
 
     def position_prior(self, step, state, source_mask):
-        """The prior of source positions before coverage counts.
+        """Computes the prior of source positions, without the coverage.
 
         Args:
             step: scalar int32, the target position.
@@ -61,40 +62,40 @@ class CoverageModel(TranslationModel):
             source_mask: `[B, S]` bool.
 
         Returns:
-            `[B, K, S]` float32, or `[B, 1, S]` where it is the same for all hypotheses.
+            `[B, K, S]` float32, or `[B, 1, S]` if the prior is the same for all hypotheses.
         """
         raise NotImplementedError
 
     def gain(self, prior, context):
-        """The log-probabilities of the model less those of the mixture of `rows`.
+        """Computes the model's log-probabilities minus those of the mixture of `rows`.
 
         Args:
             prior: from `position_prior`, the same for all hypotheses.
             context: from `encode`.
 
         Returns:
-            `[B, 1, V]` float32; None: the model is that mixture.
+            `[B, 1, V]` float32; None if the model is that mixture.
         """
         return None
 
     def follow(self, state, origin, source_mask):
-        """Updates what a subclass has in its state besides `coverage` and `weights`.
+        """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
 
         Args:
             state: leaves `[B, K, ...]`.
-            origin: `[B, K, S]`, the posterior of the last token.
+            origin: `[B, K, S]`, the posterior of the last token over source positions.
             source_mask: `[B, S]` bool.
         """
         return state
 
     def initial_state(self, context, max_target_length):
-        """State, `[B, S]`: `coverage`, and `weights` with which the last step added up `rows`."""
+        """State, `[B, S]` each: `coverage`, and `weights`, by which the last step summed `rows`."""
         zeros = ops.zeros_like(context["source_mask"], dtype="float32")
-        # Any weights will do: of the token that they are for, `<s>`, nothing is asked.
+        # The first weights have no effect: they belong to `<s>`, which has no source word.
         return {"coverage": zeros, "weights": ops.ones_like(zeros)}
 
     def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`, but for what `CoverageModel` says of it."""
+        """As `TranslationModel`, with the changes that `CoverageModel` describes."""
         source_mask = context["source_mask"]
         batch_size = ops.shape(source_mask)[0]
 
@@ -111,7 +112,7 @@ class CoverageModel(TranslationModel):
         origin = posterior(state["weights"], ops.maximum(translation, _TINY))
         moved = self.follow(state, origin, source_mask)
         moved = {**moved, "coverage": state["coverage"] + origin}
-        # `<s>` is from nowhere.
+        # `<s>` has no source word.
         state = {name: ops.where(step > 0, moved[name], state[name]) for name in state}
 
         prior = self.position_prior(step, state, source_mask)
@@ -139,7 +140,7 @@ class CoverageModel(TranslationModel):
 
 
 def _read(prior, coverage, source_mask):
-    """Where the next target word comes from, as far as one knows without it.
+    """Computes the distribution of the next target word's source position, before it is chosen.
 
     Args:
         prior: `[B, K, S]` or `[B, 1, S]`.

@@ -21,12 +21,12 @@ from models.layers.source_positions import (
 )
 from models.layers.translation_table import TranslationTable
 
-_TINY = 1e-30  # Not 0: a word that nothing explains must leave numbers behind.
+_TINY = 1e-30  # Replaces 0, so that a word that nothing explains does not give NaN.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class AlignmentModel(CoverageModel):
-    """Every target word comes from one source word, by a table of word translations.
+    """Every target word is the translation of one source word, by a table of word translations.
 
         P(e | f) = sum over alignments a of prod_i P(a_i | ...) t(e_i | f_{a_i})
 
@@ -37,22 +37,25 @@ class AlignmentModel(CoverageModel):
     * "diagonal": Model 2 with one parameter, the distance from the diagonal; Dyer et al. 2013;
     * "jumps": P(a_i = j | a_{i-1}), by j - a_{i-1}: the hidden Markov model of Vogel et al. 1996.
 
-    `score` is log P(e_i | e_1 ... e_{i-1}, f), exactly, and of the first three free of the history;
-    `align` is the posterior P(a_i = j | e, f). Both look at nothing but the word pairs of their
-    sentences. With "diagonal" they depend on the target's length, as its equation does.
+    `score` is exactly log P(e_i | e_1 ... e_{i-1}, f), which with the first three priors does not
+    depend on e_1 ... e_{i-1}. `align` is the posterior P(a_i = j | e, f). Both look up only the
+    word pairs of their sentences. With "diagonal", both depend on the length of the target, because
+    the prior does.
 
-    A decoding step is not that conditional but what `CoverageModel` makes of it.
+    A decoding step does not use this conditional as it is, but as `CoverageModel` describes.
 
     Args:
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids, V.
         positions: "uniform", "table", "diagonal" or "jumps".
-        max_positions: "table": sentences and positions beyond so many have a uniform prior.
-        max_jump: "jumps": farther ones have the weight of this one.
+        max_positions: "table": largest n and number of target positions in the table; beyond them,
+            the prior is uniform.
+        max_jump: "jumps": the farthest jump with a separate weight; farther jumps have this weight.
         null_probability: "diagonal" and "jumps": the prior of NULL, in (0, 1).
-        smoothing: share of every source word's translations that is any target word, in [0, 1).
-        num_word_pairs: P, how many pairs of a source and a target word the table holds;
-            `table.set_word_pairs` says which. 0: all of them.
+        smoothing: share of every source word's translations that is divided evenly among all target
+            words, in [0, 1).
+        num_word_pairs: P, number of pairs of a source and a target word in the translation table;
+            `table.set_word_pairs` sets them. 0: all pairs.
         pad_id: id of padding.
         bos_id: id that starts target sentences.
         eos_id: id that ends target sentences.
@@ -124,7 +127,7 @@ class AlignmentModel(CoverageModel):
     # Likelihood and alignment
 
     def _prior(self, source_ids, target_ids, target_lengths):
-        """P(a_i | the target tokens before i): `[B, T, S]`, or `[B, 1, S]` where i is the same."""
+        """P(a_i | the target tokens before i): `[B, T, S]`, or `[B, 1, S]` if equal for all i."""
         source_mask = padding_mask(source_ids, self.pad_id)
         if isinstance(self.positions, Jumps):
             return self.positions.filtered(source_mask, self._translation(source_ids, target_ids))
@@ -132,18 +135,18 @@ class AlignmentModel(CoverageModel):
         return self.positions.prior(target_positions, source_mask, target_lengths)
 
     def _translation(self, source_ids, target_ids):
-        """`[B, T, S]`: t(e_i | f_j); of padding, too."""
+        """Returns t(e_i | f_j), `[B, T, S]`, also for padding."""
         return ops.maximum(self.table.look_up(source_ids, target_ids), _TINY)
 
     def _target_lengths(self, target_ids):
-        """`[B]` float32, tokens with `</s>`, of which a shifted target lacks one."""
+        """Counts tokens with `</s>`, in targets that are shifted or not: `[B]` float32."""
         words = ops.logical_and(target_ids != self.pad_id, target_ids != self.eos_id)
         words = ops.logical_and(words, target_ids != self.bos_id)
         return ops.cast(lengths_of(words) + 1, "float32")
 
     def call(self, inputs, training=None):
         source_ids, target_in_ids = inputs["source_ids"], inputs["target_in_ids"]
-        # What is predicted, but for the last token, which predicts nothing any more.
+        # The target tokens. The last one is unknown here, but no prediction depends on it.
         target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
         prior = self._prior(source_ids, target_ids, self._target_lengths(target_in_ids))
         probabilities = ops.matmul(prior, self.table.rows(source_ids))
@@ -155,11 +158,11 @@ class AlignmentModel(CoverageModel):
         return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
     def translations(self, source_ids):
-        """As `TranslationModel`; every row has a share that is spread over all target words."""
+        """As `TranslationModel`; a share of every row is spread over all target words."""
         return self.table.rows(source_ids)
 
     def align(self, source_ids, target_ids):
-        """The posterior P(a_i = j | e, f)."""
+        """Returns the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)
         if isinstance(self.positions, Jumps):
@@ -171,14 +174,14 @@ class AlignmentModel(CoverageModel):
     # Decoding
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]` and `rows [B, S, V]`, translations."""
+        """Context: `source_mask [B, S]` and `rows [B, S, V]`, the translation probabilities."""
         return {
             "source_mask": padding_mask(source_ids, self.pad_id),
             "rows": self.table.rows(source_ids),
         }
 
     def initial_state(self, context, max_target_length):
-        """State: as `CoverageModel`, and with "jumps" the `place`."""
+        """State: as `CoverageModel`, and with "jumps" the `place` (see `models.layers.jumps`)."""
         state = super().initial_state(context, max_target_length)
         if isinstance(self.positions, Jumps):
             state["place"] = first_place(context["source_mask"])
@@ -200,7 +203,7 @@ class AlignmentModel(CoverageModel):
         return {**state, "place": move(state["place"], origin, null)}
 
     def attention_maps(self, source_ids, target_ids):
-        """`decoder/0/cross`, which is `align`."""
+        """Returns `decoder/0/cross`: the result of `align`."""
         return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
     def get_config(self):

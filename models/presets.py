@@ -1,4 +1,4 @@
-"""Named models: a class and its settings, where they are from and what to expect of them."""
+"""Named models: the class, settings, origin and published score of each."""
 
 import inspect
 import random
@@ -29,7 +29,7 @@ def _transformer(layers, width, heads, ffn_width, dropout, **settings):
 
 
 def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settings):
-    """`dropouts`: on embeddings, between layers, on outputs."""
+    """Makes settings; `dropouts` are the rates on embeddings, between layers and on outputs."""
     names = ("embedding_dropout", "dropout", "output_dropout")
     return {
         "embedding_width": embedding_width,
@@ -40,9 +40,9 @@ def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settin
     }
 
 
-# The LSTM with attention of Luong et al. 2015 in the sizes that are published on europarl10k.
-# A fresh forget gate that forgets, because what the encoder says of neighbouring words then differs
-# more, and the attention learns sooner which of them it wants.
+# The LSTM with attention of Luong et al. 2015, in the sizes published for europarl10k. The forget
+# gate starts without a bias: the encoder's outputs for neighbouring words then differ more, and the
+# attention learns sooner to tell them apart.
 _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
 # name: (class, settings, one line: origin; what it scores)
@@ -86,7 +86,7 @@ PRESETS = {
             (0.1, 0.0, 0.1),
             cell="rnn",
             bidirectional=False,
-            score="reduced_rank",  # With k = 256, matrices of queries and keys.
+            score="reduced_rank",  # With k = 256: attention with query and key matrices.
             rank=256,
             input_feeding=False,
             combine="sum",
@@ -165,7 +165,7 @@ PRESETS = {
     ),
     "transformer_tiny": (
         Transformer,
-        # Pre-norm, because at this size post-norm learns to attend much later.
+        # Pre-norm, because at this size a post-norm model learns to attend much later.
         _transformer(4, 128, 4, 256, 0.3, norm="pre"),
         "Wu et al. 2021, pre-norm; published 41.02 lower-cased BLEU on Multi30k en-de test2016",
     ),
@@ -197,12 +197,12 @@ LANGUAGE_MODELS = {
 
 
 def preset_names():
-    """Names of the presets that translate, in the order of their history."""
+    """Returns the names of the presets that translate, in historical order."""
     return list(PRESETS)
 
 
 def preset_settings(preset):
-    """Every setting of a preset that may be overridden, with its value.
+    """Returns every setting of a preset that may be overridden, with its value.
 
     Raises:
         SettingError: no such preset.
@@ -293,25 +293,27 @@ def check_settings(preset, given):
 
 
 def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
-    """Finds the shapes of a model's weights without making them, so that none is too large.
+    """Finds the shapes of a model's weights without allocating them, so they may be of any size.
 
     Args:
-        preset: as the other arguments, of `create`.
+        preset: as in `create`, like all other arguments.
 
     Returns:
         list of tuples.
 
     Raises:
-        SettingError: as `create`; the model has so many weights that their list alone is too large.
+        SettingError: as `create`, or the model has so many weights that the list of them does not
+            fit into memory.
     """
 
     def build():
         with keras.StatelessScope(initialize_variables=False):
             return create(preset, source_vocab_size, target_vocab_size, **overrides)
 
-    before = random.getstate()  # Keras draws seeds from it, also of weights that are not made.
+    before = random.getstate()  # Keras draws seeds from it even for weights without memory.
     try:
-        # Keras remembers for each thread which weights are to be made, and later would make these.
+        # Keras keeps, per thread, a list of weights to allocate later. A separate thread keeps
+        # these weights out of the caller's list.
         with ThreadPoolExecutor(1) as thread:
             return [tuple(weight.shape) for weight in thread.submit(build).result().weights]
     except MemoryError:

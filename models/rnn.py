@@ -1,4 +1,4 @@
-"""Recurrent encoder-decoders, from the bottleneck of one vector to attention and beyond.
+"""Recurrent encoder-decoders, without attention, with attention and with lexical translation.
 
 Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bahdanau et al. 2015,
 "Neural Machine Translation by Jointly Learning to Align and Translate"; Luong et al. 2015,
@@ -28,7 +28,7 @@ from models.layers.recurrent_decoder import RecurrentDecoder
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentTranslationModel(TranslationModel):
-    """A recurrent encoder, a recurrent decoder, and what connects them.
+    """A recurrent encoder and a recurrent decoder, with or without attention between them.
 
     Args:
         source_vocab_size: number of source ids.
@@ -40,29 +40,30 @@ class RecurrentTranslationModel(TranslationModel):
         encoder_units: size of the encoder's state, in each direction.
         decoder_units: U, size of the decoder's state and output.
         bidirectional: whether the encoder reads in both directions.
-        convolution_width: tokens that a convolution over the source embeddings sees at a time;
-            0 for none.
+        convolution_width: width, in tokens, of a convolution over the source embeddings; 0 for no
+            convolution.
         score: how the decoder scores source positions: "dot", "multiplicative", "reduced_rank",
             "additive" (see `models.layers.attention_scores`), or "none" for no attention. With
-            "none", `align` and a step's attention are equal on all real source tokens, and there
-            are no attention maps.
+            "none", `align` and the attention of a step are uniform over the real source tokens, and
+            there are no attention maps.
         rank: k of the scores "reduced_rank" and "additive"; 0 stands for `decoder_units`.
-        input_feeding: whether the output of a position is input to the next one.
-        attend_before: whether the context is found with the state before, and enters the cell.
-        lexical: whether source embeddings, averaged under the attention, add to the logits
+        input_feeding: whether the output of a position is an input of the next position.
+        attend_before: whether the previous state is the query, and the context enters the cell.
+        lexical: whether source embeddings, averaged with the attention weights, add to the logits
             (Nguyen and Chiang, section 4): `f_t = tanh(sum_s a_t(s) f_s)`,
             `h_t = tanh(W f_t) + f_t`.
-        reverse_source: whether the source without its final `</s>` is read from its end.
+        reverse_source: whether to read the source, without its final `</s>`, from its end.
             Attention is reported in the order of the text.
-        initial_state: what the decoder starts from: "zero"; "final", the encoder's last state,
-            layer by layer from above; "projected", `W` times that; or "projected_tanh",
-            `tanh(W ... + b)`. The last state of two directions is both, side by side.
-        combine: how context and state make the output: "tanh" or "sum" (see
-            `models.layers.recurrent_decoder`); means nothing without attention.
+        initial_state: the decoder's first state: "zero"; "final", the encoder's last state, where
+            the top layer starts the top layer, and so on down; "projected", `W` times the encoder's
+            last state; or "projected_tanh", `tanh(W ... + b)`. The last state of a bidirectional
+            encoder is the concatenation of both directions.
+        combine: how context and state are combined to the output: "tanh" or "sum" (see
+            `models.layers.recurrent_decoder`); has no effect without attention.
         embedding_dropout: on the embeddings of both sides, in [0, 1).
-        dropout: behind every layer of the encoder and between those of the decoder, in [0, 1).
-        output_dropout: on the decoder's outputs, also where they are fed back, in [0, 1).
-        forget_bias: first bias of the forget gates of "lstm".
+        dropout: after every layer of the encoder and between the layers of the decoder, in [0, 1).
+        output_dropout: on the decoder's outputs, including outputs that are fed back, in [0, 1).
+        forget_bias: initial bias of the forget gates of "lstm".
         pad_id: id of padding.
         bos_id: id that starts target sentences.
 
@@ -170,7 +171,7 @@ class RecurrentTranslationModel(TranslationModel):
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
         if lexical:
-            # Without biases: the paper's second output bias would be added to the first.
+            # Without biases, because the paper's second output bias would only add to the first.
             self.lexical_hidden, self.lexical_output = (
                 keras.layers.Dense(width, use_bias=False, name=name, dtype=policy)
                 for width, name in (
@@ -206,7 +207,7 @@ class RecurrentTranslationModel(TranslationModel):
         )
 
     def _start_projections(self):
-        """One for every leaf of the decoder's first state, where that is projected."""
+        """Makes a layer for every tensor of the decoder's first state, if that is projected."""
         kind = self.settings["initial_state"]
         if not kind.startswith("projected"):
             return []
@@ -239,11 +240,11 @@ class RecurrentTranslationModel(TranslationModel):
         self.built = True
 
     def encode(self, source_ids, training=False):
-        """Context: what the decoder needs of each sentence.
+        """Makes the context.
 
         `source_mask [B, S]`; `keys`, `values` of the attention; `start`, the first state of the
         decoder's cells, unless it is zero; `source_order [B, S]` with `reverse_source`;
-        `source_embeddings [B, S, E]` with `lexical`. Positions are those of reading.
+        `source_embeddings [B, S, E]` with `lexical`. Positions are in the order of reading.
         """
         context = {"source_mask": padding_mask(source_ids, self.pad_id)}
         if self.reverse_source:
@@ -264,7 +265,7 @@ class RecurrentTranslationModel(TranslationModel):
     def _read(self, x, source_mask, training):
         """`x [B, S, E]` -> `(memory [B, S, memory_width], last state of each layer)`."""
         if self.convolution is not None:
-            # Zeros instead of padding, as beyond the edge: its amount cannot be seen.
+            # Padding becomes zeros, as beyond the edge, so that its amount has no effect.
             x = self.convolution(x * ops.cast(source_mask, x.dtype)[:, :, None])
         states = []
         for layer in self.encoder_layers:
@@ -276,14 +277,14 @@ class RecurrentTranslationModel(TranslationModel):
     def _start(self, states):
         """Last states of the encoder's layers -> first states of all cells of the decoder."""
         last, count = len(states) - 1, len(self.decoder.stack)
-        # From above, so that the encoder's last layer is always used.
+        # Paired from the top layers down, so that the encoder's last layer is always used.
         leaves = [leaf for i in range(count) for leaf in states[max(last - count + 1 + i, 0)]]
         if not self.start_projections:
             return leaves
         return [project(x) for project, x in zip(self.start_projections, leaves, strict=True)]
 
     def initial_state(self, context, max_target_length):
-        """State: `cells`, `[B, U]` each, h (and c) a layer; `fed [B, U]` with input feeding."""
+        """State: `cells`, h (and c) of each layer, `[B, U]`; `fed [B, U]` with input feeding."""
         batch_size = ops.shape(context["source_mask"])[0]
         zeros = [leaf for layer in self.decoder.stack for leaf in layer.zero_state(batch_size)]
         state = {"cells": list(context.get("start", zeros))}
@@ -306,7 +307,7 @@ class RecurrentTranslationModel(TranslationModel):
         return ops.concatenate([outputs, ops.tanh(self.lexical_hidden(f)) + f], axis=-1)
 
     def output_weights(self):
-        """The output layer's; that for lexical features is below it."""
+        """Returns the output layer's weights; rows for lexical features follow in the kernel."""
         kernel, bias = dense_weights(self.output_layer)
         if self.lexical_output is not None:
             kernel = ops.concatenate([kernel, dense_weights(self.lexical_output)[0]], axis=0)
@@ -335,21 +336,21 @@ class RecurrentTranslationModel(TranslationModel):
         )
 
     def _in_text_order(self, weights, context):
-        """`[B, T, S]` over positions of reading -> the same over those of the text."""
+        """`[B, T, S]` in the order of reading -> `[B, T, S]` in the order of the text."""
         if not self.reverse_source:
             return weights
         order = ops.broadcast_to(context["source_order"][:, None, :], ops.shape(weights))
         return ops.take_along_axis(weights, order, axis=2)
 
     def attention_maps(self, source_ids, target_ids):
-        """`decoder/i/cross` of the decoder's last layer; nothing without attention."""
+        """Returns `decoder/i/cross`, i being the decoder's last layer; {} without attention."""
         if not self.has_alignment:
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
 
     def align(self, source_ids, target_ids):
-        """The attention; without one, equal weights on all real source tokens."""
+        """Returns the attention; without attention, equal weights on all real source tokens."""
         context = self.encode(source_ids)
         target_in_ids = shift_right(target_ids, self.bos_id)
         _, weights = self._decode(context, target_in_ids, need_weights=True, training=False)
@@ -360,21 +361,22 @@ class RecurrentTranslationModel(TranslationModel):
 
 
 def reversed_order(source_mask):
-    """Positions that turn a sentence round: its last token, `</s>`, and padding stay.
+    """Computes the positions that reverse a sentence except its final `</s>` and padding.
 
     Args:
-        source_mask: `[B, S]` bool, True for real tokens, which stand before all padding.
+        source_mask: `[B, S]` bool, True for real tokens, which come before all padding.
 
     Returns:
-        `[B, S]` int32, its own inverse: `[a, b, c, </s>, 0]` has `[2, 1, 0, 3, 4]`.
+        `[B, S]` int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for
+        `[a, b, c, </s>, 0]`.
     """
     positions = ops.broadcast_to(ops.arange(ops.shape(source_mask)[1]), ops.shape(source_mask))
-    last = ops.sum(ops.cast(source_mask, "int32"), axis=1, keepdims=True) - 1  # of </s>
+    last = ops.sum(ops.cast(source_mask, "int32"), axis=1, keepdims=True) - 1  # </s>
     return ops.where(positions < last, last - 1 - positions, positions)
 
 
 def _memory_width(settings):
-    """Size of the encoder's outputs."""
+    """Returns the size of the encoder's outputs."""
     return settings["encoder_units"] * (2 if settings["bidirectional"] else 1)
 
 

@@ -121,7 +121,7 @@ class Transformer(TranslationModel):
         self.decoder_layers = [
             DecoderLayer(**layer, name=f"decoder_{i}") for i in range(num_decoder_layers)
         ]
-        # Pre-norm layers leave their sum without a normalisation: one more closes each stack.
+        # Pre-norm layers do not normalise their outputs, so one more normalisation ends each stack.
         self.encoder_norm = layer_norm("encoder_norm", policy) if norm == "pre" else None
         self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None
         self.build()
@@ -173,7 +173,7 @@ class Transformer(TranslationModel):
         return self._decode(inputs["target_in_ids"], memory, source_mask, training)[0]
 
     def output_weights(self):
-        """The output layer's, or the transposed target embeddings (section 3.4)."""
+        """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
         if self.output_layer is None:
             return ops.cast(
                 ops.transpose(self.target_embedding.embeddings), self.compute_dtype
@@ -181,7 +181,7 @@ class Transformer(TranslationModel):
         return dense_weights(self.output_layer)
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`: a `[B, H, S, d]` a layer."""
+        """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`, `[B, H, S, d]` per layer."""
         memory, source_mask, _ = self._encode(source_ids, training)
         projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder_layers]
         return {
@@ -191,7 +191,7 @@ class Transformer(TranslationModel):
         }
 
     def initial_state(self, context, max_target_length):
-        """State: self-attention `keys`, `values`: a `[B, H, max_target_length, d]` a layer."""
+        """State: self-attention `keys`, `values`, `[B, H, max_target_length, d]` per layer."""
         batch_size = ops.shape(context["source_mask"])[0]
         caches = [
             layer.self_attention.empty_cache(batch_size, max_target_length)
@@ -232,9 +232,10 @@ class Transformer(TranslationModel):
         }
 
     def align(self, source_ids, target_ids):
-        """Cross-attention of the last layer but one, averaged over heads; so is a step's attention.
+        """Returns the cross-attention of the last layer but one, averaged over heads.
 
-        That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1).
+        That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1). The
+        attention of a decoding step is the same.
         """
         maps = self.attention_maps(source_ids, target_ids)
         return _alignment([maps[f"decoder/{i}/cross"] for i in range(len(self.decoder_layers))])
@@ -244,7 +245,7 @@ class Transformer(TranslationModel):
 
 
 def _alignment(cross_maps):
-    """Of the `[B, H, T, S]` of all decoder layers, that which aligns: `[B, T, S]`."""
+    """Selects the map that aligns: `[B, H, T, S]` of each decoder layer -> `[B, T, S]`."""
     return ops.mean(cross_maps[max(len(cross_maps) - 2, 0)], axis=1)
 
 

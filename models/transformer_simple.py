@@ -1,6 +1,6 @@
-"""The Transformer reduced to its idea: self-attention in the place of recurrence.
+"""The Transformer reduced to its main idea: self-attention instead of recurrence.
 
-One head, learned positions, no layer normalisation, no residual connection but that of the
+One head, learned positions, no layer normalisation, residual connections only around the
 feed-forward layers, and a single cross-attention on top of the decoder.
 """
 
@@ -52,7 +52,7 @@ class SimpleLayer(keras.layers.Layer):
         return self.feed_forward(x, training=training) + x, weights
 
     def step(self, x, step, keys, values):
-        """One position.
+        """Processes one position.
 
         Args:
             x: `[N, 1, D]`.
@@ -76,12 +76,12 @@ class SimpleLayer(keras.layers.Layer):
 class SimpleTransformer(TranslationModel):
     """Stacks of single-head self-attention, joined by one attention to the source.
 
-    Source: `v_j = E(f_j) + P(j)`; each layer `h = SelfAttention(v)`, `h' = FFN(h) + h`. Target
-    likewise, each position seeing those before it. Then, with g the decoder's vector,
+    Source: `v_j = E(f_j) + P(j)`; each layer `h = SelfAttention(v)`, `h' = FFN(h) + h`. The target
+    is treated likewise, but no position sees later positions. Then, with g the decoder's vector,
     `c = CrossAttention(h', g)`, `o = c + g`, `P(e) = softmax(W o + b)`.
 
-    Positions are learned, so there is a longest sentence: positions from `max_length` on share
-    the last vector. Longer sentences translate, less well; train with `--max_length` not above it.
+    Positions are learned, and all positions from `max_length` on share the last vector. So longer
+    sentences are translated less well: train with a `--max_length` of at most `max_length`.
 
     Args:
         source_vocab_size: number of source ids.
@@ -90,7 +90,7 @@ class SimpleTransformer(TranslationModel):
         num_decoder_layers: layers of the decoder, at least 1.
         width: D, size of every representation.
         ffn_width: inner size of the feed-forward layers.
-        max_length: number of positions that have a vector of their own.
+        max_length: number of positions with a separate vector.
         dropout: on embeddings and inside the feed-forward layers, in [0, 1).
         pad_id: id of padding.
         bos_id: id that starts target sentences.
@@ -139,7 +139,7 @@ class SimpleTransformer(TranslationModel):
             keras.layers.Embedding(
                 size,
                 width,
-                # Word and position each half of a variance of 1.
+                # Words and positions each contribute half of a variance of 1.
                 embeddings_initializer=keras.initializers.RandomNormal(stddev=0.5**0.5),
                 name=name,
                 dtype=policy,
@@ -219,11 +219,11 @@ class SimpleTransformer(TranslationModel):
         return dense_weights(self.output_layer)
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]`; the cross-attention's `keys [B, D, S]` and `values`."""
+        """Context: `source_mask [B, S]`; cross-attention `keys [B, D, S]`, `values [B, S, D]`."""
         return self._encode(source_ids, training)[0]
 
     def initial_state(self, context, max_target_length):
-        """State: `keys [B, D, max_target_length]`, `values`, of each layer's self-attention."""
+        """State: self-attention `keys [B, D, max_target_length]` and `values`, one per layer."""
         batch_size = ops.shape(context["source_mask"])[0]
 
         def zeros(*shape):
@@ -243,7 +243,7 @@ class SimpleTransformer(TranslationModel):
             x, *cache = layer.step(x, step, state["keys"][index], state["values"][index])
             keys.append(cache[0])
             values.append(cache[1])
-        # The K hypotheses of a sentence become K queries to its one memory: [N, 1, D] -> [B, K, D].
+        # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
         by_sentence = ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, self.width))
         features, weights = self._read(by_sentence, context)
         return StepOutput(
@@ -253,7 +253,7 @@ class SimpleTransformer(TranslationModel):
         )
 
     def attention_maps(self, source_ids, target_ids):
-        """As `TranslationModel`; the cross-attention is that of the decoder's last layer."""
+        """As `TranslationModel`; the cross-attention is named after the decoder's last layer."""
         context, encoder_maps = self._encode(source_ids, training=False)
         target_in_ids = shift_right(target_ids, self.bos_id)
         _, self_maps, cross = self._decode(target_in_ids, context, training=False)
@@ -265,7 +265,7 @@ class SimpleTransformer(TranslationModel):
         }
 
     def align(self, source_ids, target_ids):
-        """The cross-attention."""
+        """Returns the cross-attention."""
         context, _ = self._encode(source_ids, training=False)
         return self._decode(shift_right(target_ids, self.bos_id), context, training=False)[2]
 

@@ -1,7 +1,7 @@
-"""From IBM Model 1 to attention: every target word is chosen from the source words alone.
+"""From IBM Model 1 to attention: every target word is predicted from the source words alone.
 
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation", Models 1 and 2, with word
-embeddings in the place of tables, and three ways to average over the source words.
+embeddings instead of tables, and three ways to average over the source words.
 """
 
 import keras
@@ -15,35 +15,36 @@ from models.layers.masks import padding_mask
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class WordAttention(CoverageModel):
-    """An average over the source words f_1 ... f_n, `</s>` among them, predicts target word i.
+    """Predicts target word i from an average over the source words f_1 ... f_n, including `</s>`.
 
-    With U an embedding of every target word, V one of every source word and `a(j | i)` the weight
-    of source position j for target position i, the word e_i has the probability
+    With U the embeddings of the target words, V the embeddings of the source words and `a(j | i)`
+    the weight of source position j for target position i, the word e_i has the probability
 
     * average="probabilities": `sum_j a(j | i) softmax(U V_fj)[e_i]`, IBM Models 1 and 2 with the
       table of word translations as a product of two matrices of rank `width`;
     * average="embeddings": `softmax(U sum_j a(j | i) V_fj)[e_i]`, which is attention: source words
-      add up, as "por" and "qué" must to mean "why".
+      add up, as "por" and "qué" must do to mean "why".
 
-    The weights are `1 / n` without positions (Model 1), and with them (Model 2)
-    `softmax_j(K_j . Q_i)` over the n positions of the sentence, Q and K learned embeddings of
-    target and source positions. Positions from `max_positions` on share the last embedding. Longer
-    sentences translate, less well; train with `--max_length` not above it.
+    Without positions (Model 1), the weights are `1 / n`. With positions (Model 2), they are
+    `softmax_j(K_j . Q_i)` over the n positions of the sentence, with Q and K learned embeddings of
+    target and source positions. Positions from `max_positions` on share the last embedding. So
+    longer sentences are translated less well: train with a `--max_length` of at most
+    `max_positions`.
 
     `align` is the attention `a(j | i)` with average="embeddings". With average="probabilities" it
     is the posterior `P(a_i = j | e_i)`, so its row t depends on target word t itself.
 
-    No prediction sees the words before it, and `</s>` is a target word like all others: by these
-    probabilities translations would repeat one word, or end at once. So decoding steps are what
-    `CoverageModel` makes of them, with `a(j | i)` as the prior.
+    No prediction depends on the previous target words, and `</s>` is predicted like any other word.
+    With these probabilities, translations would repeat one word, or end at once. So decoding works
+    as `CoverageModel` describes, with `a(j | i)` as the prior.
 
     Args:
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids, V.
-        average: what is averaged over the source words, "probabilities" or "embeddings".
+        average: quantity that is averaged over the source words, "probabilities" or "embeddings".
         width: D, size of every embedding.
-        max_positions: number of positions of each side that have an embedding of their own; 0:
-            positions do not count and all source words weigh the same.
+        max_positions: number of positions per side with a separate embedding; 0: no positions, so
+            that all source words have equal weights.
         pad_id: id of padding.
         bos_id: id that starts target sentences.
 
@@ -77,13 +78,13 @@ class WordAttention(CoverageModel):
         self.source_embedding = self._embedding(source_vocab_size, 0.3, "source_embedding")
         self.target_positions = self.source_positions = None
         if max_positions:
-            # Products of `width` terms that begin small: at first all positions count about alike.
+            # The products K_j . Q_i start small, so that all weights are similar at first.
             self.target_positions, self.source_positions = (
                 self._embedding(max_positions, width**-0.5, name)
                 for name in ("target_positions", "source_positions")
             )
-        # Its kernel is U, transposed. So small that all words begin equal, as in EM for Model 1:
-        # a mixture that begins with preferences of its own is slow to lose them.
+        # The kernel is U, transposed. It starts so small that all words are about equally probable,
+        # as in EM for Model 1, because a mixture is slow to lose initial preferences.
         self.output_layer = keras.layers.Dense(
             target_vocab_size,
             use_bias=False,
@@ -113,7 +114,7 @@ class WordAttention(CoverageModel):
 
     @property
     def is_mixture(self):
-        """Whether distributions are averaged, so that each word comes from one source word."""
+        """True if probabilities are averaged: each target word comes from one source word."""
         return self.settings["average"] == "probabilities"
 
     @property
@@ -121,10 +122,11 @@ class WordAttention(CoverageModel):
         return self.is_mixture or self.target_positions is not None
 
     def _read(self, source_ids):
-        """`source_mask [B, S]` and what is averaged.
+        """Returns `source_mask [B, S]` and the quantity that is averaged.
 
-        That is `log_probs [B, S, V]` float32, the logarithm of each source word's distribution over
-        the target words, -1e9 for padding; or `values [B, S, D]`, the source embeddings.
+        That quantity is `log_probs [B, S, V]` float32, the logarithm of each source word's
+        distribution over the target words, -1e9 for padding; or `values [B, S, D]`, the source
+        embeddings.
         """
         context = {"source_mask": padding_mask(source_ids, self.pad_id)}
         values = self.source_embedding(source_ids)
@@ -138,14 +140,14 @@ class WordAttention(CoverageModel):
         return ops.log_softmax(ops.cast(self.output_layer(values), "float32"))
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]`, `rows [B, S, V]`, and of attention `values [B, S, D]`."""
+        """Context: `source_mask [B, S]`, `rows [B, S, V]`; attention also `values [B, S, D]`."""
         context = self._read(source_ids)
         if self.is_mixture:
             return {"source_mask": context["source_mask"], "rows": ops.exp(context["log_probs"])}
         return {**context, "rows": ops.exp(self._log_rows(context["values"]))}
 
     def translations(self, source_ids):
-        """As `TranslationModel`: `softmax(U V_f)` of a mixture, None of attention."""
+        """As `TranslationModel`: `softmax(U V_f)` for a mixture, None for attention."""
         return ops.exp(self._read(source_ids)["log_probs"]) if self.is_mixture else None
 
     def _scores(self, target_positions, source_mask):
@@ -190,11 +192,11 @@ class WordAttention(CoverageModel):
         return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, 1e-30))
 
     def attention_maps(self, source_ids, target_ids):
-        """`decoder/0/cross`, which is `align`."""
+        """Returns `decoder/0/cross`: the result of `align`."""
         return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
     def align(self, source_ids, target_ids):
-        """The attention; of a mixture, the posterior, which depends on the target word itself."""
+        """Returns the attention; for a mixture, the posterior, which depends on target words."""
         source_mask = padding_mask(source_ids, self.pad_id)
         scores = self._scores(ops.arange(ops.shape(target_ids)[1]), source_mask)[None]
         if self.is_mixture:
@@ -211,16 +213,16 @@ class WordAttention(CoverageModel):
 
 
 def _log_mixture(weights, log_probs):
-    """`log sum_j weights_tj exp(log_probs_jv)` by one matrix product.
+    """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.
 
     Args:
         weights: `[B, T, S]`.
         log_probs: `[B, S, V]`.
 
     Returns:
-        `[B, T, V]`, finite also where every probability is too small for a float32.
+        `[B, T, V]`, finite even where every probability is too small for a float32.
     """
     largest = ops.stop_gradient(ops.max(log_probs, axis=1, keepdims=True))  # [B, 1, V]
     sums = ops.matmul(weights, ops.exp(log_probs - largest))
-    # Not 0 either where the weight of the only probable source word is.
+    # The maximum avoids log(0) where the only probable source word has weight 0.
     return ops.log(ops.maximum(sums, 1e-30)) + largest
