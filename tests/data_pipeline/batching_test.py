@@ -1,4 +1,4 @@
-"""Batches under a budget of tokens: complete, within it, well mixed and repeatable."""
+"""Batches under a token budget: complete, within the budget, well mixed and repeatable."""
 
 import itertools
 
@@ -9,7 +9,7 @@ from data_pipeline.batching import EpochPlan, largest_batch, padding_share, plan
 from data_pipeline.files import UserError
 from data_pipeline.static_shapes import choose_shapes
 
-BUDGET = 59  # One more has many divisors: batches that just do not fit.
+BUDGET = 59  # 60 has many divisors, so many batches would exceed this budget by one token.
 
 
 @pytest.fixture(params=[(0, 500, 20), (1, 300, BUDGET), (2, 1, 5), (3, 200, 1)])
@@ -63,7 +63,7 @@ def test_batch_has_no_more_sentences_than_allowed_and_as_many_where_tokens_allow
     assert sizes(max_sentences=7).max() == 7
     assert sizes(max_sentences=7).sum() == many.shape[1]
     np.testing.assert_array_equal(sizes(max_sentences=10_000), sizes())
-    # A budget that never binds: batches of 7, and one that is left over.
+    # With a large token budget, all batches have 7 pairs, except one with the remainder.
     free = plan_epoch(*many, 30 * 7, max_sentences=7, seed=seed).batch_sizes
     assert sorted(free)[0] == many.shape[1] % 7 and sorted(free)[1] == 7
 
@@ -76,7 +76,7 @@ def test_seed_and_epoch_fix_all_batches(many):
 
 @pytest.mark.parametrize("other", [{"seed": 3, "epoch": 1}, {"seed": 4, "epoch": 0}])
 def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
-    many = many // 10 + 1  # Many pairs of equal lengths, which can change places.
+    many = many // 10 + 1  # Many pairs have equal lengths and can be exchanged.
     one, two = plan_epoch(*many, BUDGET, seed=3, epoch=0), plan_epoch(*many, BUDGET, **other)
     assert not np.array_equal(one.rows, two.rows)
     groups, other_groups = ({frozenset(rows) for rows in batches_of(p)} for p in (one, two))
@@ -96,7 +96,7 @@ def test_batches_come_by_length_without_a_seed(many):
 
 def test_batches_come_in_random_order_of_length_with_a_seed(many):
     longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, BUDGET, seed=1))]
-    # Independent of time: neighbours rise about as often as they fall, the halves are alike.
+    # Lengths do not depend on time: they rise about as often as they fall, and have no trend.
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
     steps = np.sign(np.diff(longest))
     assert (steps > 0).sum() > len(steps) / 4
@@ -176,7 +176,7 @@ def test_every_pair_is_as_likely_to_come_early_as_late(static):
         plan = plan_epoch(*lengths, 90, seed=1, epoch=epoch, shapes=shapes)
         batch = np.repeat(np.arange(plan.batch_sizes.size), plan.batch_sizes)
         early[plan.rows] += (batch + 0.5) / plan.batch_sizes.size
-    # Means of uniform numbers: five standard errors for the worst of 80 pairs.
+    # Means of uniform numbers; the worst of 80 pairs may deviate by five standard errors.
     assert np.abs(early / epochs - 0.5).max() < 5 * np.sqrt(1 / 12 / epochs)
 
 
@@ -212,7 +212,7 @@ def test_batches_of_a_step_are_of_similar_length(many):
     plan = plan_epoch(*many, 200, seed=1, num_workers=4)
     longest = plan.padded_shapes(*many)[:, 1:].max(axis=1).reshape(-1, 4)
     assert np.ptp(longest, axis=1).mean() < np.ptp(longest, axis=0).mean() / 4
-    # No worker has always the longest.
+    # Each of the 4 workers sometimes has the longest batch.
     assert len(set(longest.argmax(axis=1))) == 4
 
 

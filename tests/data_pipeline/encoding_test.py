@@ -1,4 +1,4 @@
-"""Text to ids: complete, filtered, cached, whatever happens to files and processes."""
+"""Encoding text to ids: complete, filtered, and cached safely if files or processes fail."""
 
 import subprocess
 import sys
@@ -38,14 +38,14 @@ def corpus(tokenizer, tmp_path_factory):
 
 @pytest.fixture
 def files(tmp_path):
-    """The corpus as two files."""
+    """The corpus as two text files."""
     write_lines(tmp_path / "text.source", SOURCE)
     write_lines(tmp_path / "text.target", TARGET)
     return tmp_path / "text.source", tmp_path / "text.target"
 
 
 def cache_of(cache_dir):
-    """(the folder of the only cache, its files but the lock)."""
+    """Returns (the folder of the only cache, its files except the lock)."""
     (folder,) = cache_dir.iterdir()
     return folder, sorted(folder.glob("*.*"))
 

@@ -82,7 +82,7 @@ def test_unreadable_file_is_named(tmp_path, name):
 
 @pytest.mark.parametrize("read", [read_lines, FileLines])
 def test_a_pipe_or_device_is_no_source(tmp_path, read):
-    os.mkfifo(tmp_path / "pipe")  # Nobody will ever write into it.
+    os.mkfifo(tmp_path / "pipe")  # Nothing is ever written into it.
     reading, writing = os.pipe()
     for path in (tmp_path / "pipe", f"/dev/fd/{reading}", "/dev/zero"):
         with pytest.raises(UserError, match="not a regular file; write the text to a file") as e:
@@ -200,7 +200,7 @@ def test_new_file_has_the_mode_that_the_umask_asks_for(tmp_path, mask):
     before = os.umask(mask)
     try:
         write_text(tmp_path / "x", "x")
-        assert os.umask(mask) == mask  # and the mask itself is as it was
+        assert os.umask(mask) == mask  # The mask of the process is unchanged.
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o666 & ~mask

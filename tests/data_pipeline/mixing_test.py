@@ -1,4 +1,4 @@
-"""Several corpora as one: shares as asked for, and nobody's pairs forgotten."""
+"""Several corpora as one mixture: shares as asked for, and no pair left out."""
 
 import collections
 import itertools
@@ -12,7 +12,7 @@ SIZES = (10, 300, 40)
 
 
 def seen(found, epochs, seed=1):
-    """How often each pair is in the first epochs."""
+    """Counts how often each pair occurs in the first epochs."""
     rows = np.concatenate([found.rows(seed, epoch) for epoch in range(epochs)])
     return np.bincount(rows, minlength=sum(found.sizes))
 

@@ -73,7 +73,7 @@ def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
             real = np.arange(ids.shape[1]) <= ends[:, None]
             assert ((ids == EOS_ID).sum(axis=1) == 1).all()
             assert ((ids != PAD_ID) == real).all()
-            assert real.any(axis=0).all()  # no wider than the longest row
+            assert real.any(axis=0).all()  # The batch is no wider than its longest row.
 
 
 def test_padded_batches_keep_the_budget(corpus):
@@ -164,7 +164,7 @@ def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_pat
     assert f"{2 / 11:.2%}" in text
     assert f"{len(tokenizer.source)} source and {len(tokenizer.target)} target" in text
     assert "batches an epoch: 1 of at most 8 tokens" in text
-    assert f"{3 / 14:.1%}" in text  # Widths 4 and 3, two rows, 11 tokens.
+    assert f"{3 / 14:.1%}" in text  # Two rows of widths 4 and 3 have 14 places for 11 tokens.
 
 
 def test_description_of_a_shared_vocabulary_gives_one_number(tmp_path):

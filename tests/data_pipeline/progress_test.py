@@ -12,15 +12,15 @@ from data_pipeline.progress import Progress
 
 def logged(capsys):
     out, err = capsys.readouterr()
-    assert out == ""  # Standard output is for results.
+    assert out == ""  # Standard output is only for results.
     return err.splitlines()
 
 
 @contextlib.contextmanager
 def terminal_as_standard_error():
-    """Yields a function that reads what a pseudo-terminal was given to show."""
+    """Yields a function that reads what has been written to a pseudo-terminal."""
     ours, theirs = os.openpty()
-    rows, columns = 24, 100  # A new one has 0 columns, where no bar has room.
+    rows, columns = 24, 100  # A new pseudo-terminal has 0 columns, too few for a bar.
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     with open(ours, "rb", buffering=0) as screen, open(theirs, "w") as stream:
         os.set_blocking(ours, False)
@@ -29,7 +29,7 @@ def terminal_as_standard_error():
 
 
 def _read_all(screen):
-    """What there is to read; the system may hand it over bit by bit."""
+    """Reads everything that has been written; the system may deliver it in pieces."""
     parts = []
     while select.select([screen], [], [], 0.2)[0]:
         parts.append(screen.read(1 << 16))
@@ -57,7 +57,7 @@ def test_unknown_total_leaves_out_what_is_left(capsys):
 
 def test_resumed_work_counts_on_and_its_rate_is_of_this_run(capsys):
     with Progress("training", total=2_000_000, unit="steps", initial=10**6, log_seconds=0) as p:
-        p.start -= 10  # ten seconds ago
+        p.start -= 10  # As if begun ten seconds earlier.
         p.update(20)
     (line,) = logged(capsys)
     assert line.startswith("training: 1,000,020 of 2,000,000 steps, ")

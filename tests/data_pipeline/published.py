@@ -1,4 +1,4 @@
-"""Small corpora in the layout of the published ones, on a server of this machine."""
+"""Small corpora in the layout of the published corpora, on a server on this machine."""
 
 import gzip
 import hashlib
@@ -6,7 +6,7 @@ import io
 import tarfile
 
 _EUROPARL, _NEWS = "training/europarl-v7.de-en", "training/news-commentary-v9.de-en"
-# Of the test set in the order of the English file; the German one has another.
+# Segments of the test set; the German file has another order of documents.
 _SEGMENTS = {
     "en": [("d1", 1, "Q&amp;A"), ("d1", 2, "two\n lines"), ("d2", 1, "One")],
     "de": [("d2", 1, "Eins"), ("d1", 1, "F &amp; A"), ("d1", 2, "zwei Zeilen")],
@@ -45,21 +45,21 @@ WMT14_MADE = {
 
 
 def publish(corpus, texts, server):
-    """Puts the files of a corpus onto a server, with other text in them.
+    """Serves the files of a corpus with other text in them.
 
     Args:
         corpus: `Corpus`.
-        texts: {name of a member, or path of a file that is no archive: str}.
+        texts: {name of a member of an archive, or path of a file that is not an archive: str}.
         server: `Server`.
 
     Returns:
-        The `Corpus` with the addresses, sizes and checksums of the new files.
+        The `Corpus` with addresses, sizes and checksums of the new files.
     """
     new = {}
     for file in corpus.files():
         if file.path in texts:
             data = gzip.compress(texts[file.path].encode())
-        else:  # Every archive holds all members, for simplicity.
+        else:  # For simplicity, every archive contains all members.
             data = _archive({"../../climbed.out": "evil", **texts})
         server.files[f"/{file.path}"] = data
         kind = file.checksum.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Small encoded corpora, and what is in them."""
+"""Makes small encoded corpora, and lists their pairs."""
 
 import random
 
@@ -9,7 +9,7 @@ from data_pipeline.tokenization.vocabularies import EOS_ID
 
 
 def sentences(seed, count):
-    """Random lines of 1 to 15 one-letter words."""
+    """Makes random lines of 1 to 15 one-letter words."""
     rng = random.Random(seed)
     return [
         " ".join(rng.choice("abcdefgh") for _ in range(rng.randint(1, 15))) for _ in range(count)
@@ -17,22 +17,22 @@ def sentences(seed, count):
 
 
 SOURCE, TARGET = sentences(0, 200), sentences(1, 200)
-SOURCE += SOURCE[:20]  # The same pair twice is two pairs.
+SOURCE += SOURCE[:20]  # Some pairs occur twice and must count twice.
 TARGET += TARGET[:20]
 
 
 def rows_of(side):
-    """List of the ids of every sentence."""
+    """Lists the ids of every sentence."""
     return [row.tolist() for row in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
 
 
 def pairs_of(corpus):
-    """List of (source ids, target ids)."""
+    """Lists (source ids, target ids) of every pair."""
     return list(zip(rows_of(corpus.source), rows_of(corpus.target), strict=True))
 
 
 def corpus_of(*pairs):
-    """A corpus of sentences of the given lengths, (source, target), with `</s>`."""
+    """Makes a corpus of sentences with the given lengths, (source, target), including `</s>`."""
     sides = (
         EncodedSide(
             np.concatenate([[*range(10, 9 + n), EOS_ID] for n in lengths]).astype(np.int32),
@@ -44,5 +44,5 @@ def corpus_of(*pairs):
 
 
 def same_corpus(one, other):
-    """Whether two corpora hold the same pairs in the same order."""
+    """Returns whether two corpora contain the same pairs in the same order."""
     return pairs_of(one) == pairs_of(other)

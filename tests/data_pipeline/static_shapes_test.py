@@ -11,7 +11,7 @@ BUDGET = 600
 
 
 def sentence_lengths(count, seed=0, longest=80):
-    """Lengths as those of translations: a long tail, and sides that differ by a fifth or so."""
+    """Draws lengths like those of real pairs: a long tail, and sides that differ by about 20%."""
     rng = np.random.default_rng(seed)
     source = rng.gamma(3.0, 8.0, count) + 2
     lengths = np.rint([source, source * rng.normal(1.05, 0.2, count)])

@@ -103,7 +103,7 @@ def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
     with pytest.raises(UserError, match=r"one has 2 lines and .*two has 1.*end of .*two") as e:
         open_splits((one, two))
     assert "\n" not in str(e.value)
-    # Not even where another corpus makes up for it.
+    # Refused even if another corpus makes the total numbers of lines equal.
     with pytest.raises(UserError, match=r"one has 2 lines"):
         open_splits((one, two), (two, one))
     source, target = open_splits((one, one), (two, two))

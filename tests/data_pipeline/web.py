@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Request(NamedTuple):
-    """What was asked for: path, and the Range header or None."""
+    """A request: its path, and its Range header or None."""
 
     path: str
     range: str | None
@@ -17,11 +17,11 @@ class Server:
     """Serves bytes.
 
     Attributes:
-        url: without a slash at the end.
-        files: path -> bytes; another path is answered by 404.
-        faults: path -> list of what to do instead, the first request first: an int is a status, a
-            negative one sends so many bytes less than it promises, None is no fault; a pair is a
-            status and what it is called.
+        url: address without a slash at the end.
+        files: path -> bytes; other paths are answered by 404.
+        faults: path -> list of faults, one for each request in turn. A positive int is a status to
+            answer; a negative int -n sends n bytes fewer than promised; a pair is a status and its
+            name; None is no fault.
         ranges: whether Range headers are obeyed.
         requests: list of `Request`.
     """
@@ -62,12 +62,12 @@ class Server:
 
 @contextlib.contextmanager
 def serving():
-    """A `Server` while the block runs."""
+    """Runs a `Server` during the `with` block."""
     server = Server()
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
-            with contextlib.suppress(ConnectionError):  # Who asked has heard enough.
+            with contextlib.suppress(ConnectionError):  # The client has closed the connection.
                 server.answer(self)
 
         def log_message(self, *_):

@@ -19,7 +19,7 @@ TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_head
 def model():
     keras.utils.set_random_seed(3)
     model = models.create("transformer_tiny", 8, 8, ffn_width=16, **TINY)
-    for weight in model.trainable_variables:  # Sharper than fresh weights: no ties.
+    for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
         weight.assign(weight * 1.5)
     return model
 
@@ -52,7 +52,7 @@ def log_prob(model, source, target):
 
 
 def log_probs(model, source, targets):
-    """Of every target, all in one batch: one at a time would take most of the time of a test."""
+    """Computes the log-probability of every target, in one batch to save time."""
     ids = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
     scores = model.score(tf.repeat([source], len(targets), axis=0), ids)
     return tf.reduce_sum(tf.where(ids == PAD, 0.0, scores), axis=1).numpy().tolist()
@@ -131,7 +131,7 @@ def test_never_emits_padding_start_or_forbidden_ids(model):
 
 
 class Scripted(models.TranslationModel):
-    """Prefers a fixed token at each step; its state records every token it was given."""
+    """A model that prefers a fixed token at each step; its state records every input token."""
 
     def __init__(self, preferences, **kwargs):
         super().__init__(8, 8, **kwargs)
@@ -149,7 +149,7 @@ class Scripted(models.TranslationModel):
         here = tf.range(tf.shape(state["seen"])[1]) == step
         seen = tf.where(here, token_ids[:, None], state["seen"])
         logits = tf.gather(tf.constant(self.preferences, tf.float32), step)
-        # Different histories, different futures: the search must keep state and ids together.
+        # Logits depend on the history, so the search must keep each state with its ids.
         history = tf.cast(tf.reduce_sum(tf.where(seen > 3, seen, 0), axis=1), tf.float32)
         logits = logits[None, :] + tf.sin(history[:, None] * tf.range(8, dtype=tf.float32))
         attention = tf.zeros([tf.shape(token_ids)[0], tf.shape(context["mask"])[1]])
@@ -157,7 +157,7 @@ class Scripted(models.TranslationModel):
 
 
 def scripted_log_prob(model, target):
-    """Log-probability of a target from a model of one's own, token by token, without a beam."""
+    """Computes the log-probability of a target token by token, without a beam."""
     state = model.initial_state({"mask": tf.ones([1, 1], tf.bool)}, len(target))
     total, token = 0.0, BOS
     for step, following in enumerate(target):

@@ -1,4 +1,4 @@
-"""Sentences of similar length are searched together, and as many as memory allows."""
+"""Sentences of similar length are searched together, as many as memory allows."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.tiny import Echo, echo_batch
 
 
 def groups_of(lengths, beam_size=2):
-    """(shapes of the groups, what is found of a search that returns each sentence's length)."""
+    """Runs a search that returns each sentence's length; gives (shapes of the groups, result)."""
     shapes = []
 
     def search(source_ids, limits):

@@ -1,4 +1,4 @@
-"""Translations of a run that is interrupted are kept, and taken up by the same command."""
+"""Translations of an interrupted run are kept, and the same command resumes from them."""
 
 import pytest
 
@@ -11,7 +11,7 @@ TWO = [Translation("zwei\u2028Katzen", -0.1, -0.2, False, [9]), *ONE]
 
 
 class Stopped(BaseException):
-    """As `KeyboardInterrupt`, which pytest takes for itself."""
+    """Stands for `KeyboardInterrupt`, which would stop pytest itself."""
 
 
 def interrupted(path, made_by, *batches):
@@ -36,7 +36,7 @@ def test_every_batch_is_in_the_file_at_once(tmp_path):
     path = tmp_path / "out.unfinished"
     with KeptTranslations(path, {}) as kept:
         kept.add({"a dog": ONE})
-        assert KeptTranslations(path, {}).get("a dog") == ONE  # As after a kill.
+        assert KeptTranslations(path, {}).get("a dog") == ONE  # Like a new run after a kill.
 
 
 def test_a_torn_line_costs_that_line_alone(tmp_path):

@@ -1,4 +1,4 @@
-"""What is said of translations beside them."""
+"""Remarks that are printed about translations."""
 
 from decoding.remarks import remarks
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation

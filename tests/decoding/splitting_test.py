@@ -1,4 +1,4 @@
-"""Long lines in parts."""
+"""Splitting long lines into parts."""
 
 from decoding.splitting import split_line
 

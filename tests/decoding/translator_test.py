@@ -1,4 +1,4 @@
-"""Strings to strings, and the same inside a SavedModel."""
+"""Translation of strings, by the translator and inside a SavedModel."""
 
 import re
 import subprocess
@@ -20,7 +20,7 @@ from decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from tests.faults.storage_test import full_disk
 from tests.tiny import SMALL, Echo, pairs
 
-# Ops of TensorFlow itself: listed before tensorflow_text can add its own.
+# Ops of TensorFlow itself, listed before tensorflow_text can add its own.
 PLAIN_OPS = set(tf.raw_ops.__dict__)
 
 LINES = ["one dog", "", "cat sees big house two three", "zebra", "  ", "dog dog dog dog dog"]
@@ -38,7 +38,7 @@ def parts(request):
         tie_embeddings=tie,
         **SMALL,
     )
-    for weight in model.trainable_variables:  # Sharper than fresh weights: no ties.
+    for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
         weight.assign(weight * 1.5)
     return model, tokenizer
 
@@ -68,7 +68,7 @@ def test_n_best_are_distinct_and_the_best_is_first(parts):
 
 def test_a_line_of_unknown_words_is_named(parts):
     translator = Translator(*parts)
-    if parts[1].kind == "bpe":  # Bytes spell every word.
+    if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
         translator.check_known(LINES, "in.en")
     else:
         with pytest.raises(UserError, match=r"in\.en, line 4: no token of it is known"):
@@ -110,14 +110,14 @@ def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(toke
     assert [best[0].problem for best in left] == ["", TOO_LONG, "", TOO_LONG]
     parts = echoing(tokenizer, **limit, split_long_lines=True).translate(lines)
     assert parts[1][0].text == text and parts[3][0].text.replace(" ", "") == lines[3]
-    for i in (1, 3):  # The score is that of one translation, as if it had been made at once.
+    for i in (1, 3):  # The score of the parts equals the score of one whole translation.
         assert len(parts[i]) == 1 and parts[i][0].finished
         assert parts[i][0].log_prob == pytest.approx(whole[i][0].log_prob, abs=1e-3)
         assert parts[i][0].ids.count(EOS_ID) == 1
 
 
 class Hesitant(Echo):
-    """Gives what it repeats about a third of the probability."""
+    """An `Echo` that gives the repeated word only about a third of the probability."""
 
     def decode_step(self, *arguments):
         output = super().decode_step(*arguments)
@@ -135,7 +135,7 @@ def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenize
 
 
 class Greedy(Echo):
-    """Asks for more memory than there is at a sentence that begins with one token."""
+    """An `Echo` that runs out of memory at a sentence that begins with `token`."""
 
     token = None
 
@@ -175,7 +175,7 @@ def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
 
 @pytest.fixture(scope="module")
 def served(saved):
-    """The SavedModel in a session."""
+    """The SavedModel, loaded in a session."""
     with saved_model_client.loaded(saved) as answer:
         yield answer
 
@@ -202,7 +202,7 @@ def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts,
     _, tokenizer = parts
     ids = tokenizer.source.encode([LINES[0], LINES[2]])
     lengths = [len(row) for row in ids]
-    # Clients pad with anything.
+    # Clients may pad with any ids.
     padded = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
     for row, values in zip(padded, ids, strict=True):
         row[: len(values)] = values
@@ -290,7 +290,7 @@ def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served
 
 @pytest.fixture
 def in_this_process(monkeypatch):
-    """Runs the client of a check here: a fresh process takes seconds."""
+    """Runs the client of a check in this process, because a fresh process takes seconds."""
 
     def run(command, **_):
         saved_model_client.main(*command[2:])
@@ -304,7 +304,7 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     parts, saved, expected, in_this_process
 ):
     model, tokenizer = parts
-    other = keras.models.clone_model(model)  # Another attention.
+    other = keras.models.clone_model(model)  # Halved weights give another attention.
     for weight, found in zip(other.weights, model.weights, strict=True):
         weight.assign(0.5 * found)
     translations = [best[0] for best in expected]
@@ -340,6 +340,6 @@ def test_saved_model_uses_ops_that_stock_servers_have(saved):
     ops = {node.op for node in library.node}
     ops |= {node.op for function in library.library.function for node in function.node_def}
     assert not {op for op in ops if op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
-    # What the TensorFlow Serving binary links beside TensorFlow's own ops.
+    # Ops that the TensorFlow Serving binary contains besides TensorFlow's own.
     linked = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"}
     assert {op for op in ops if op not in PLAIN_OPS} <= linked

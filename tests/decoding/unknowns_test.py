@@ -1,4 +1,4 @@
-"""What is written for UNK."""
+"""Replacement of UNK in translations."""
 
 import keras
 import numpy as np
@@ -30,7 +30,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
-    """One that often says UNK, looks sharply, and finds no end."""
+    """A model that often emits UNK, has a peaked attention, and rarely emits EOS."""
     keras.utils.set_random_seed(1)
     model = create(tokenizer)
     for weight in model.trainable_variables:
@@ -122,7 +122,7 @@ def test_an_empty_lexicon_is_refused(tmp_path):
 
 
 def test_weights_of_a_word_are_those_of_its_own_position(model, tokenizer):
-    """Two hypotheses of different lengths beside each other do not change what is copied."""
+    """Hypotheses of different lengths in one batch do not change which words are copied."""
     replacer = UnknownReplacer(model, tokenizer)
     line = "one zebra sees the dog"
     ids = [[UNK_ID, 5, UNK_ID, 6, UNK_ID, 3], [UNK_ID, 3]]

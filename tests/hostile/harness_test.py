@@ -1,4 +1,4 @@
-"""The harness of hostile inputs tells good from bad; `make test-hostile` runs it on all scripts."""
+"""The harness of hostile inputs judges correctly; `make test-hostile` runs it on all scripts."""
 
 import json
 import subprocess

@@ -1,6 +1,6 @@
 """The laws of `models.base.TranslationModel`, for every preset at tiny sizes.
 
-A new model class adds its tiny sizes to `TINY`, and to `TINY_PRESETS` what one preset needs.
+A new model class adds its tiny sizes to `TINY`; settings of a single preset go to `TINY_PRESETS`.
 """
 
 import json
@@ -48,12 +48,12 @@ TINY = {
     AlignmentModel: {"max_positions": 8, "max_jump": 3},
 }
 
-# Adam's rate for models of single words, which have no width to make steps large.
+# Adam's learning rate for models of word pairs: they have no width, so small steps have no effect.
 RATES = {AlignmentModel: 0.1}
 
 
 def has_history(model):
-    """Whether predictions depend on the target words before them, as the equations say."""
+    """Returns whether a model's equations condition predictions on earlier target words."""
     if isinstance(model, AlignmentModel):
         return model.settings["positions"] == "jumps"
     return not isinstance(model, WordAttention)
@@ -61,17 +61,17 @@ def has_history(model):
 
 ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 
-# preset: settings besides the tiny ones of its class.
+# preset: settings in addition to the tiny sizes of its class.
 TINY_PRESETS = {
-    # The stack of several layers is one for all Transformers; the case of transformer_tiny has it.
+    # All Transformers share the code that stacks layers; only transformer_tiny tests it.
     "transformer_coursework": ONE_LAYER,
     "transformer_base": ONE_LAYER,
     "transformer_big": ONE_LAYER,
-    # Every way to tie embeddings once, in cases that differ anyway.
+    # Each way to tie embeddings occurs once, in cases that differ in any case.
     "transformer_tiny": {"tie_embeddings": "target"},
     "transformer_small": {"tie_embeddings": "target"},
     "lstm_seq2seq": {"encoder_units": 16},
-    # One case for both: that of several layers.
+    # Several layers in both, so that these presets make one case.
     "lstm_luong": {"num_encoder_layers": 2, "num_decoder_layers": 2},
     "lstm_luong_deep": {"num_decoder_layers": 2},
     "attention_ibm2": {"max_positions": 8},
@@ -79,7 +79,7 @@ TINY_PRESETS = {
 
 
 def tiny_cases():
-    """preset -> overrides; presets that differ in nothing but size make one case."""
+    """Maps preset -> overrides; presets that differ only in size make one case."""
     seen, cases = [], {}
     for preset in models.preset_names():
         model_class = models.PRESETS[preset][0]
@@ -95,7 +95,7 @@ CASES = tiny_cases()
 
 
 def source_vocab(case):
-    """Another size than the target's wherever the model allows it."""
+    """Returns a size that differs from the target vocabulary's if the model allows it."""
     settings = {**models.preset_settings(case), **CASES[case]}
     return TARGET_VOCAB if settings.get("tie_embeddings") == "all" else TARGET_VOCAB - 2
 
@@ -106,7 +106,7 @@ def create(case, **more):
 
 
 def randomised(model):
-    """Moves every weight, also those that begin as zeros or ones."""
+    """Moves every weight, including weights that are initialised to zeros or ones."""
     generator = np.random.default_rng(0)
     for weight in model.trainable_variables:
         weight.assign_add(generator.normal(size=weight.shape) * 0.2)
@@ -120,12 +120,12 @@ def case(request):
 
 @pytest.fixture(scope="module")
 def model(case):
-    """One model for all tests that change nothing."""
+    """A model shared by all tests that do not change it."""
     keras.utils.set_random_seed(1)
     return randomised(create(case))
 
 
-# Rows of lengths 6, 4, 3 and 5, 2, 4, each ended by EOS.
+# Rows of lengths 6, 4, 3 and 5, 2, 4; each ends in EOS.
 SOURCE = np.array([[5, 9, 4, 10, 7, 3], [8, 4, 6, 3, 0, 0], [7, 7, 3, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 12, 4, 9, 3], [11, 3, 0, 0, 0], [5, 5, 8, 3, 0]], np.int32)
 REAL_SOURCE, REAL_TARGET = SOURCE != PAD, TARGET != PAD
@@ -147,7 +147,7 @@ def logits_of(model, source_ids=SOURCE, target_ids=TARGET, **more):
 
 
 def stepped(model, source_ids, target_in_ids, room=None):
-    """Feeds given tokens one by one -> all `StepOutput`s."""
+    """Feeds the given tokens one by one; returns the `StepOutput` of each."""
     length = target_in_ids.shape[1]
     context = model.encode(ids(source_ids))
     state = model.initial_state(context, room or length)
@@ -272,21 +272,22 @@ def test_batch_neighbours_change_nothing(model):
 def test_future_target_tokens_change_nothing_and_past_ones_do(model):
     before = logits_of(model)
     changed = TARGET.copy()
-    changed[:, 2] = 10  # Column 2 is input to the predictions from column 3 on.
+    changed[:, 2] = 10  # Column 2 is an input of the predictions from column 3 on.
     after = logits_of(model, target_ids=changed)
     close(after[:, :3], before[:, :3], 1e-6)
     if not has_history(model):
         close(after, before, 0)
         return
     changes = np.abs(after - before)[:, 3:].max(axis=(1, 2))
-    if isinstance(model, AlignmentModel):  # Past words tell it where it is, not among equal words.
+    # This model infers its position from past words, which is impossible if source words are equal.
+    if isinstance(model, AlignmentModel):
         changes = changes[[len(set(row)) > 3 for row in SOURCE.tolist()]]
     assert (changes > 1e-4).all()
 
 
 def test_every_source_token_counts(model):
     sources = SOURCE[:1].repeat(S + 1, axis=0)
-    sources[1:][np.eye(S, dtype=bool)] = 6  # Row i + 1 differs in token i.
+    sources[1:][np.eye(S, dtype=bool)] = 6  # Row i + 1 differs from row 0 in token i.
     logits = logits_of(model, sources, TARGET[:1].repeat(S + 1, axis=0))
     assert (np.abs(logits[1:] - logits[0]).max(axis=(1, 2)) > 1e-4).all()
 
@@ -375,7 +376,7 @@ def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
         assert gradient is not None, weight.path
         gradient = tf.convert_to_tensor(gradient).numpy()
         assert np.isfinite(gradient).all(), weight.path
-        # A softmax does not see what is added to all its scores, so not the bias of the keys.
+        # A bias of the keys adds the same number to all scores, which does not change the softmax.
         assert np.abs(gradient).max() > 1e-4 or weight.path.endswith("key/bias"), weight.path
 
 
@@ -402,7 +403,7 @@ def test_dropout_is_active_in_training_only(model):
 
 @pytest.mark.parametrize("case", ["transformer_tiny", "transformer_simple", "lstm_luong"])
 def test_dropout_hides_half_of_every_embedding_of_both_sides(case):
-    """What is hidden gets no gradient, and every token occurs once."""
+    """Every token occurs once, so hidden entries show as entries without gradient."""
     setting = "embedding_dropout" if case == "lstm_luong" else "dropout"
     settings = {**CASES[case], setting: 0.5}
     model = randomised(models.create(case, 11, TARGET_VOCAB, **settings))
@@ -513,10 +514,11 @@ def test_bfloat16_stays_finite_and_its_logits_float32(model, case):
     logits = logits_of(half)
     assert logits.dtype == np.float32
     assert np.isfinite(logits).all()
-    # Eight bits of mantissa through all layers: near, and not equal, or nothing ran in bfloat16.
+    # With 8 bits of mantissa, logits must be close but not equal: equal logits would mean that
+    # nothing was computed in bfloat16.
     difference = np.abs(logits - logits_of(model)).mean()
     assert difference < 0.1 * logits.std()
-    assert (difference > 0) != isinstance(model, AlignmentModel)  # Whose tables stay in float32.
+    assert (difference > 0) != isinstance(model, AlignmentModel)  # Its tables stay in float32.
     for gradient in tape.gradient(loss, half.trainable_variables):
         assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
     stepped_logits = [o.logits for o in stepped(half, SOURCE, target_in(TARGET))]

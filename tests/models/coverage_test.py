@@ -1,4 +1,4 @@
-"""Decoding with coverage and a planned length, by all models that do."""
+"""Decoding with coverage and a planned length, for all models that use them."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def test_lengths_of_translations_are_a_distribution_about_their_mean():
         mean += alive * end * length
         alive *= 1 - end
     close(total, np.ones(3), 1e-4)
-    # What would be shorter than 1 makes the shortest ones more probable than they would be.
+    # Lengths below 1 are impossible; their probability goes to the shortest lengths.
     np.testing.assert_allclose(mean[:2], [8.5, 7.0], rtol=0.05)
 
 
@@ -62,7 +62,7 @@ CASES = {
 
 @pytest.fixture(scope="module", params=CASES)
 def model(request):
-    """A model in which word 4 + k translates word 4 + k, without any doubt."""
+    """A model in which word 4 + k always translates word 4 + k."""
     create, *arguments = CASES[request.param]
     model = create(*arguments)
     assert isinstance(model, CoverageModel)

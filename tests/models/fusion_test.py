@@ -24,7 +24,7 @@ def model():
     keras.utils.set_random_seed(3)
     tiny = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 8, "num_heads": 2}
     model = models.create("transformer_tiny", VOCAB, VOCAB, ffn_width=8, **tiny)
-    for weight in model.trainable_variables:  # Sharper than fresh weights: no ties.
+    for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
         weight.assign(weight * 2)
     return model
 

@@ -1,7 +1,7 @@
-"""The tables, priors and translations of the alignment models; their laws: contract_test.py.
+"""The tables, priors and settings of the alignment models; their laws are in contract_test.py.
 
-That they have the likelihood and the posteriors of expectation maximisation is tested with the
-training, in tests/training/em_training_test.py.
+tests/training/em_training_test.py tests that their likelihood and posteriors equal those of
+expectation maximisation.
 """
 
 import keras
@@ -25,10 +25,10 @@ def ids(array):
 
 
 def sparse_table(seed=1, *, sources=11, targets=12, share=0.3, smoothing=0.1):
-    """(table of random word pairs, (source, target) -> probability before smoothing)."""
+    """Makes (table of random word pairs, (source, target) -> probability before smoothing)."""
     rng = np.random.default_rng(seed)
     pairs = np.argwhere(rng.random([sources, targets]) < share)
-    pairs = pairs[pairs[:, 0] != 7]  # A word without a pair.
+    pairs = pairs[pairs[:, 0] != 7]  # Source word 7 has no pair.
     table = TranslationTable(sources, targets, num_word_pairs=len(pairs), smoothing=smoothing)
     table.build(None)
     table.set_word_pairs(*pairs.T)
@@ -122,7 +122,7 @@ def test_score_and_align_never_have_the_vocabulary_as_a_dimension(positions):
 
 
 def prior_of(model, source, i, length):
-    """The prior of target position i as a step of decoding has it, before anything is covered."""
+    """Returns the prior of target position i in a decoding step, before any word is covered."""
     context_mask = tf.constant(np.array([source]) != PAD)
     return model.positions.prior(tf.constant([i]), context_mask, tf.constant([float(length)]))
 
@@ -134,7 +134,7 @@ def test_the_prior_on_the_diagonal_is_that_of_the_equation():
     words = np.exp(-2.5 * np.abs((i + 1) / m - np.arange(1, n) / (n - 1)))
     expected = [*(0.7 * words / words.sum()), 0.3]
     close(prior_of(model, SOURCE[0], i, m)[0, 0], expected)
-    close(prior_of(model, SOURCE[2], i, m)[0, 0], [1, 0, 0, 0, 0])  # There is only NULL.
+    close(prior_of(model, SOURCE[2], i, m)[0, 0], [1, 0, 0, 0, 0])  # The sentence has only NULL.
 
 
 def test_a_table_of_positions_is_a_softmax_for_each_length_and_uniform_beyond_its_size():

@@ -19,7 +19,7 @@ from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from models.layers.masks import causal_mask, padding_mask
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
-# Sentence 0 is whole, sentence 1 has two positions of padding.
+# Sentence 0 has no padding, sentence 1 has two positions of padding.
 SOURCE_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
 BLOCK = {
     "width": D,
@@ -51,7 +51,7 @@ def dense(w, name, x):
 
 
 def multi_head_equation(w, query, memory, mask=True):
-    """`Concat(head_1, ..., head_H) W^O`, section 3.2.2, a head at a time."""
+    """`Concat(head_1, ..., head_H) W^O`, section 3.2.2, one head after the other."""
     q, k, v = dense(w, "query", query), dense(w, "key", memory), dense(w, "value", memory)
     parts = [slice(h * D // H, (h + 1) * D // H) for h in range(H)]
     heads = [attention_equation(q[..., p], k[..., p], v[..., p], mask) for p in parts]
@@ -118,7 +118,7 @@ def single(x):
 
 
 def randomised(layer):
-    """Builds a layer and gives every weight, biases too, a random value."""
+    """Builds a layer and gives every weight, including biases, random values."""
     layer.build(None)
     for index, weight in enumerate(layer.weights):
         weight.assign(random(*weight.shape, seed=index) * 0.5)
@@ -126,7 +126,7 @@ def randomised(layer):
 
 
 def weights_of(layer):
-    """Weight paths below the layer -> float64 arrays."""
+    """Maps weight paths below the layer -> float64 arrays."""
     return {w.path.split("/", 1)[1]: w.numpy().astype(np.float64) for w in layer.weights}
 
 
@@ -139,7 +139,7 @@ def close(actual, expected, tolerance=1e-5):
 
 
 def gradients_of(layer, function):
-    """Gradients of a random projection of `function`'s output with respect to the weights."""
+    """Returns gradients of a random projection of `function`'s output by the layer's weights."""
     with tf.GradientTape() as tape:
         output = function()
         total = tf.reduce_sum(output * single(random(*output.shape, seed=99)))
@@ -366,7 +366,7 @@ def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory
 
 # Dropout
 
-# setting: the sub-layers inside of which it acts; "dropout" acts on what each of them adds.
+# setting: sub-layers inside which it acts; "dropout" acts on the output of each sub-layer.
 DROPOUTS = {
     "dropout": ("self_attention", "cross_attention", "feed_forward"),
     "attention_dropout": ("self_attention", "cross_attention"),
@@ -383,7 +383,7 @@ DROPOUTS = {
     ],
 )
 def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
-    """Each sub-layer alone, so that the others, which add nothing, cannot stand in for it."""
+    """The other sub-layers add nothing, so that a change can come only from this sub-layer."""
     rates = {name: 0.5 if name == setting else 0.0 for name in DROPOUTS}
     layer = randomised(kind(**{**BLOCK, **rates}, norm="pre"))
     for weight in layer.weights:
@@ -398,7 +398,7 @@ def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
     )
     if sublayer not in DROPOUTS[setting]:
         close(trained, added)
-    elif setting == "dropout":  # Section 5.4 of Vaswani et al. 2017: before it is added.
+    elif setting == "dropout":  # Applied before the addition; Vaswani et al. 2017, section 5.4.
         dropped = trained == 0
         assert 0.35 < dropped.mean() < 0.65
         close(trained[~dropped], 2 * added[~dropped])
@@ -409,7 +409,7 @@ def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
 def test_feed_forward_dropout_hides_half_of_the_inner_layer():
     layer = randomised(FeedForward(D, 64, 0.5))
     x = single(random(1, 1, D))
-    layer.inner.bias.assign(np.full(64, 100.0))  # No unit is 0 by itself.
+    layer.inner.bias.assign(np.full(64, 100.0))  # No unit is 0 without dropout.
     with tf.GradientTape() as tape:
         total = tf.reduce_sum(layer(x, training=True))
     used = tape.gradient(total, layer.outer.kernel).numpy()
@@ -452,7 +452,7 @@ def test_every_weight_gets_a_finite_gradient_that_is_not_zero(example):
         layer, lambda: function(layer, single(random(B, T, D)))
     ).items():
         assert np.isfinite(gradient.numpy()).all(), path
-        # A softmax does not see what is added to all its scores, so not the bias of the keys.
+        # A bias of the keys adds the same number to all scores, which does not change the softmax.
         assert np.abs(gradient).max() > 1e-3 or path.endswith("key/bias"), path
 
 

@@ -26,7 +26,7 @@ def language_model():
 
 @pytest.fixture(scope="module")
 def channel():
-    """Model 1 from the language model's words to those of `SOURCE`, sharp and with gaps."""
+    """Model 1 from the language model's words to `SOURCE` words; peaked, and some pairs missing."""
     generator = np.random.default_rng(2)
     present = generator.random((VOCAB, SOURCE_VOCAB)) < 0.6
     present[[PAD, BOS]] = present[:, [PAD, BOS]] = False
@@ -38,7 +38,7 @@ def channel():
 
 
 def searcher(model, beam_size, limit, forbidden=(UNK,)):
-    """Source ids -> `Hypotheses` in NumPy."""
+    """Makes a function of source ids that searches and returns `Hypotheses` in NumPy."""
     search = tf.function(
         lambda ids: beam_search(
             model,
@@ -54,7 +54,7 @@ def searcher(model, beam_size, limit, forbidden=(UNK,)):
 
 
 def bayes(model, source, targets):
-    """log P(f | e) + weight log P(e) of some e, by the models' own scores."""
+    """Computes log P(f | e) + weight log P(e) for each target e from the models' own scores."""
     targets = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
     sources = tf.constant([source] * targets.shape[0], tf.int32)
     language = tf.where(targets != PAD, model.language_model.score(sources, targets), 0.0)
@@ -85,7 +85,7 @@ def test_finds_what_brute_force_finds_with_the_scores_of_both_models(
 
 @pytest.fixture(scope="module")
 def narrow(channel, language_model):
-    """(model that considers few words, search with a small beam)."""
+    """A model that considers few words, and a search with a small beam."""
     model = NoisyChannel(channel, language_model, max_words=7, num_frequent=2)
     return model, searcher(model, 3, 8)
 

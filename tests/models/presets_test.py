@@ -108,13 +108,13 @@ def test_shapes_of_weights_are_those_of_the_model_that_is_made(preset):
     seed = random.getstate()
     found = models.weight_shapes(preset, 20, 20, **small, **sizes)
     assert random.getstate() == seed
-    if preset not in ("transformer_big", "gru_bahdanau"):  # Large.
+    if preset not in ("transformer_big", "gru_bahdanau"):  # Too large to be made in a test.
         model = models.create(preset, 20, 20, **small, **sizes)
         assert found == [tuple(weight.shape) for weight in model.weights]
 
 
 def test_shapes_of_weights_take_no_memory():
-    """Or the weights here, of many exabytes, would be an error."""
+    """If memory were allocated, the many exabytes of weights here would raise an error."""
     shapes = models.weight_shapes("transformer_base", 11, 11, width=2**31 - 8, num_heads=1)
     assert (2**31 - 8, 2**31 - 8) in shapes
 
@@ -138,7 +138,7 @@ def test_tying_decides_how_many_matrices_have_a_row_per_token(tie_embeddings, ma
 
 
 def published_size(preset, vocab_size):
-    """Parameters of a preset, from its first layers: all layers of a side have one size."""
+    """Counts a preset's parameters from its first layers; all layers of a side have equal size."""
     settings = models.preset_settings(preset)
     model = models.create(preset, 2, 2, num_encoder_layers=1, num_decoder_layers=1)
     (encoder,), (decoder,) = model.encoder_layers, model.decoder_layers
@@ -151,7 +151,7 @@ def published_size(preset, vocab_size):
 
 
 def test_base_has_the_size_of_table_3():
-    """Published: 65 million, which nobody reproduces to the million; the formula gives 63."""
+    """Published: 65 million, which has not been reproduced exactly; the formula gives 63."""
     assert 62.5e6 < published_size("transformer_base", 37_000) < 65.5e6
 
 

@@ -35,7 +35,7 @@ def sigmoid(x):
 
 
 def gates_of(w, names, x, h, fed):
-    """gate -> (what the inputs give it, what the state gives it)."""
+    """Maps gate -> (pre-activation from the inputs, pre-activation from the state)."""
     known = x @ w["kernel"] + w["bias"] + (fed @ w["fed_kernel"] if fed is not None else 0)
     pairs = zip(
         np.split(known, len(names), -1),
@@ -51,7 +51,7 @@ def rnn_equation(w, x, state, fed=None):
 
 
 def gru_equation(w, x, state, fed=None):
-    """Cho et al. 2014 with the reset gate behind the product."""
+    """Cho et al. 2014 with the reset gate applied after the product."""
     gates = gates_of(w, "rzn", x, state[0], fed)
     r, z = sigmoid(sum(gates["r"])), sigmoid(sum(gates["z"]))
     n = np.tanh(gates["n"][0] + r * (gates["n"][1] + w["recurrent_bias"]))
@@ -69,7 +69,7 @@ EQUATIONS = {"rnn": rnn_equation, "gru": gru_equation, "lstm": lstm_equation}
 
 
 def sequence_equation(cell, w, x, reverse):
-    """States after each token of one sentence `[T, E]`, in the order of the tokens."""
+    """Returns the states after each token of one sentence `[T, E]`, in the order of the tokens."""
     state = [np.zeros(U)] * CELLS[cell].num_states
     states = []
     for token in reversed(x) if reverse else x:
@@ -79,7 +79,7 @@ def sequence_equation(cell, w, x, reverse):
 
 
 def score_equation(score, w, h, m):
-    """One number from a query and a vector of the memory."""
+    """Returns the score of a query and a vector of the memory, a number."""
     if score == "dot":
         return h @ m
     if score == "multiplicative":
@@ -200,7 +200,7 @@ def test_gradients_with_unknown_lengths_and_by_xla_are_those_of_eager():
     expected = gradients(*inputs)
     signature = [tf.TensorSpec([None, None, E]), tf.TensorSpec([None, None], tf.bool)]
 
-    def flexible(x, mask):  # `gradients_of` needs a static shape.
+    def flexible(x, mask):  # Works with unknown shapes, unlike `gradients_of`.
         with tf.GradientTape() as tape:
             total = tf.reduce_sum(layer(x, step_mask=mask)[0][:, :3] ** 2)
         return tape.gradient(total, layer.trainable_variables)

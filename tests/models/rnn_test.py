@@ -1,4 +1,4 @@
-"""What is special to recurrent models; the laws of all models are in contract_test.py."""
+"""Tests of recurrent models only; the laws of all models are in contract_test.py."""
 
 import numpy as np
 import pytest
@@ -53,7 +53,7 @@ def logits_of(model, source_ids=SOURCE):
 def test_no_padding_leaks_into_the_memory_or_the_last_state(convolution_width):
     model = create("lstm_conv", convolution_width=convolution_width, num_encoder_layers=2, rank=2)
     embedding = model.source_embedding.embeddings.numpy()
-    assert np.abs(embedding[PAD]).max() > 0.1  # So there is something to leak.
+    assert np.abs(embedding[PAD]).max() > 0.1  # Otherwise a leak could not be seen.
     tight = model.encode(ids(SOURCE[1:, :3]))
     roomy = model.encode(ids(np.pad(SOURCE[1:], ((0, 0), (0, 2)))))
     close(roomy["values"][:, :3], tight["values"], 1e-6)
@@ -211,7 +211,7 @@ def test_dropout_stands_behind_every_layer_of_the_encoder(layers):
 
 @pytest.mark.parametrize("input_feeding", [False, True])
 def test_dropout_stands_between_the_layers_of_the_decoder_also_inside_the_loop(input_feeding):
-    """The weights of what is dropped get no gradient; of one position, half of all."""
+    """Weights of dropped units get no gradient: half of all weights, for one position."""
     settings = {"dropout": 0.5, "decoder_units": 64, "input_feeding": input_feeding}
     model = create("lstm_luong", num_decoder_layers=2, **settings)
     with tf.GradientTape() as tape:
@@ -238,7 +238,7 @@ def test_lexical_logits_are_those_of_section_4_and_come_from_source_embeddings()
 
 
 def test_lexical_part_sees_embeddings_and_no_encoder():
-    """A token that the encoder cannot see still changes the lexical model's logits."""
+    """A token that is hidden from the encoder still changes the lexical model's logits."""
     model = create("lstm_lexical")
     for layer in model.encoder_layers:
         for weight in layer.weights:
@@ -325,7 +325,7 @@ def test_every_cell_goes_with_every_score(cell, score):
 
 
 def test_published_sizes_have_the_published_shapes():
-    """Recounted from the shapes that the sources give."""
+    """The sizes are computed from the shapes in the publications."""
     model = models.create("lstm_luong", 5000, 4000)
     embeddings = (5000 + 4000) * 64
     encoder = 2 * 4 * 64 * (64 + 64 + 1)

@@ -43,7 +43,7 @@ def attention_equation(w, queries, memory):
 
 
 def model_equation(w, source_ids, target_in_ids):
-    """Logits `[T, V]` of one sentence, a target position at a time."""
+    """Computes logits `[T, V]` of one sentence, one target position after the other."""
     words, places = w["source_embedding/embeddings"], w["source_positions/embeddings"]
     h = words[source_ids] + places[: len(source_ids)]
     for i in range(2):

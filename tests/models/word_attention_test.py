@@ -24,7 +24,7 @@ PAD, BOS, EOS = 0, 2, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 8, 4, 3], [7, 3, 0, 0], [6, 7, 7, 3]], np.int32)
 AVERAGES = ("probabilities", "embeddings")
-# All four: Models 1 and 2 with the average outside of the softmax and inside.
+# Models 1 (no positions) and 2, each with the average outside the softmax and inside.
 BOTH = [(average, max_positions) for average in AVERAGES for max_positions in (0, 3, 8)]
 
 
@@ -59,7 +59,7 @@ def prior_equation(w, i, n):
 
 
 def distribution_equation(w, average, source, i):
-    """Probabilities of target word i, `[V]`, a source word at a time."""
+    """Computes probabilities of target word i, `[V]`, one source word after the other."""
     a = prior_equation(w, i, len(source))
     u, v = w["output/kernel"].T, w["source_embedding/embeddings"]
     if average == "probabilities":
@@ -116,7 +116,8 @@ def test_a_mixture_is_exact_where_its_terms_are_too_small_for_floats():
     half = np.log(0.5)
     expected = [
         [half + np.logaddexp(-1, -2), half + np.logaddexp(-300, -301), half - 100],
-        # In the last, the only probable word has the weight 0: wrong by so much, and finite.
+        # In the last column, the only probable term has weight 0, which counts as 1e-30: the result
+        # is not exact, but finite.
         [-1, -300, -100 + np.log(1e-30)],
     ]
     close(_log_mixture(np.float32(weights), np.float32(terms))[0], expected)
@@ -124,7 +125,7 @@ def test_a_mixture_is_exact_where_its_terms_are_too_small_for_floats():
 
 @pytest.mark.parametrize(("average", "max_positions"), BOTH)
 def test_no_tensor_has_both_lengths_and_the_vocabulary(average, max_positions):
-    """So that the memory for a mixture is that of S more target words, not of S times as many."""
+    """So a mixture needs memory like S additional target words, and not S times as much."""
     model = create(average, max_positions)
 
     @tf.function
@@ -150,7 +151,7 @@ QUESTIONS = {
 
 
 def learn(preset, batch, steps, **settings):
-    """(model, its last negative log-likelihood) after gradient descent on one batch."""
+    """Trains on one batch; returns (model, its last negative log-likelihood)."""
     model = models.create(preset, 7, 7, **settings)
     update = GradientUpdate(model, keras.optimizers.Adam(0.03), label_smoothing=0.0, clip_norm=0.0)
     for _ in range(steps):
@@ -159,12 +160,12 @@ def learn(preset, batch, steps, **settings):
 
 
 def probabilities(model, source_ids):
-    """Of all target words, after any history."""
+    """Returns the probabilities of all target words; they do not depend on the history."""
     return softmax(logits_of(model, np.array([source_ids]), np.array([[EOS]])))[0, 0]
 
 
 def best_word(model, source_ids):
-    """The most probable of the words that are not special."""
+    """Returns the most probable word, special ids excluded."""
     return 4 + probabilities(model, source_ids)[4:].argmax()
 
 
@@ -180,8 +181,8 @@ def test_ibm1_factored_learns_the_table_of_model_1():
     close(table[POR, [WHY, FOR, WHAT, EOS]], [0.492, 0.328, 0, 0.181], 0.01)
     close(table[QUE, [WHY, FOR, WHAT, EOS]], [0.492, 0, 0.328, 0.181], 0.01)
     close(table[EOS, EOS], 1, 0.01)
-    close(nll, 10.3886, 1e-3)  # By EM with a table.
-    # Wrongly: it cannot know that "por" has been needed for "why".
+    close(nll, 10.3886, 1e-3)  # The likelihood that EM reaches with a table.
+    # This translation is wrong: the model cannot represent that "why" also needs "por".
     assert best_word(model, [QUE, EOS]) == WHY
     close(probabilities(model, [QUE, EOS])[[WHY, WHAT]], [0.246, 0.164], 0.01)
 
@@ -195,7 +196,7 @@ def test_attention_ibm1_lets_source_words_add_up():
 
 
 def test_attention_translates_what_a_table_of_words_cannot():
-    """A table knows for each word what it means anywhere, and "por qué" is more frequent."""
+    """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
     corpus = textbook.corpus_of(
         [([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])],
     )

@@ -1,4 +1,4 @@
-"""The demo corpus: its splits, its alignments, and the German grammar that it promises."""
+"""The demo corpus: its splits, its alignments, and the rules of its German grammar."""
 
 import itertools
 import re
@@ -13,7 +13,7 @@ PERFECT = {"habe", "hat", "haben"}
 HELPERS = {*PERFECT, "will", "wollen", "wird", "werde", "werden", "konnte", "konnten"}
 ADJECTIVE = "(?:alt|jung|neu|schön|klein|groß|müd|hungrig|klug|lang|billig)"
 
-# Nouns, and the ending of an adjective between each determiner and one of them.
+# Nouns -> determiners, each with the ending of an adjective between it and one of these nouns.
 ADJECTIVE_ENDINGS = {
     "Hund Vogel Arzt Mann Freund Brief Mantel Schlüssel": """
         der e, den en, dem en, ein er, einen en, einem en, mein er, kein er""",
@@ -38,14 +38,14 @@ def pairs(corpus):
 
 
 def matching(pairs, pattern):
-    """The pairs with a pattern in the source; the corpus must have some."""
+    """Returns the pairs whose source matches a pattern; the corpus must have some."""
     found = [pair for pair in pairs if re.search(pattern, pair.source)]
     assert found, f"no source sentence has {pattern!r}"
     return found
 
 
 def places(pair, phrase):
-    """The German positions aligned with the first occurrence of an English phrase."""
+    """Returns the German positions aligned with the first occurrence of an English phrase."""
     source, words = pair.source.split(), phrase.split()
     start = next(i for i in range(len(source)) if source[i : i + len(words)] == words)
     return sorted({j for i, j in pair.alignment if start <= i < start + len(words)})
@@ -56,7 +56,7 @@ def translations(pair, phrase):
 
 
 def after(pair, phrase):
-    """The German word behind the translation of an English phrase."""
+    """Returns the German word after the translation of an English phrase."""
     return pair.target.split()[places(pair, phrase)[-1] + 1]
 
 
@@ -90,7 +90,7 @@ def test_a_source_sentence_has_one_translation():
     seen = {}
     for pair in itertools.islice(sentences(seed=2), NUM_PAIRS):
         assert seen.setdefault(pair.source, pair) == pair
-    assert len(seen) < NUM_PAIRS  # short sentences do come again
+    assert len(seen) < NUM_PAIRS  # Some short sentences occur more than once.
 
 
 @pytest.mark.parametrize("size", [-1, 10**9])
@@ -214,7 +214,7 @@ def test_adjectives_agree_with_determiner_and_noun(pairs, nouns):
     text = "\n".join(pair.target[0].lower() + pair.target[1:] for pair in pairs)
     for row in ADJECTIVE_ENDINGS[nouns].split(","):
         determiner, ending = row.split()
-        # After a comma a relative pronoun looks like an article.
+        # After a comma, relative pronouns look like articles.
         pattern = rf"(?<!, )\b{determiner} {ADJECTIVE}(e[mnrs]?) (?:{nouns.replace(' ', '|')})\b"
         assert set(re.findall(pattern, text)) == {ending}, row
 

@@ -1,4 +1,4 @@
-"""Cleaning: what is mended, what is dropped, and that every pair is counted."""
+"""Cleaning: lines are mended, bad pairs are dropped, and every pair is counted."""
 
 import random
 
@@ -14,7 +14,7 @@ def mend(*lines, **rules):
 
 
 def clean(*pairs, **rules):
-    """(kept pairs, reasons) of pairs."""
+    """Cleans pairs; returns (kept pairs, reasons)."""
     cleaner = Cleaner(Rules(**rules))
     kept = cleaner.clean([source for source, _ in pairs], [target for _, target in pairs])
     return list(zip(*kept, strict=True)), dict(cleaner.dropped)

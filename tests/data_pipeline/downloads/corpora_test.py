@@ -1,4 +1,4 @@
-"""Named corpora from a server on this machine to files, all the way."""
+"""Named corpora, from downloads off a server on this machine to finished files."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def wmt14(web_server):
 
 
 def made(folder):
-    """{name: text} of the files of a corpus, without the report."""
+    """Reads the files of a corpus, {name: text}, without the report."""
     paths = [path for path in Path(folder).rglob("*") if path.is_file()]
     return {p.name: p.read_text(encoding="utf-8") for p in paths if p.name != "report.json"}
 

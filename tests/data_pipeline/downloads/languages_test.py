@@ -1,4 +1,4 @@
-"""The cheap guess of script and language."""
+"""The fast guess of a line's script and language."""
 
 import pytest
 

@@ -31,7 +31,7 @@ def folder(tmp_path):
 
 
 def remote(*addresses, data=DATA, size=True, checksum="sha256"):
-    """A `RemoteFile` that holds `data`."""
+    """Makes a `RemoteFile` whose content is `data`."""
     return RemoteFile(
         "corpus/x.bin",
         addresses,
@@ -179,7 +179,7 @@ def test_a_page_in_the_place_of_the_file_is_recognised(server, folder):
 
 
 def test_no_more_is_taken_than_a_byte_beyond_the_known_size(server, folder, monkeypatch):
-    """Where a server, such as a wrong mirror, has no end."""
+    """A server, such as a wrong mirror, may send without end."""
     server.files["/a/x.bin"] = DATA + bytes(10_000_000)
     file = remote(f"{server.url}/a/x.bin")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

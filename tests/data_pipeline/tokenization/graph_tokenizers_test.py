@@ -1,4 +1,4 @@
-"""The tokenizers inside a graph do what those outside do, byte for byte."""
+"""Tokenizers inside a graph equal their Python twins byte for byte."""
 
 import io
 
@@ -54,7 +54,7 @@ NASTY = [
 
 
 def ready_model(**options):
-    """A vocabulary of somebody's SentencePiece model, which keeps spaces as it was told to."""
+    """Makes a vocabulary from a foreign SentencePiece model, trained with the given options."""
     model = io.BytesIO()
     ids = {f"{name}_id": i for i, name in enumerate(("pad", "unk", "bos", "eos"))}
     sentencepiece.SentencePieceTrainer.train(
@@ -83,7 +83,7 @@ VOCABULARIES = {
 
 
 class Endpoints(tf.Module):
-    """What a SavedModel of this project holds."""
+    """A module with the tokenizer functions that a SavedModel of this project contains."""
 
     def __init__(self, vocabulary):
         super().__init__()
@@ -116,7 +116,7 @@ def saved(vocabulary, tmp_path_factory):
 
 @pytest.fixture(params=["eager", "traced", "saved"])
 def graph(request, vocabulary):
-    """The graph twin: as it is, in a function of unknown shapes, and from a SavedModel."""
+    """The graph twin: called directly, in a function of unknown shapes, and from a SavedModel."""
     if request.param == "saved":
         return request.getfixturevalue("saved")
     return (graph_vocabulary if request.param == "eager" else Endpoints)(vocabulary)
@@ -149,9 +149,9 @@ def test_decodes_like_its_twin_what_was_encoded(vocabulary, graph):
 
 
 def test_decodes_like_its_twin_whatever_the_ids(vocabulary, graph):
-    """Padding, unknowns, bytes that are no characters, line feeds, and no EOS or several."""
+    """Padding, unknowns, invalid UTF-8 bytes, line feeds, and no EOS or several."""
     ids = np.random.default_rng(0).integers(0, len(vocabulary), (500, 12)).astype(np.int32)
-    ids[:100] %= min(len(vocabulary), 20)  # More of the specials, and of the first bytes.
+    ids[:100] %= min(len(vocabulary), 20)  # More special ids, and more of the first bytes.
     expected = [vocabulary.decode(row) for row in ids]
     assert texts(graph.decode(tf.constant(ids))) == expected
     assert not any("\n" in line for line in expected)

@@ -1,4 +1,4 @@
-"""Text to ids and back, and the vocabularies behind it."""
+"""Text to ids and back, and the vocabularies of the tokenizers."""
 
 import io
 import random
@@ -204,7 +204,7 @@ def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, option
     assert tokenizer.shared
     assert ours.pieces([PAD_ID, UNK_ID, BOS_ID, EOS_ID]) == list(SPECIALS)
     assert f"{path}: pieces renumbered" in capsys.readouterr().out
-    # What spells a special in a text is no longer one, as it must be.
+    # Texts that spell a special token are not compared: they must no longer give its id.
     for line in [*LINES[:100:7], "日本 x", ""]:
         assert ours.processor.encode(line, out_type=str) == foreign.encode(line, out_type=str)
         assert round_trip(ours, line) == foreign.decode(foreign.encode(line)).strip(" ")

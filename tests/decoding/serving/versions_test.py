@@ -1,4 +1,4 @@
-"""Versions in one folder: whole ones only, whoever else writes there."""
+"""Numbered versions in one folder are always complete, even if other exports write there."""
 
 import subprocess
 import sys
