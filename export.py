@@ -7,7 +7,7 @@ fresh process without this project's code loads the SavedModel as a server does.
 signature is called with sample lines, and its answers must equal the model's answers here.
 """
 
-from command_line import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
 
 # isort: split
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from absl import flags
 
-from command_line import console, quiet
+from command_line import console
 from data_pipeline.files import UserError, check_folder, read_lines
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check

@@ -8,7 +8,7 @@ The same command again resumes the run. Defaults of options are general ones; mo
 have their own where others suit them better (training/recipes.py).
 """
 
-from command_line import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
 
 # isort: split
 
@@ -242,7 +242,7 @@ def print_end(this):
     print(f"the model is in {path}; translate.py --{flag}={path} uses it")
     if this.companion:
         print(
-            f"the reverse model is in {this.companion.path}; visualize_attention.py --model_dir="
+            f"the reverse model is in {this.companion.path}; align.py --model_dir="
             f"{path} --reverse_model_dir={this.companion.path} --symmetrise=agree aligns with both"
         )
 

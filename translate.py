@@ -6,7 +6,7 @@ python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 """
 
-from command_line import startup  # noqa: F401 - first of all, for what it does
+from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
 
 # isort: split
 
@@ -18,7 +18,7 @@ import time
 
 from absl import flags
 
-from command_line import console, quiet
+from command_line import console
 from command_line.machine import machine
 from data_pipeline.files import (
     UserError,

@@ -1,13 +1,13 @@
 """Word alignment from text to links, beside other aligners: seconds, memory, alignment error rate.
 
-    python benchmarks/aligners.py --source=a.en --target=a.fr --gold=a.gold --gold_base=1
+    python benchmarks/aligners.py --source=a.en --target=a.fr --gold=a.gold
 
-The text is tokenised, and its first lines are those of the gold alignment; with --held_out ours
-align those lines without having trained on them. Every aligner starts
+The text is tokenised, and its first lines are those of the gold alignment. Every aligner starts
 from files, in processes of its own, and everything counts: imports, reading, training, writing.
-Ours train by train.py and align by visualize_attention.py, one direction after the other. Beside
-them: eflomal (`pip install eflomal`, which needs a compiler), and fast_align if such a command is
-on the path.
+Ours is align.py, one direction after the other; with --held_out train.py, without those first
+lines, and then align.py with its models. Beside it: eflomal (`pip install eflomal`, which needs a
+compiler), and fast_align if such a command is on the path. They take turns, --rounds times; the
+seconds are medians.
 """
 
 import importlib.util
@@ -15,6 +15,7 @@ import itertools
 import json
 import os
 import shutil
+import statistics
 import sys
 import time
 from pathlib import Path
@@ -40,21 +41,23 @@ FLAGS = flags.FLAGS
 flags.DEFINE_string("source", None, "Tokenised text, a sentence a line.", required=True)
 flags.DEFINE_string("target", None, "Its translation.", required=True)
 flags.DEFINE_string("gold", "", "True links of its first lines: i-j sure, ipj or i?j possible.")
-flags.DEFINE_integer("gold_base", 0, "The number of the first word there.", 0, 1)
+flags.DEFINE_integer("gold_base", None, "Number of the first word there, as align.py has it.", 0, 1)
+flags.DEFINE_integer("rounds", 1, "How often each aligner works; seconds are medians.", 1)
 flags.DEFINE_bool("held_out", False, "Keeps the lines of --gold out of the training of ours.")
 flags.DEFINE_integer("pairs", 0, "Repeats the text, with other endings, to so many pairs; 0: no.")
 flags.DEFINE_string("work", "runs/aligners", "Folder of texts, models and links.")
 flags.DEFINE_list("only", [], "Names of aligners; empty: all.")
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
-# Iterations: five of each model of a chain. The prior makes rare words translate sparsely.
-PRIOR = "--alpha=0.1"
-FIVE_AND_FIVE = ["--model1_steps=5", "--model2_steps=0", "--max_steps=10"]
+# Name -> (flags of align.py, flags of train.py for the same model).
+_TRAINING = ["--model1_steps=5", "--model2_steps=0", "--alpha=0.1", "--max_steps=10"]
 OURS = {
-    "ibm1": ["--model=ibm1", "--max_steps=5"],
-    "ibm1, prior": ["--model=ibm1", "--max_steps=5", PRIOR],
-    "ibm1 + ibm2": ["--model=ibm2", "--set", "positions=diagonal", *FIVE_AND_FIVE, PRIOR],
-    "ibm1 + hmm": ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR],
+    "ibm1": (["--model=ibm1"], ["--model=ibm1", "--alpha=0.1", "--max_steps=5"]),
+    "ibm1 + ibm2": (
+        ["--model=ibm2"],
+        ["--model=ibm2", "--set", "positions=diagonal", *_TRAINING],
+    ),
+    "ibm1 + hmm": (["--model=hmm"], ["--model=hmm_alignment", *_TRAINING]),
 }
 AGREEING = "ibm1 + hmm, agreeing"
 EFLOMAL = """
@@ -77,14 +80,26 @@ def run(command, log):
     return time.monotonic() - began, usage.ru_maxrss * 1024
 
 
-def ours(options, sides, work, reverse):
+def ours(flags_of, sides, work, reverse):
     """Trains and aligns one direction; returns what `run` does, and the file of links."""
-    folder = work / ("reverse" if reverse else "forward")
-    links = work / f"{folder.name}.align"
-    train = [*options, *texts_of(sides[::-1] if reverse else sides)]
-    train += ["--max_length_ratio=1000", f"--model_dir={folder}", f"--data_dir={work}/data"]
-    align = [f"--{'reverse_' if reverse else ''}model_dir={folder}", f"--alignments={links}"]
-    return *run_ours(train, align, sides, work), links
+    name = "reverse" if reverse else "forward"
+    links = work / f"{name}.align"
+    align, train = flags_of
+    if not FLAGS.held_out:
+        return *run_ours([*align, f"--symmetrise={name}"], links, sides, work), links
+    train = [*train, *texts_of(sides[::-1] if reverse else sides), f"--model_dir={work / name}"]
+    align = [f"--{'reverse_' if reverse else ''}model_dir={work / name}"]
+    return *run_ours(align, links, sides, work, train), links
+
+
+def agreeing(sides, work):
+    """Trains both directions so that they agree; returns as `ours`."""
+    links = work / "agree.align"
+    if not FLAGS.held_out:
+        return *run_ours(["--model=hmm", "--symmetrise=agree"], links, sides, work), links
+    folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
+    train = ["--model=hmm_alignment", *_TRAINING, *folders, *texts_of(sides)]
+    return *run_ours([*folders, "--symmetrise=agree"], links, sides, work, train), links
 
 
 def texts_of(sides):
@@ -96,24 +111,18 @@ def texts_of(sides):
     ]
 
 
-def run_ours(train, align, sides, work):
-    """Trains, then aligns the text with what was trained."""
-    align = [*align, f"--source_file={sides[0]}", f"--target_file={sides[1]}"]
+def run_ours(align, links, sides, work, train=()):
+    """Aligns the text, first training on what is not held out; returns as `run`."""
+    align = [*align, f"--source={sides[0]}", f"--target={sides[1]}", f"--alignments={links}"]
+    commands = [("align.py", align)]
+    if train:
+        more = ["--max_length_ratio=1000", f"--data_dir={work}/data"]
+        commands.insert(0, ("train.py", [*train, *more]))
     parts = [
         run([sys.executable, str(ROOT / script), *options], work / "log")
-        for script, options in (("train.py", train), ("visualize_attention.py", align))
+        for script, options in commands
     ]
     return sum(seconds for seconds, _ in parts), max(memory for _, memory in parts)
-
-
-def agreeing(sides, work):
-    """Trains both directions so that they agree; returns as `ours`."""
-    folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
-    train = ["--model=hmm_alignment", *FIVE_AND_FIVE, PRIOR, *folders, *texts_of(sides)]
-    train += ["--max_length_ratio=1000", f"--data_dir={work}/data"]
-    links = work / "agree.align"
-    align = [*folders, "--symmetrise=agree", f"--alignments={links}"]
-    return *run_ours(train, align, sides, work), links
 
 
 def eflomal(sides, work):
@@ -168,10 +177,10 @@ def scores(files, gold):
 def aligners():
     """name -> function of (texts, folder) that returns [(seconds, memory, files of links ...)]."""
     found = {
-        name: lambda sides, work, options=options: [
-            ours(options, sides, work, reverse) for reverse in (False, True)
+        name: lambda sides, work, flags_of=flags_of: [
+            ours(flags_of, sides, work, reverse) for reverse in (False, True)
         ]
-        for name, options in OURS.items()
+        for name, flags_of in OURS.items()
     }
     found[AGREEING] = lambda sides, work: [agreeing(sides, work)]
     if importlib.util.find_spec("eflomal"):
@@ -201,19 +210,21 @@ def main(argv):
         "aligners": {},
     }
     result["pairs"] = len(read_lines(sides[0]))
-    for name in FLAGS.only or found:
+    records = {}
+    for _, name in itertools.product(range(FLAGS.rounds), FLAGS.only or found):
         folder = work / name.replace(" ", "_")
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         parts = found[name](sides, folder)
+        records.setdefault(name, []).append(parts)
         files = [path for _, _, *paths in parts for path in paths]
-        record = {
-            "seconds": [round(seconds, 2) for seconds, *_ in parts],
+        turns = zip(*records[name], strict=True)
+        result["aligners"][name] = {
+            "seconds": [round(statistics.median(s for s, *_ in turn), 2) for turn in turns],
             "peak_memory_gb": round(max(memory for _, memory, *_ in parts) / 1e9, 2),
             "aer": scores(files, gold) if gold else {},
         }
-        result["aligners"][name] = record
-        print(name, json.dumps(record), flush=True)
+        print(name, json.dumps(result["aligners"][name]), flush=True)
     if FLAGS.output:
         write_text(FLAGS.output, json.dumps(result, indent=2) + "\n")
     return 0

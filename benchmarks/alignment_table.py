@@ -57,7 +57,7 @@ def score_commands(preset):
             f"--output={folder}/test.de",
         ],
         "alignment": [
-            *("visualize_attention.py", f"--source_file={test}.en", f"--target_file={test}.de"),
+            *("align.py", f"--source={test}.en", f"--target={test}.de"),
             *(f"--gold={test}.en-de", f"--alignments={folder}/test.en-de"),
         ],
     }

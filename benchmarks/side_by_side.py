@@ -29,6 +29,8 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     Raises:
         UserError: one of the two texts without the other, or one that cannot be read.
     """
+    import numpy as np
+
     from data_pipeline import datasets, pipeline
     from data_pipeline.files import UserError
     from data_pipeline.tokenization import tokenizers
@@ -43,7 +45,8 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     vocabularies = tokenizers.train_tokenizer(kind, *lines, **tokenizer)
     vocabularies = (vocabularies.source, vocabularies.target)
     corpus = pipeline.EncodedCorpus(*map(pipeline.encode_lines, vocabularies, lines))
-    corpus, _ = pipeline.filter_pairs(corpus, max_length=max_length, max_length_ratio=9.0)
+    kept, _ = pipeline.PairFilter(max_length, 9.0)(*(side.lengths for side in corpus))
+    corpus = pipeline.EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus))
     return corpus, [len(vocabulary) for vocabulary in vocabularies]
 
 

@@ -95,7 +95,7 @@ def stage_corpus():
 
 def stage_cleaning():
     """Cleans the text as WMT14 is cleaned."""
-    cleaner = cleaning.Cleaner(cleaning.Rules(languages=SIDES))
+    cleaner = cleaning.Cleaner(cleaning.Rules())
     sides = [iter(side) for side in streams.open_splits(files("raw"))]
     source, target = files("clean")
     with (

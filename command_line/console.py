@@ -3,18 +3,17 @@
 import contextlib
 import functools
 import io
+import operator
 import os
 import re
 import signal
 import sys
 
-import tensorflow as tf
 from absl import app, logging
 
 from command_line.flag_values import parse, shortened
 from data_pipeline.files import UserError, check_writable
 from decoding.pictures.figures import check_path
-from models import SettingError
 
 _LONGEST = 1000  # Most characters of an error.
 # Characters that break the line or control the terminal.
@@ -66,7 +65,7 @@ def _status(main, argv):
         return main(argv)
     except SystemExit as end:
         return end.code
-    except (UserError, SettingError) as error:
+    except (UserError, *_imported("models.base", "SettingError")) as error:
         message = str(error)
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         return 1
@@ -75,13 +74,18 @@ def _status(main, argv):
         return 128 + signal.SIGINT
     except OSError as error:
         message = _refusal(error)
-    except (MemoryError, tf.errors.ResourceExhaustedError) as error:
+    except (MemoryError, *_imported("tensorflow", "errors.ResourceExhaustedError")) as error:
         message = _out_of_memory(error)
     except RecursionError:
         message = "a value or file is nested too deeply to be read; make it plainer"
     message = _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], message)
     print(f"error: {shortened(message, _LONGEST)}", file=sys.stderr)
     return 1
+
+
+def _imported(module, name):
+    """An exception as a tuple; () where nobody has imported the module that defines it."""
+    return (operator.attrgetter(name)(sys.modules[module]),) if module in sys.modules else ()
 
 
 def _refusal(error):

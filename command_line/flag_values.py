@@ -6,6 +6,7 @@ import re
 import shutil
 import sys
 import textwrap
+from pathlib import Path
 
 from absl import flags
 
@@ -13,6 +14,19 @@ from data_pipeline.files import UserError
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
+# Flags of visualize_attention.py in earlier versions: their names in align.py.
+_MOVED = {
+    "source_file": "source",
+    "target_file": "target",
+    "alignments": "alignments",
+    "from_alignments": "from_alignments",
+    "gold": "gold",
+    "lexicon": "lexicon",
+    "reverse_model_dir": "reverse_model_dir",
+    "save_scores": "save_scores",
+    "symmetrise": "symmetrise",
+    "threshold": "threshold",
+}
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 
 flags.disclaim_key_flags()  # So that absl attributes each flag to the script that calls `define`.
@@ -123,7 +137,7 @@ def parse(argv):
     except SystemExit:  # absl exits with status 1 after printing help.
         raise SystemExit(0) from None
     except (flags.Error, ValueError) as error:
-        raise UserError(_in_one_line(error)) from None
+        raise UserError(_in_one_line(error, Path(argv[0]).stem)) from None
     for name in flags.FLAGS:
         _check(flags.FLAGS[name])
     if len(rest) > 1:
@@ -185,9 +199,11 @@ def _expected(parser):
     return f"a number from {lower:g} to {upper:g}"
 
 
-def _in_one_line(error):
-    """Rewrites an absl error in the form of all other errors."""
+def _in_one_line(error, script):
+    """Rewrites an absl error of a script in the form of all other errors."""
     if isinstance(error, flags.UnrecognizedFlagError):
+        if script == "visualize_attention" and error.flagname in _MOVED:
+            return f"--{error.flagname} is now --{_MOVED[error.flagname]} of align.py"
         close = difflib.get_close_matches(error.flagname, list(flags.FLAGS), n=1)
         advice = f"did you mean --{close[0]}?" if close else "--help lists all"
         return f"--{shortened(error.flagname)}: there is no such flag; {advice}"

@@ -1,12 +1,12 @@
 """Describes the machine and versions with which a number was measured."""
 
 import contextlib
+import importlib.metadata
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
-
-import tensorflow as tf
 
 
 def machine():
@@ -29,10 +29,15 @@ def machine():
         ).strip()
     return {
         "processor": f"{processor}, {os.cpu_count()} cores",
-        "accelerators": [
-            d.name for d in tf.config.list_physical_devices() if d.device_type != "CPU"
-        ],
+        "accelerators": _accelerators(),
         "python": platform.python_version(),
-        "tensorflow": tf.__version__,
+        "tensorflow": importlib.metadata.version("tensorflow"),
         "commit": commit,
     }
+
+
+def _accelerators():
+    """Names of the devices beside the processor; none where TensorFlow was not needed."""
+    tf = sys.modules.get("tensorflow")
+    devices = tf.config.list_physical_devices() if tf else []
+    return [device.name for device in devices if device.device_type != "CPU"]

@@ -1,7 +1,7 @@
 """Prepares the process before anything else is imported. Scripts import this first.
 
-Gives closed standard streams a file descriptor, makes Ctrl-C during imports end the script with one
-word, and imports TensorFlow last, through `command_line.quiet`.
+Gives closed standard streams a file descriptor, and makes Ctrl-C during imports end the script with
+one word. Scripts that need TensorFlow import `command_line.quiet` next.
 """
 
 import contextlib
@@ -64,5 +64,3 @@ def _end_if_lost(unraisable, others):
 _hold_closed_streams()
 _TERMINAL = os.dup(2)  # `command_line.quiet` redirects 2 while TensorFlow is imported.
 _end_on_interrupts()
-
-from command_line import quiet  # noqa: E402, F401

@@ -40,12 +40,6 @@ class EpochPlan(NamedTuple):
             None if self.shapes is None else self.shapes[numbers],
         )
 
-    def of_worker(self, worker, num_workers):
-        """Returns the plan of one worker: batches `worker`, `worker + num_workers`, ..."""
-        if num_workers == 1:
-            return self
-        return self.select(np.arange(worker, self.batch_sizes.size, num_workers))
-
     def padded_shapes(self, source_lengths, target_lengths):
         """Returns `[num_batches, 3]` int64: (rows, source tokens, target tokens) of each batch."""
         if self.shapes is not None or not self.rows.size:

@@ -89,26 +89,3 @@ class PairFilter(NamedTuple):
                 f"no training pair is left of {sum(dropped.values()):,}: {reasons}; "
                 + ", or ".join(remedy for reason, remedy in remedies if reason in found)
             )
-
-
-def filter_pairs(corpus, *, max_length, max_length_ratio):
-    """Applies a `PairFilter` to a corpus in memory.
-
-    Args:
-        corpus: `EncodedCorpus`.
-        max_length: as `PairFilter`.
-        max_length_ratio: as `PairFilter`.
-
-    Returns:
-        (`EncodedCorpus`, {reason: number of pairs dropped}).
-
-    Raises:
-        UserError: no pair is left.
-    """
-    pair_filter = PairFilter(max_length, max_length_ratio)
-    kept, dropped = pair_filter(corpus.source.lengths, corpus.target.lengths)
-    pair_filter.check_some_left(kept.sum(), dropped)
-    if kept.all():
-        return corpus, dropped
-    rows = np.flatnonzero(kept)
-    return EncodedCorpus(corpus.source.take(rows), corpus.target.take(rows)), dropped

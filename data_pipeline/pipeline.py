@@ -8,7 +8,6 @@ from data_pipeline.encoded import (  # noqa: F401 - exported from here, as the e
     EncodedCorpus,
     EncodedSide,
     PairFilter,
-    filter_pairs,
 )
 from data_pipeline.encoding import (  # noqa: F401
     Encoded,
@@ -87,15 +86,13 @@ def plan_batches(corpus, max_tokens, *, seed=None, epoch=0, mixture=None, **opti
     return plan if rows is None else plan._replace(rows=rows[plan.rows])
 
 
-def batches(corpus, max_tokens, *, first_batch=0, worker=0, num_workers=1, **options):
+def batches(corpus, max_tokens, *, first_batch=0, **options):
     """Returns the batches of one epoch as a prefetched `tf.data.Dataset`.
 
     Args:
         corpus: `EncodedCorpus`.
         max_tokens: most tokens of a batch: rows x longest padded side.
         first_batch: number of batches to skip at the start, when a run is resumed.
-        worker: number of this worker, counted from 0.
-        num_workers: number of workers that share the epoch; each gets equally many batches.
         **options: further arguments of `plan_batches`, such as `seed` and `epoch`, which determine
             all batches.
 
@@ -104,8 +101,7 @@ def batches(corpus, max_tokens, *, first_batch=0, worker=0, num_workers=1, **opt
         The target is not shifted; every sentence ends in EOS. With static shapes, some rows may
         hold only padding.
     """
-    plan = plan_batches(corpus, max_tokens, num_workers=num_workers, **options)
-    return dataset_of(corpus, plan.of_worker(worker, num_workers), first_batch)
+    return dataset_of(corpus, plan_batches(corpus, max_tokens, **options), first_batch)
 
 
 def dataset_of(corpus, plan, first_batch=0):

@@ -62,7 +62,7 @@ def beam_search(model, source_ids, *, beam_size, max_target_length, length_penal
     arg max.
 
     Args:
-        model: `TranslationModel`.
+        model: `models.base.Searchable`.
         source_ids: `[B, S]` int32, padded.
         beam_size: K, int.
         max_target_length: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each

@@ -83,7 +83,7 @@ class Translator:
     """Translates lines with a model and its tokenizer.
 
     Args:
-        model: `TranslationModel`.
+        model: `models.base.Searchable`.
         tokenizer: the `Tokenizer` that the model was trained with.
         beam_size: hypotheses followed at a time; 1 is greedy search.
         length_penalty: alpha of Wu et al. 2016; larger values prefer longer translations.

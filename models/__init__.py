@@ -4,7 +4,7 @@
 defines the interface that all models share.
 """
 
-from models.base import SettingError, StepOutput, TranslationModel, shift_right
+from models.base import Searchable, SettingError, StepOutput, TranslationModel, shift_right
 from models.presets import (
     LANGUAGE_MODELS,
     PRESETS,
@@ -19,6 +19,7 @@ from models.presets import (
 __all__ = [
     "LANGUAGE_MODELS",
     "PRESETS",
+    "Searchable",
     "SettingError",
     "StepOutput",
     "TranslationModel",

@@ -93,13 +93,11 @@ def dense_weights(layer):
     return ops.cast(layer.kernel, layer.compute_dtype), bias
 
 
-class TranslationModel(keras.Model):
-    """A conditional language model P(target | source), trainable, searchable and explainable.
+class Searchable(keras.Model):
+    """A model that the search can extend token by token.
 
-    A subclass implements `features` and `output_weights`, or `call` where its predictions are no
-    product of these two (its `predicts` is then not "features"), and `encode`, `initial_state`,
-    `decode_step`, `attention_maps`, `align`; `score` follows from `call`. It knows ids and tensors
-    only: no vocabulary, search, loss, optimiser or file.
+    A subclass implements `encode`, `initial_state` and `decode_step`, and `log_normaliser` where
+    its scores are no probabilities. It knows ids and tensors only: no vocabulary, search or file.
 
     Two kinds of tensors live through decoding and are never mixed:
 
@@ -130,6 +128,86 @@ class TranslationModel(keras.Model):
     # The cheapest form of its predictions that a loss can use: "features" of the output layer,
     # "logits" of the whole vocabulary, or "scores" of the target words alone.
     predicts = "features"
+    # Whether there is an `align` that tells source words apart.
+    has_alignment = False
+
+    def encode(self, source_ids, training=False):
+        """Reads the source.
+
+        Args:
+            source_ids: `[B, S]` int32.
+            training: whether dropout is active.
+
+        Returns:
+            context: a dict of tensors whose first axis is B.
+        """
+        raise NotImplementedError
+
+    def initial_state(self, context, max_target_length):
+        """Makes the state of hypotheses that hold no token yet.
+
+        Args:
+            context: from `encode`.
+            max_target_length: the number of steps for which there must be room.
+
+        Returns:
+            state: a dict, possibly empty, of tensors whose first axis is B.
+        """
+        raise NotImplementedError
+
+    def decode_step(self, token_ids, step, state, context):
+        """Predicts the next token of every hypothesis.
+
+        Args:
+            token_ids: `[N]` int32, the tokens chosen last (at step 0: `bos_id`).
+            step: scalar int32, how many tokens stand before `token_ids`.
+            state: as `initial_state`, with N rows.
+            context: from `encode`, with B rows; N is a multiple of B.
+
+        Returns:
+            `StepOutput`.
+        """
+        raise NotImplementedError
+
+    def log_normaliser(self, logits):
+        """What is taken off logits, so that scores add up along a sentence.
+
+        Of a probability model that is the logarithm of what their exponentials sum to. Models that
+        combine others' log-probabilities take off nothing: their scores are no probabilities.
+
+        Args:
+            logits: `[..., V]` float32.
+
+        Returns:
+            `[..., 1]` float32.
+        """
+        return ops.logsumexp(logits, axis=-1, keepdims=True)
+
+    def freeze(self):
+        """Computes once what follows from the weights alone, for a model that is only used.
+
+        The weights must not change afterwards.
+        """
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "source_vocab_size": self.source_vocab_size,
+            "target_vocab_size": self.target_vocab_size,
+            "pad_id": self.pad_id,
+            "bos_id": self.bos_id,
+        }
+
+
+class TranslationModel(Searchable):
+    """A conditional language model P(target | source), trainable, searchable and explainable.
+
+    A subclass implements `features` and `output_weights`, or `call` where its predictions are no
+    product of these two (its `predicts` is then not "features"), `attention_maps`, `align`, and
+    what `Searchable` asks for; `score` follows from `call`. It knows nothing of losses and
+    optimisers. Args as `Searchable`.
+    """
+
     # Whether decoding steps know what has been translated so far, and so do not repeat `call`.
     tracks_coverage = False
 
@@ -185,44 +263,6 @@ class TranslationModel(keras.Model):
         logits = ops.matmul(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 
-    def encode(self, source_ids, training=False):
-        """Reads the source.
-
-        Args:
-            source_ids: `[B, S]` int32.
-            training: whether dropout is active.
-
-        Returns:
-            context: a dict of tensors whose first axis is B.
-        """
-        raise NotImplementedError
-
-    def initial_state(self, context, max_target_length):
-        """Makes the state of hypotheses that hold no token yet.
-
-        Args:
-            context: from `encode`.
-            max_target_length: the number of steps for which there must be room.
-
-        Returns:
-            state: a dict, possibly empty, of tensors whose first axis is B.
-        """
-        raise NotImplementedError
-
-    def decode_step(self, token_ids, step, state, context):
-        """Predicts the next token of every hypothesis.
-
-        Args:
-            token_ids: `[N]` int32, the tokens chosen last (at step 0: `bos_id`).
-            step: scalar int32, how many tokens stand before `token_ids`.
-            state: as `initial_state`, with N rows.
-            context: from `encode`, with B rows; N is a multiple of B.
-
-        Returns:
-            `StepOutput`.
-        """
-        raise NotImplementedError
-
     def attention_maps(self, source_ids, target_ids):
         """Every attention distribution of the model, for pictures.
 
@@ -237,12 +277,6 @@ class TranslationModel(keras.Model):
         """
         raise NotImplementedError
 
-    def freeze(self):
-        """Computes once what follows from the weights alone, for a model that is only used.
-
-        The weights must not change afterwards.
-        """
-
     def align(self, source_ids, target_ids):
         """Soft word alignment.
 
@@ -254,20 +288,6 @@ class TranslationModel(keras.Model):
             `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
         raise NotImplementedError
-
-    def log_normaliser(self, logits):
-        """What is taken off logits, so that scores add up along a sentence.
-
-        Of a probability model that is the logarithm of what their exponentials sum to. Models that
-        combine others' log-probabilities take off nothing: their scores are no probabilities.
-
-        Args:
-            logits: `[..., V]` float32.
-
-        Returns:
-            `[..., 1]` float32.
-        """
-        return ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def score(self, source_ids, target_ids):
         """Log-probability of every target token given the source and the tokens before it.
@@ -285,12 +305,3 @@ class TranslationModel(keras.Model):
         )
         token_logits = ops.take_along_axis(logits, ops.expand_dims(target_ids, -1), axis=-1)
         return ops.squeeze(token_logits - self.log_normaliser(logits), -1)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "source_vocab_size": self.source_vocab_size,
-            "target_vocab_size": self.target_vocab_size,
-            "pad_id": self.pad_id,
-            "bos_id": self.bos_id,
-        }

@@ -16,7 +16,7 @@ class ShallowFusion(TranslationModel):
 
     Args:
         model: `TranslationModel`.
-        language_model: `TranslationModel` that does not read its source, with as many target ids.
+        language_model: `NgramLanguageModel` with as many target ids.
         weight: at least 0; 0 leaves the translation model as it is.
 
     Raises:
@@ -79,7 +79,7 @@ class ShallowFusion(TranslationModel):
         }
 
     def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`; the logits are the sums, the attention is the model's."""
+        """As `Searchable`; the logits are the sums, the attention is the model's."""
         output, language = (
             getattr(self, name).decode_step(token_ids, step, state[name], context[name])
             for name in ("model", "language_model")

@@ -1,12 +1,12 @@
-"""The n-gram language model: P(target), a translation model that does not read its source."""
+"""The n-gram language model: P(target), searched like a translation model."""
 
 import keras
 import numpy as np
 from keras import ops
 
 from models.base import (
+    Searchable,
     StepOutput,
-    TranslationModel,
     require_at_least,
     require_at_most,
     shift_right,
@@ -19,7 +19,7 @@ IMPOSSIBLE = -1e9  # Finite, so that sums of impossible scores are never NaN.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class NgramLanguageModel(TranslationModel):
+class NgramLanguageModel(Searchable):
     """Every word depends on the `order - 1` words before it, and on nothing else.
 
     With c a context and c' the same without its first word,
@@ -110,10 +110,6 @@ class NgramLanguageModel(TranslationModel):
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
         self.backoffs.assign(table.backoffs)
 
-    @property
-    def has_alignment(self):
-        return False
-
     # The trie
 
     def _find(self, node, word):
@@ -181,6 +177,7 @@ class NgramLanguageModel(TranslationModel):
     # The interface
 
     def call(self, inputs, training=None):
+        """Log-probabilities `[B, T, V]` of every next token; inputs as `TranslationModel.call`."""
         target_in_ids = inputs["target_in_ids"]
         batch_size, length = ops.shape(target_in_ids)
         log_probs = self._log_probs(self._histories(target_in_ids))
@@ -196,7 +193,7 @@ class NgramLanguageModel(TranslationModel):
         return {"history": ops.full((batch_size, self.order - 1), self.pad_id, "int32")}
 
     def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`; the logits are log-probabilities. Attention: uniform."""
+        """As `Searchable`; the logits are log-probabilities. Attention: uniform."""
         history = ops.concatenate([state["history"], token_ids[:, None]], axis=1)[:, 1:]
         num_beams = ops.shape(token_ids)[0] // ops.shape(context["source_mask"])[0]
         mask = ops.repeat(ops.cast(context["source_mask"], "float32"), num_beams, axis=0)
@@ -207,7 +204,7 @@ class NgramLanguageModel(TranslationModel):
         )
 
     def score(self, source_ids, target_ids):
-        """As `TranslationModel`; looks up these words only, so it is much faster than `call`."""
+        """As `TranslationModel.score`; looks up these words only: much faster than `call`."""
         batch_size, length = ops.shape(target_ids)
         history = self._histories(shift_right(target_ids, self.bos_id))
         words = ops.cast(ops.reshape(target_ids, (-1,)), "int64")
@@ -217,16 +214,6 @@ class NgramLanguageModel(TranslationModel):
             seen = ops.where(found, ops.take(self.probabilities, index), 0.0)
             probabilities = seen + self._weight(node) * probabilities
         return ops.reshape(_log(probabilities), (batch_size, length))
-
-    def align(self, source_ids, target_ids):
-        """Uniform: it reads no source word."""
-        mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
-        weights = mask / ops.sum(mask, axis=1, keepdims=True)
-        return ops.repeat(weights[:, None], ops.shape(target_ids)[1], axis=1)
-
-    def attention_maps(self, source_ids, target_ids):
-        """None: it attends to nothing."""
-        return {}
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

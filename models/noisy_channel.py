@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.base import StepOutput, TranslationModel, require
+from models.base import Searchable, StepOutput, require
 from models.layers.masks import padding_mask
 from models.ngram import IMPOSSIBLE
 
@@ -12,7 +12,7 @@ _TINY = 1e-30
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
-class NoisyChannel(TranslationModel):
+class NoisyChannel(Searchable):
     """Searches for the e with the highest log P(f | e) + weight * log P(e), Brown et al. 1993.
 
     The channel is IBM Model 1 of the reverse direction: with t(f_j | e_i) its table of word
@@ -50,6 +50,8 @@ class NoisyChannel(TranslationModel):
         noisy = NoisyChannel(english_from_german, german_words)
         Translator(noisy, tokenizer).translate(["A dog runs."])
     """
+
+    has_alignment = True
 
     def __init__(
         self,
@@ -162,7 +164,7 @@ class NoisyChannel(TranslationModel):
         }
 
     def decode_step(self, token_ids, step, state, context):
-        """As `TranslationModel`; the logits add up. Attention: uniform."""
+        """As `Searchable`; the logits add up. Attention: uniform."""
         words, translation = context["words"], context["translation"]
         mask = ops.cast(context["source_mask"], "float32")
         batch_size, length = ops.shape(mask)

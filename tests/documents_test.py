@@ -10,7 +10,7 @@ from benchmarks import results_table
 from model_directory.options import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("train", "translate", "visualize_attention", "export")
+SCRIPTS = ("train", "translate", "visualize_attention", "align", "export")
 DOCUMENTS = ("README.md", "BUILD.md", "docs/models.md", "docs/options.md", "docs/results.md")
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 

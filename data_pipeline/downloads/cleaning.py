@@ -6,8 +6,6 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from data_pipeline.downloads import languages
-
 # White space other than the plain space, including line separators, and control characters.
 _ODD_SPACES = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
@@ -30,8 +28,6 @@ class Rules(NamedTuple):
             plus 10; None: no limit. Raise it if one language writes words as single characters.
         drop_duplicates: keeps only the first of several equal pairs.
         drop_identical: drops pairs whose two sides are equal.
-        languages: codes such as ("en", "de"): drops pairs with a side that, by a cheap guess, is in
-            another script or language; () for no guess.
         undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.
         nfkc: applies Unicode's compatibility composition: `ﬁ` becomes `fi`, `①` becomes `1`.
     """
@@ -40,7 +36,6 @@ class Rules(NamedTuple):
     max_length_ratio: float | None = 3.0
     drop_duplicates: bool = True
     drop_identical: bool = True
-    languages: tuple = ()
     undo_entities: bool = True
     nfkc: bool = False
 
@@ -72,7 +67,6 @@ class Cleaner:
         self.dropped = collections.Counter()
         self.mended = collections.Counter()
         self._seen = set()
-        self._guesses = [languages.Guess(code) for code in rules.languages]
 
     def mend(self, lines):
         """Mends the characters of lines; returns equally many lines, none with a line break.
@@ -139,9 +133,6 @@ class Cleaner:
             return f"length ratio above {rules.max_length_ratio:g}"
         if rules.drop_identical and source == target:
             return "both sides are the same"
-        for guess, side in zip(self._guesses, (source, target), strict=False):
-            if fault := guess.fault(side):
-                return fault
         if rules.drop_duplicates:
             # Among 5 million pairs, the chance of a collision of 64-bit hashes is 1 in a million.
             key = hash((source, target))

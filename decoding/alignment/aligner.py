@@ -22,6 +22,7 @@ from data_pipeline.tokenization.vocabularies import (
     WordVocabulary,
     split_words,
 )
+from decoding.alignment.links import AGREED
 from decoding.alignment.subword_merging import word_weights
 from decoding.pictures.attention_pictures import layer_names
 
@@ -29,7 +30,6 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 # Of a batch, whose sentences cost length x (length + 256), for attention is quadratic: 960 of 16
 # tokens, 200 of 64, 10 of 512.
 _MAX_COST = 1 << 22
-AGREED = 0.4  # A threshold that suits two directions together.
 
 
 class Aligner:

@@ -6,16 +6,14 @@
 import collections
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
 from data_pipeline.files import UserError, write_lines
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import SPECIALS
 from decoding.alignment.links import Link
-from models.base import TranslationModel
 
 LEAST_PROBABLE = 0.01  # Below that stands what occurred beside a word by chance.
 _CELLS = 1 << 24  # Of the rows that are in memory together.
@@ -55,8 +53,8 @@ def lexicon_entries(
 
 
 def table_entries(
-    model: TranslationModel,
-    tokenizer: Tokenizer,
+    model: Any,
+    tokenizer: Any,
     *,
     threshold: float = LEAST_PROBABLE,
     name: str = "the model",
@@ -80,10 +78,10 @@ def table_entries(
     Example:
         table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
     """
-    if model.translations(tf.zeros([1, 1], tf.int32)) is None:
+    if model.translations(np.zeros([1, 1], np.int32)) is None:
         raise UserError(
             f"{name} has no table of word translations; count the links of a text instead "
-            "(--source_file), or use an IBM model, such as ibm1"
+            "(--source), or use an IBM model, such as ibm1"
         )
     if tokenizer.kind == "bpe":
         raise UserError(
@@ -98,7 +96,7 @@ def table_entries(
     with Progress("reading the table", ids.size, "words") as progress:
         for start in range(0, ids.size, rows_at_once):
             chunk = ids[start : start + rows_at_once]
-            table = model.translations(tf.constant(chunk[None])).numpy()[0]
+            table = np.asarray(model.translations(chunk[None]))[0]
             sources, targets = np.nonzero(table[:, first:] > threshold)
             targets += first
             values = table[sources, targets]

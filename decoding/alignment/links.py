@@ -6,6 +6,7 @@ counted from 0, in rising order. A line of a file in the Pharaoh format holds th
 """
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -20,6 +21,8 @@ SYMMETRISATIONS = (
     "grow-diag-final",
     "grow-diag-final-and",
 )
+
+AGREED = 0.4  # A threshold that suits two directions together.
 
 _GOLD = {"kinds": "-p?", "form": "i-j (sure), ipj or i?j (possible)"}
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
@@ -92,30 +95,49 @@ def read_directions(
 
 
 def read_gold(
-    path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int = 0
+    path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int | None = None
 ) -> list[GoldAlignment]:
     """Reads alignments made by people: `i-j` is a sure link, `ipj` or `i?j` a possible one.
 
-    Args and Raises as `read_alignments`.
+    Args and Raises as `read_alignments`; without a `base`, words are counted from 1 if no link
+    names word 0, which is said on standard error.
 
     Returns:
         `GoldAlignment` of every line. A link that is both sure and possible is sure.
     """
+    base = _first_number(read_lines(path), path) if base is None else base
     return [_gold(links) for links in _read(path, pairs, base, **_GOLD)]
 
 
-def parse_gold(text: str, name: str, *, pair: tuple[int, int] | None = None) -> GoldAlignment:
-    """Reads the alignment of one sentence pair, such as `0-0 1p2`, positions counted from 0.
+def parse_gold(
+    text: str, name: str, *, pair: tuple[int, int] | None = None, base: int | None = None
+) -> GoldAlignment:
+    """Reads the alignment of one sentence pair, such as `0-0 1p2`.
 
     Args:
         text: as a line of `read_gold`.
         name: what to call it in errors.
         pair: (source words, target words), to check it against.
+        base: as `read_gold`.
 
     Raises:
         UserError: a token that is no link, or a link outside the sentence.
     """
-    return _gold(_parse(text, name, pair, 0, **_GOLD))
+    base = _first_number([text], name) if base is None else base
+    return _gold(_parse(text, name, pair, base, **_GOLD))
+
+
+def _first_number(lines, name):
+    """1 if there are links and none of them names word 0; else 0."""
+    numbers = {int(n) for line in lines for n in re.findall("[0-9]{1,9}", line)}
+    if not numbers or 0 in numbers:
+        return 0
+    print(
+        f"{name}: no link names word 0, so words are counted from 1; if they are counted from 0, "
+        "give --gold_base=0",
+        file=sys.stderr,
+    )
+    return 1
 
 
 def _gold(links):

@@ -37,7 +37,3 @@ class ParallelText(NamedTuple):
     def words(self):
         """The words of every line, (source, target): what stands between ASCII white space."""
         return tuple([split_words(line) for line in side] for side in self.lines)
-
-    def sizes(self):
-        """(number of source words, number of target words) of every pair."""
-        return [(len(source), len(target)) for source, target in zip(*self.words(), strict=True)]

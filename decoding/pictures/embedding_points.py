@@ -7,10 +7,10 @@ from data_pipeline.tokenization.vocabularies import SPECIALS
 from decoding.pictures.projections import principal_components, tsne
 from models.word_attention import WordAttention
 
-PROJECTIONS = {"tsne": tsne, "pca": principal_components}
+PROJECTIONS = {"pca": principal_components, "tsne": tsne}
 
 
-def embedding_points(model, tokenizer, *, projection="tsne", num_words=60, name="the model"):
+def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="the model"):
     """Projects the embeddings of the most frequent words of both languages into one plane.
 
     In `softmax(U V_f)` a target word e is probable beside a source word f where U_e and V_f point
@@ -21,7 +21,7 @@ def embedding_points(model, tokenizer, *, projection="tsne", num_words=60, name=
     Args:
         model: a `WordAttention`.
         tokenizer: its `Tokenizer`, "word".
-        projection: "tsne" or "pca".
+        projection: "pca" or "tsne".
         num_words: how many words of each side.
         name: what to call the model in errors, such as its directory.
 

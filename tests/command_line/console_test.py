@@ -48,12 +48,19 @@ BAD_FLAGS = {
         "--flagfile=/no/such": "/no/such",
     },
     "visualize_attention": {
-        "--threshold=nan": "--threshold=nan: expected a number from 0 to 1, found nan",
+        "--layer=0": "--layer=0: expected a whole number from 1",
+        "--source_file=a": "--source_file is now --source of align.py",
+        "--symmetrise=union": "--symmetrise is now --symmetrise of align.py",
         "--source=A dog \udcff": "--source: not UTF-8 (byte 0xff)",
-        "--from_alignments=a,b\udcff": "--from_alignments: not UTF-8",
         "--head=0": "--head=0: expected a number, counted from 1, or mean",
         "--output=x.txt": "--output=x.txt: a picture's name must end in .png, .svg, .pdf",
         "--output=": "--output is empty",
+    },
+    "align": {
+        "--threshold=nan": "--threshold=nan: expected a number from 0 to 1, found nan",
+        "--from_alignments=a,b\udcff": "--from_alignments: not UTF-8",
+        "--head=0": "--head=0: expected a number, counted from 1, or mean",
+        "--iterations=0": "--iterations=0: expected a whole number from 1 to 1000",
     },
     "export": {
         "--export_dir=x": "--model_dir is missing; give it: Directory that train.py wrote.",
@@ -214,9 +221,8 @@ def test_characters_that_a_terminal_lacks_are_spelled_out(tmp_path):
 
 def test_closed_streams_are_held_so_that_no_file_gets_their_numbers(tmp_path):
     code = """
-import os, sys, types
-sys.modules["command_line.quiet"] = types.ModuleType("quiet")  # Which would import TensorFlow.
-from training import startup
+import os, sys
+from command_line import startup
 with open(sys.argv[1], "w") as file:
     print(file.fileno() > 2, file=file)
     for stream in (sys.stdout, sys.stderr):

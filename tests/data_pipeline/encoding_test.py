@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from data_pipeline import encoding
-from data_pipeline.encoded import PairFilter, filter_pairs
+from data_pipeline.encoded import EncodedCorpus, PairFilter
 from data_pipeline.encoding import (
     encode_corpus,
     encode_lines,
@@ -261,6 +261,14 @@ def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
 
 
 # Filtering
+
+
+def filter_pairs(corpus, **limits):
+    """What a `PairFilter` leaves of a corpus in memory, and what it drops."""
+    pair_filter = PairFilter(**limits)
+    kept, dropped = pair_filter(*(side.lengths for side in corpus))
+    pair_filter.check_some_left(kept.sum(), dropped)
+    return EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus)), dropped
 
 
 def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():

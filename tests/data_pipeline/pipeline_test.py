@@ -10,8 +10,10 @@ from data_pipeline.pipeline import (
     EncodedCorpus,
     EncodedSide,
     batches,
+    dataset_of,
     describe,
     encode_corpus,
+    plan_batches,
 )
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
@@ -128,12 +130,14 @@ def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, shapes
 @pytest.mark.parametrize("static", [False, True])
 def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
     options = {"seed": 0, "num_workers": 3, "shapes": shapes if static else None}
-    parts = [arrays(batches(corpus, BUDGET, worker=worker, **options)) for worker in range(3)]
+    plan = plan_batches(corpus, BUDGET, **options)
+    shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
+    parts = [arrays(dataset_of(corpus, share)) for share in shares]
     assert len(parts[0]) == len(parts[1]) == len(parts[2])
     assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(
         arrays(batches(corpus, BUDGET))
     )
-    tail = arrays(batches(corpus, BUDGET, worker=1, first_batch=4, **options))
+    tail = arrays(dataset_of(corpus, shares[1], first_batch=4))
     assert same_batches(tail, parts[1][4:])
 
 

@@ -130,7 +130,7 @@ def test_never_emits_padding_start_or_forbidden_ids(model):
         assert not {PAD, BOS, UNK, 5} & set(tokens(row))
 
 
-class Scripted(models.TranslationModel):
+class Scripted(models.Searchable):
     """A model that prefers a fixed token at each step; its state records every input token."""
 
     def __init__(self, preferences, **kwargs):

@@ -11,6 +11,7 @@ _RUN = {
     "train": quick("transformer_tiny"),
     "translate": ("--model_dir=../models/bpe",),
     "visualize_attention": ("--model_dir=../models/bpe", "--source=one dog"),
+    "align": ("--source=../models/valid.source", "--target=../models/valid.target"),
     "export": ("--model_dir=../models/bpe", "--export_dir=exported"),
 }
 # Script -> flag -> (type, least value).
@@ -45,7 +46,11 @@ _NUMBERS = {
     },
     "visualize_attention": {
         **dict.fromkeys(("layer", "beam_size"), (int, 1)),
-        **{"gold_base": (int, 0), "num_words": (int, 2), "threshold": (float, 0)},
+        **{"gold_base": (int, 0), "num_words": (int, 2)},
+    },
+    "align": {
+        **dict.fromkeys(("layer", "iterations"), (int, 1)),
+        **{"gold_base": (int, 0), "threshold": (float, 0)},
     },
     "export": {"beam_size": (int, 1), "length_penalty": (float, 0)},
 }
@@ -68,7 +73,7 @@ _TOO_LARGE = (
     ("translate", "n_best", 5, "more than the beam"),
     ("translate", "length_penalty", 1e30, "a penalty that hides all scores"),
     ("visualize_attention", "beam_size", 10**9, "a billion hypotheses"),
-    ("visualize_attention", "threshold", 1.5, "a weight above 1"),
+    ("align", "threshold", 1.5, "a weight above 1"),
     ("export", "beam_size", 10**9, "a billion hypotheses"),
     ("export", "length_penalty", 1e30, "a penalty that hides all scores"),
 )
@@ -82,9 +87,10 @@ _WORDS = {
     },
     "translate": {"tokenize": "foo", "scores": "maybe", "ouput": "x"},
     "visualize_attention": {
-        **{"attention": "foo", "projection": "foo", "symmetrise": "foo", "head": "first"},
-        "sorce": "x",
+        **{"attention": "foo", "projection": "foo", "head": "first"},
+        **{"sorce": "x", "source_file": "x", "symmetrise": "union"},
     },
+    "align": {"model": "gpt5", "symmetrise": "foo", "head": "first", "sorce": "x"},
     "export": {"exprt_dir": "x"},
 }
 

@@ -1,5 +1,6 @@
-"""Hostile sentences, links, names and layers for visualize_attention.py."""
+"""Hostile sentences, texts, links, names and layers for visualize_attention.py and align.py."""
 
+import functools
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -10,7 +11,7 @@ from tests.hostile.prepared import copy_model
 
 _BPE = "--model_dir=../models/bpe"
 _IBM1 = "--model_dir=../models/ibm1"
-_TEXT = ("--source_file=../models/valid.source", "--target_file=../models/valid.target")
+_TEXT = ("--source=../models/valid.source", "--target=../models/valid.target")
 
 
 def cases():
@@ -23,9 +24,11 @@ def cases():
     yield from _embeddings_and_curves()
 
 
-def _case(group, name, expected, *arguments, **more):
-    script = "visualize_attention"
-    return Case(f"visualize_attention.py: {group}", name, script, arguments, expected, **more)
+def _case(group, name, expected, *arguments, script="visualize_attention", **more):
+    return Case(f"{script}.py: {group}", name, script, arguments, expected, **more)
+
+
+_align = functools.partial(_case, script="align")
 
 
 def _drawn(name):
@@ -174,15 +177,15 @@ def _alignments():
         "both empty": ({"a": "", "b": ""}, r"\ba\b"),
     }.items():
         start = files({"a": "one dog\none\n", "b": "eins Hund\neins\n", **changed})
-        flags = (_IBM1, "--source_file=a", "--target_file=b", out)
-        yield _case(group, name, Refused(pattern), *flags, prepare=start)
+        flags = (_IBM1, "--source=a", "--target=b", out)
+        yield _align(group, name, Refused(pattern), *flags, prepare=start)
     joined = {
         "no bars": "one dog ||| eins Hund\none dog\n",
         "too many bars": "one dog ||| eins Hund\none ||| eins ||| Hund\n",
     }
     for name, text in joined.items():
-        flags = (_IBM1, "--source_file=a", out)
-        yield _case(group, name, Refused("a, line 2"), *flags, prepare=files({"a": text}))
+        flags = (_IBM1, "--source=a", out)
+        yield _align(group, name, Refused("a, line 2"), *flags, prepare=files({"a": text}))
     odd = "".join(f"{text}\n" for text in ODDITIES.values())
 
     def as_many(outcome):
@@ -190,12 +193,12 @@ def _alignments():
         return "" if count == len(ODDITIES) + 1 else f"{count} lines of {len(ODDITIES) + 1}"
 
     for model in ("ibm1", "bpe", "word"):
-        flags = (f"--model_dir=../models/{model}", "--source_file=a", "--target_file=b", out)
+        flags = (f"--model_dir=../models/{model}", "--source=a", "--target=b", out)
         start = files({"a": f"one dog\n{odd}", "b": f"eins Hund\n{odd}"})
-        yield _case(group, f"all odd text, {model}", Works(as_many), *flags, prepare=start)
+        yield _align(group, f"all odd text, {model}", Works(as_many), *flags, prepare=start)
     for flags, pattern in (
         ((_IBM1, *_TEXT), "--alignments"),
-        ((_IBM1, out, "--target_file=x", "--source_file="), "--target_file|--source_file"),
+        ((_IBM1, out, "--target=x", "--source="), "--target|--source"),
         ((_IBM1, *_TEXT, out, "--symmetrise=union"), "--symmetrise"),
         ((_IBM1, *_TEXT, out, "--reverse_model_dir=../models/ibm1_reverse"), "--symmetrise"),
         ((_IBM1, *_TEXT, out, "--reverse_model_dir=nowhere", "--symmetrise=union"), "nowhere"),
@@ -204,15 +207,14 @@ def _alignments():
         ((_IBM1, *_TEXT, out, "--gold_base=1"), "--gold"),
         ((_IBM1, *_TEXT, "--alignments=/dev/full"), "/dev/full"),
         ((_IBM1, *_TEXT, "--alignments=newdir/"), "newdir"),
-        ((_IBM1, *_TEXT, out, "--source_file=/dev/zero"), "/dev/zero"),
+        ((_IBM1, *_TEXT, out, "--source=/dev/zero"), "/dev/zero"),
         ((_BPE, *_TEXT, out, "--layer=7"), "layer"),
         ((_BPE, *_TEXT, out, "--head=7"), "head"),
         ((_BPE, "--lexicon=lex"), "bpe|table"),
-        ((*_TEXT, out), "--model_dir"),
         (("--model_dir=../models/lm", *_TEXT, out), "ngram_lm"),
     ):
         name = " ".join(f for f in flags if f not in _TEXT).replace("../models/", "")
-        yield _case(group, name, Refused(pattern), *flags)
+        yield _align(group, name, Refused(pattern), *flags)
 
 
 def _link_files():
@@ -233,7 +235,7 @@ def _link_files():
                 else ("--from_alignments=good", "--gold=bad")
             )
             start = files({"bad": text, "good": "0-0\n0-0\n"})
-            yield _case(group, f"{name}, --{flag}", Refused("bad, line 2"), *given, prepare=start)
+            yield _align(group, f"{name}, --{flag}", Refused("bad, line 2"), *given, prepare=start)
     for name, flags, pattern in (
         ("fewer lines in the gold", ("--from_alignments=a,a", "--gold=b"), r"\b[ab]\b"),
         ("two of unequal length", ("--from_alignments=a,b", "--alignments=out"), r"\b[ab]\b"),
@@ -246,7 +248,7 @@ def _link_files():
     ):
         symmetrise = ("--symmetrise=union",) if "," in flags[0] and "agree" not in name else ()
         start = files({"a": "0-0\n0-0\n", "b": "0-0\n"})
-        yield _case(group, name, Refused(pattern), *symmetrise, *flags, prepare=start)
+        yield _align(group, name, Refused(pattern), *symmetrise, *flags, prepare=start)
 
 
 def _embeddings_and_curves():

@@ -1,11 +1,15 @@
-"""visualize_attention.py beyond one sentence: alignments of texts, embeddings, learning curves.
+"""align.py; visualize_attention.py with gold links, embeddings, learning curves.
 
-The models are not trained: the weights of an `ibm1_factored` are those of a dictionary, so all
-links are known.
+The models that are loaded are not trained: the weights of an `ibm1_factored` are those of a
+dictionary, so all links are known.
 """
 
 import json
 import random
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ from tests.decoding.pictures.attention_pictures_test import svg_texts
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
 from training import recipes
+from training.expectation_maximisation.text_alignment import CHAINS
 
 HANSARDS = next(
     (p for p in (ROOT / "data", ROOT.parent / "shared/data") if (p / "hansards_enfr").is_dir()),
@@ -81,15 +86,26 @@ def folder(tmp_path_factory):
 
 
 @pytest.fixture
-def run(folder, tmp_path, monkeypatch, capsys):
-    """Runs the script in a folder with `folder`'s files at hand and all output apart."""
+def here(folder, tmp_path, monkeypatch):
+    """A folder with `folder`'s files at hand, for all output."""
     for path in folder.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(here, capsys):
+    """Runs align.py."""
+    return lambda *flags: run_script("align", flags, capsys)
+
+
+@pytest.fixture
+def draw(here, capsys):
+    """Runs visualize_attention.py."""
     return lambda *flags: run_script("visualize_attention", flags, capsys)
 
 
-TEXT = ("--source_file=en", "--target_file=de")
+TEXT = ("--source=en", "--target=de")
 FORWARD = ("--model_dir=ibm", *TEXT)
 
 
@@ -106,7 +122,7 @@ def test_a_text_is_aligned_line_by_line(run, tmp_path):
 
 def test_one_file_of_both_sides_is_aligned_alike(run, tmp_path):
     assert run(*FORWARD, "--alignments=a").status == 0
-    assert run("--model_dir=ibm", "--source_file=both", "--alignments=b").status == 0
+    assert run("--model_dir=ibm", "--source=both", "--alignments=b").status == 0
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
@@ -185,25 +201,101 @@ def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flag
     assert len(read_alignments("out", pairs=sizes)) == len(sizes)
 
 
-def test_gold_links_are_marked_on_a_picture_of_words(run):
+def test_gold_links_are_marked_on_a_picture_of_words(draw):
     pair = ("--source=dog sees Zebra", "--target=Hund sieht Zebra .", "--gold_links=0-0 1p2 2?3")
     for model in ("ibm", "deep"):
-        assert run(f"--model_dir={model}", *pair, "--output=a.svg").status == 0
+        assert draw(f"--model_dir={model}", *pair, "--output=a.svg").status == 0
         texts = set(svg_texts("a.svg"))
         assert {"sees", "Zebra", ".", "sure", "possible"} <= texts and "<unk>" not in texts
 
 
+def write_dictionary_text(count=60):
+    """Sentences of 0 to 6 words in the files `a` and `b`, their true links in `true`."""
+    rng = random.Random(2)
+    lines = {"a": [], "b": [], "true": []}
+    for _ in range(count):
+        words = rng.sample(list(WORDS), rng.randrange(7))
+        order = list(range(len(words)))
+        if len(order) > 2:
+            order[1:3] = order[2:0:-1]
+        lines["a"].append(" ".join(words))
+        lines["b"].append(" ".join(WORDS[words[place]] for place in order))
+        lines["true"].append(" ".join(f"{i}-{j}" for j, i in enumerate(order)))
+    for name, text in lines.items():
+        Path(name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+
+
+@pytest.mark.parametrize("model", CHAINS)
+@pytest.mark.parametrize("method", ["forward", "reverse", "intersection", "agree"])
+def test_models_trained_on_the_text_find_its_true_links(run, model, method):
+    write_dictionary_text()
+    flags = ("--source=a", "--target=b", f"--model={model}", f"--symmetrise={method}")
+    done = run(*flags, "--alignments=out", "--gold=true", "--lexicon=lex")
+    assert done.status == 0, done.err
+    assert float(re.search("AER ([0-9.]+)", done.out)[1]) < 0.05
+    assert Path("out").read_text().count("\n") == 60
+    assert read_lexicon("lex") == WORDS
+    lines = [line for line in done.err.splitlines() if "perplexity" in line]
+    directions = 2 if method == "intersection" else 1
+    assert len(lines) == directions * 5 * len(CHAINS[model])
+    assert all("pairs/s" in line for line in lines)
+    values = [float(x) for x in re.findall("Model 1, .*?perplexity ([0-9.,]+)", done.err)[:5]]
+    assert values[-1] < 0.7 * values[0]
+
+
+def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
+    Path("a").write_text("dog\n\ncat dog dog dog dog dog dog dog dog dog dog dog\ncat\n")
+    Path("b").write_text("Hund\nKatze\nKatze\n\n")
+    done = run("--source=a", "--target=b", "--symmetrise=forward", "--alignments=out")
+    assert done.status == 0 and "2 of 4 pairs have an empty side and get an empty line" in done.err
+    assert Path("out").read_text().split("\n")[:4] == ["0-0", "", "0-0", ""]
+
+
+def test_training_on_a_text_does_not_import_tensorflow(here):
+    write_dictionary_text()
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['align.py', *sys.argv[1:]]\n"
+        "try:\n    runpy.run_path(sys.path[0] + '/align.py', run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    print(end.code or 0, sorted({'keras', 'tensorflow'} & set(sys.modules)))\n"
+    )
+    flags = ["--source=a", "--target=b", "--alignments=out"]
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", code, *flags], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("\n0 []\n"), done.stdout + done.stderr
+    assert Path("out").read_text().count("\n") == 60
+
+
+def test_gold_that_never_names_word_0_is_counted_from_1_and_says_so(run, draw):
+    Path("ones").write_text("1-1 2p1 1p2\n1-1 2-2\n")
+    Path("links").write_text("0-0 1-0\n0-0 0-1\n")
+    done = run("--from_alignments=links", "--gold=ones")
+    assert done.out.startswith("AER 0.2857, ")
+    assert done.err.count("\n") == 1 and "ones: no link names word 0, so words are" in done.err
+    from_0 = run("--from_alignments=links", "--gold=ones", "--gold_base=0")
+    assert from_0.out.startswith("AER 1.0000") and not from_0.err
+    pair = ("--model_dir=ibm", "--source=dog sees", "--target=Hund sieht", "--output=a.svg")
+    for links, base, told in (("2-2", (), 1), ("1-1", ("--gold_base=0",), 0)):
+        done = draw(*pair, f"--gold_links={links}", *base)
+        assert done.status == 0 and done.err.count("no link names word 0") == told
+
+
 @pytest.mark.parametrize("projection", ["tsne", "pca"])
-def test_embeddings_are_drawn_in_one_plane(run, projection):
+def test_embeddings_are_drawn_in_one_plane(draw, projection):
+    if projection == "tsne":
+        pytest.importorskip("sklearn")
     flags = ("--embeddings=a.svg", f"--projection={projection}", "--num_words=5")
-    assert run("--model_dir=ibm", *flags).status == 0
+    assert draw("--model_dir=ibm", *flags).status == 0
     expected = {*list(WORDS)[:5], *list(WORDS.values())[:5], "source", "target"}
     assert set(svg_texts("a.svg")) == expected
 
 
-def test_learning_curves_of_one_or_several_runs(run):
-    assert run("--model_dir=ibm", "--curves=a.svg").status == 0
-    assert run("--model_dir=ibm", "--model_dir=deep", "--curves=b.svg").status == 0
+def test_learning_curves_of_one_or_several_runs(draw):
+    assert draw("--model_dir=ibm", "--curves=a.svg").status == 0
+    assert draw("--model_dir=ibm", "--model_dir=deep", "--curves=b.svg").status == 0
     assert {"ibm, training", "deep, training", "perplexity"} <= set(svg_texts("b.svg"))
 
 
@@ -214,9 +306,19 @@ def test_the_hansards_are_read_in_their_own_format(run, tmp_path):
     sure = [[map(int, link.split("-")) for link in pair if "-" in link] for pair in links]
     lines = [" ".join(f"{i - 1}-{j - 1}" for i, j in pair) for pair in sure]
     (tmp_path / "sure").write_text("".join(f"{line}\n" for line in lines))
-    text = f"--source_file={data / 'test.en-fr'}"
+    text = f"--source={data / 'test.en-fr'}"
     done = run(text, "--from_alignments=sure", f"--gold={data / 'test.gold'}", "--gold_base=1")
     assert done.out.startswith("AER 0.0000, precision 1.0000, recall 1.0000 (447 ")
+
+
+def check_refusal(run, flags, expected, folder):
+    """A run must end with one line of error and leave nothing."""
+    before = set(folder.iterdir())
+    done = run(*flags)
+    assert done.status == 1 and expected in done.err, done.err
+    assert done.err.splitlines()[-1].startswith("error: ")
+    assert done.err.count("error: ") == 1 and "Traceback" not in done.err
+    assert set(folder.iterdir()) == before
 
 
 OUT = "--alignments=out"
@@ -226,8 +328,16 @@ BAD_FLAGS = {
     "a flag of another": (["--model_dir=ibm", "--curves=x.png", "--gold=gold"], "--gold does not"),
     "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "--merge_subwords does not go"),
     "no output": (FORWARD, "give --alignments, --gold or --lexicon"),
-    "no model": ([*TEXT, OUT], "give --model_dir, --reverse_model_dir or both"),
-    "two models": ([*FORWARD, "--model_dir=deep", OUT], "expected one --model_dir"),
+    "training and a model": (
+        [*FORWARD, OUT, "--model=ibm2"],
+        "--model trains; leave out --model_dir",
+    ),
+    "one way of a model": ([*FORWARD, OUT, "--symmetrise=forward"], "is for training"),
+    "a layer of what is trained": ([*TEXT, OUT, "--layer=1"], "--layer needs --model_dir"),
+    "a threshold of best links": (
+        [*TEXT, OUT, "--symmetrise=union", "--threshold=0.5"],
+        "--threshold goes with --symmetrise=agree, found union",
+    ),
     "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "stands for models"),
     "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
     "a file and a threshold": (
@@ -240,13 +350,13 @@ BAD_FLAGS = {
         ["--from_alignments=a,b", OUT, "--symmetrise=agree"],
         "--symmetrise=agree needs the weights of two models",
     ),
-    "target alone": (["--from_alignments=a", "--target_file=de", OUT], "--target_file needs"),
+    "target alone": (["--from_alignments=a", "--target=de", OUT], "--target_file needs"),
     "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
     "no table": (
         ["--model_dir=deep", "--lexicon=x"],
         "the transformer_tiny of deep has no table of word translations; count the links",
     ),
-    "a table of no model": (["--lexicon=x"], "expected one --model_dir, found 0"),
+    "a table of no model": (["--lexicon=x"], "there is no text to align"),
     "a threshold that nothing reaches": (
         ["--model_dir=ibm", "--lexicon=x", "--threshold=1"],
         "the ibm1_factored of ibm has no word pair of more than 1; lower --threshold",
@@ -254,10 +364,6 @@ BAD_FLAGS = {
     "links of a table": (
         ["--model_dir=ibm", "--lexicon=x", "--gold=gold"],
         "--gold does not go with --lexicon, but with --source_file or --from_alignments",
-    ),
-    "a sentence and a lexicon": (
-        ["--model_dir=ibm", "--source=dog", "--lexicon=x"],
-        "--source and --lexicon exclude",
     ),
     "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
     "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
@@ -278,7 +384,7 @@ BAD_FLAGS = {
         "en, lines 1 to 7: the ibm1_factored of reverse knows no word of them",
     ),
     "no such text": (
-        ["--model_dir=ibm", "--source_file=no", "--target_file=de", OUT],
+        ["--model_dir=ibm", "--source=no", "--target=de", OUT],
         "no: cannot",
     ),
     "no such gold": ([*FORWARD, "--gold=no"], "no: cannot be read"),
@@ -288,9 +394,21 @@ BAD_FLAGS = {
         "config.json/x",
     ),
     "one side": (
-        ["--model_dir=ibm", "--source_file=en", OUT],
+        ["--model_dir=ibm", "--source=en", OUT],
         "en, line 1: 'three'; expected `source",
     ),
+}
+
+
+BAD_PICTURES = {
+    "nothing": ([], "nothing is asked for; give one of --source, --embeddings, --curves"),
+    "two things": (["--source=dog", "--curves=x.png"], "--source and --curves exclude"),
+    "a flag of another": (["--model_dir=ibm", "--curves=x.png", "--layer=1"], "--layer does not"),
+    "base without links": (
+        ["--model_dir=ibm", "--source=dog", "--gold_base=1"],
+        "--gold_base needs --gold_links",
+    ),
+    "a flag that moved": (["--model_dir=ibm", "--source_file=en"], "is now --source of align.py"),
     "gold without target": (
         ["--model_dir=ibm", "--source=dog", "--gold_links=0-0"],
         "--gold_links needs --target",
@@ -320,15 +438,14 @@ BAD_FLAGS = {
 }
 
 
+@pytest.mark.parametrize("name", BAD_PICTURES)
+def test_bad_flags_of_pictures_are_one_line(name, draw, tmp_path):
+    check_refusal(draw, *BAD_PICTURES[name], tmp_path)
+
+
 @pytest.mark.parametrize("name", BAD_FLAGS)
 def test_bad_flags_are_one_line(name, run, tmp_path):
-    flags, expected = BAD_FLAGS[name]
-    before = set(tmp_path.iterdir())
-    done = run(*flags)
-    assert done.status == 1 and expected in done.err
-    assert done.err.splitlines()[-1].startswith("error: ")
-    assert done.err.count("error: ") == 1 and "Traceback" not in done.err
-    assert set(tmp_path.iterdir()) == before
+    check_refusal(run, *BAD_FLAGS[name], tmp_path)
 
 
 GOOD_LINES = ["0-0", "1-1", "0-1", "0-0", "", "8-8", "2-2"]
@@ -362,7 +479,7 @@ def test_files_of_different_lengths_are_named_with_both_counts(run, tmp_path):
         ([*TEXT, "--from_alignments=short"], "short: 3 lines; expected 7"),
         (["--from_alignments=short", "--gold=full"], "full: 7 lines; expected 3"),
         (["--from_alignments=short,full", join], "found 3 in short and 7 in full"),
-        (["--model_dir=ibm", "--source_file=en", "--target_file=short.de"], "en has 7 lines and"),
+        (["--model_dir=ibm", "--source=en", "--target=short.de"], "en has 7 lines and"),
     ):
         done = run(*flags, OUT)
         assert done.status == 1 and expected in done.err

@@ -252,11 +252,11 @@ def test_the_export_has_an_empty_answer_for_an_empty_batch(served):
 
 
 def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path, capsys):
-    text = [f"--{side}_file={folder / f'valid.{side}'}" for side in ("source", "target")]
+    text = [f"--{side}={folder / f'valid.{side}'}" for side in ("source", "target")]
     sizes = [(len(s.split()), len(t.split())) for s, t in pairs(6, seed=2)]
     out = tmp_path / "links"
     arguments = [f"--model_dir={trained.folder}", *text, f"--alignments={out}"]
-    done = run_script("visualize_attention", arguments, capsys)
+    done = run_script("align", arguments, capsys)
     if not loaded[0].has_alignment:
         assert done.status == 1 and f"the {trained.preset} of {trained.folder} has no" in done.err
         assert not out.exists()

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.pipeline import EncodedCorpus
-from training.aligner import joined_links, links_of_cells
+from data_pipeline.encoded import EncodedCorpus
+from training.expectation_maximisation.corpus_links import joined_links, links_of_cells
 from training.expectation_maximisation.iteration import (
     Estimate,
     expect_block,
@@ -120,7 +120,7 @@ def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
         threads: as `training.expectation_maximisation.iteration.expect`.
 
     Returns:
-        `training.aligner.Links` of the forward direction.
+        `training.expectation_maximisation.corpus_links.Links` of the forward direction.
     """
     (own, _, _), (other, _, _) = (
         _posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)

@@ -79,19 +79,6 @@ def em_step(words, estimate, *, alpha=0.0, threads=2):
     return Estimate(translation, positions), expected.log_likelihood
 
 
-def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
-    """Makes several steps.
-
-    Returns:
-        (`Estimate`, list of the log-likelihoods before each step).
-    """
-    history = []
-    for _ in range(iterations):
-        estimate, log_likelihood = em_step(words, estimate, alpha=alpha, threads=threads)
-        history.append(log_likelihood)
-    return estimate, history
-
-
 def expect(words, estimate, *, threads=2):
     """The expectation step.
 

@@ -10,9 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from training.expectation_maximisation.position_estimates import Expectation
-from training.expectation_maximisation.sparse_prior import weights
 
-_STAYED = -1  # No source word was jumped from: the token is from NULL.
 _STEPS = 30  # Of the maximisation of jumps; each one climbs.
 
 
@@ -27,20 +25,18 @@ class Jumps(NamedTuple):
         widths: `[2W + 1]` float64, s(d) for d = -W ... W.
         starts: `[W]` float64, weights of r = 1 ... W for the first target word.
         null_probability: p0, in (0, 1).
-        alpha: Dirichlet prior on the weights, as `sparse_prior.weights`.
     """
 
     widths: np.ndarray
     starts: np.ndarray
     null_probability: float
-    alpha: float
 
     @classmethod
-    def first(cls, *, max_jump=20, null_probability=0.2, alpha=0.0, **_settings):
+    def first(cls, *, max_jump=20, null_probability=0.2, **_settings):
         """Parameters to start from: the next word is the most probable, and far ones are not."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
-        return cls(widths, widths[max_jump + 1 :], null_probability, alpha)
+        return cls(widths, widths[max_jump + 1 :], null_probability)
 
     def pack(self, words=None, max_positions=0):
         return np.concatenate([self.widths, self.starts])
@@ -93,43 +89,6 @@ class Jumps(NamedTuple):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
-    def viterbi(self, block, translation):
-        """The most probable alignment of every sentence of a block.
-
-        Args as `expect`.
-
-        Returns:
-            `[R]` int64 source positions, N for NULL.
-        """
-        num_words = block.source_length - 1
-        if not num_words:
-            return np.zeros(block.num_rows, np.int64)
-        transitions = (1 - self.null_probability) * self.transitions(num_words)
-        null = self.null_probability * translation[:, -1:]
-        origins = np.empty([block.num_rows, num_words + 1], np.int64)
-        state = np.zeros([block.pairs.size, num_words + 1])
-        state[:, 0] = 1
-        last = np.zeros(block.pairs.size, np.int64)
-        runs = [slice(f, f + k) for f, k in zip(block.first_rows, block.active, strict=True)]
-        for rows, size in zip(runs, block.active, strict=True):
-            ways = state[:size, :, None] * transitions  # [B, N + 1, N]
-            jumped = ways.max(axis=1) * translation[rows, :-1]
-            state = state[:size] * null[rows]
-            stays = state[:, 1:] >= jumped
-            origins[rows, 0] = _STAYED
-            origins[rows, 1:] = np.where(stays, _STAYED, ways.argmax(axis=1))
-            np.maximum(state[:, 1:], jumped, out=state[:, 1:])
-            state /= state.max(axis=1, keepdims=True)
-            last[:size] = state.argmax(axis=1)
-
-        best = np.empty(block.num_rows, np.int64)
-        for rows, size in zip(runs[::-1], block.active[::-1], strict=True):
-            now = last[:size]
-            before = origins[rows][np.arange(size), now]
-            best[rows] = np.where(before == _STAYED, num_words, now - 1)
-            last[:size] = np.where(before == _STAYED, now, before)
-        return best
-
     def maximise(self, statistics):
         """New weights, from the expected number of jumps between any two positions."""
         sums = {}
@@ -142,8 +101,8 @@ class Jumps(NamedTuple):
             jumps.append((inner, counts[1:]))
             starts.append((first, counts[:1]))
         return self._replace(
-            widths=_climb(self.widths, jumps, self.alpha),
-            starts=_climb(self.starts, starts, self.alpha),
+            widths=_climb(self.widths, jumps),
+            starts=_climb(self.starts, starts),
         )
 
 
@@ -154,7 +113,7 @@ def _buckets(num_words, widest):
     return jumps, np.minimum(position, widest - 1)[None]
 
 
-def _climb(table, groups, alpha):
+def _climb(table, groups):
     """Maximises sum of counts x log of normalised weights.
 
     Each context (a row of counts) normalises over the weights that fit into its sentence, so the
@@ -165,17 +124,15 @@ def _climb(table, groups, alpha):
     Args:
         table: `[D]` float64, weights to start from.
         groups: list of (places `[C, N]` int in the table, counts `[C, N]` float64).
-        alpha: Dirichlet prior.
 
     Returns:
         `[D]` float64 weights; their scale means nothing.
     """
     if not groups:
         return table
-    counts = np.zeros(table.size)
+    wanted = np.zeros(table.size)
     for places, group in groups:
-        counts += np.bincount(places.ravel(), group.ravel(), table.size)
-    wanted = weights(counts, alpha)
+        wanted += np.bincount(places.ravel(), group.ravel(), table.size)
     contexts = [(places, group.sum(axis=1)) for places, group in groups]
     for _ in range(_STEPS):
         slopes = np.zeros(table.size)

@@ -222,28 +222,3 @@ def _number(source_words, heights, target_words):
     numbers[cells] = np.cumsum(new) - 1
     ranks, words = np.divmod(keys[new], width)
     return numbers, np.stack([distinct[ranks], words.astype(np.int32)])
-
-
-def look_up(source_words, target_words, values, words, otherwise):
-    """Values of word pairs, for the word pairs of another corpus.
-
-    Args:
-        source_words: `[K]` int32, rising.
-        target_words: `[K]` int32, rising within a source word.
-        values: `[K]` float64.
-        words: `WordPairs` of the other corpus, with P word pairs.
-        otherwise: the value of a word pair that is not among the K.
-
-    Returns:
-        `[P]` float64.
-    """
-    known, asked = (
-        (sources.astype(np.int64) << 32) | targets
-        for sources, targets in (
-            (source_words, target_words),
-            (words.source_words, words.target_words),
-        )
-    )
-    places = np.searchsorted(known, asked)
-    found = np.append(known, -1)[places] == asked
-    return np.where(found, np.append(values, otherwise)[places], otherwise)

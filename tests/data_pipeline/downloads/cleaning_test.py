@@ -111,19 +111,6 @@ def test_of_equal_pairs_the_first_stays_also_across_blocks():
     }
 
 
-def test_lines_in_another_language_go_only_if_asked():
-    pairs = [
-        ("The house is on the hill and it is old.", "Das Haus steht auf dem Hügel und ist alt."),
-        ("The house is big, and that is all.", "You can see that the house is big."),
-        ("The house is small.", "Дом очень маленький."),
-    ]
-    assert clean(*pairs) == (pairs, {})
-    assert clean(*pairs, languages=("en", "de")) == (
-        pairs[:1],
-        {"wrong language": 1, "wrong script": 1},
-    )
-
-
 def test_a_corpus_that_people_wrote_loses_only_what_has_no_text():
     pairs = [("a", "a"), ("a", "a"), ("a", "b" * 9000), ("", "x")]
     assert clean(*pairs, **KEEP_ALL._asdict()) == (pairs[:3], {"a side is empty": 1})

@@ -262,7 +262,7 @@ def test_a_corpus_of_ones_own_needs_a_dozen_lines(tmp_path, monkeypatch):
         size="2 pairs",
         licence="mine",
         citation="none",
-        rules=Rules(languages=("en", "fr")),
+        rules=Rules(max_characters=80),
     )
     monkeypatch.setitem(DATASETS, "mine_en_fr", corpus)
     with pytest.raises(UserError, match=r"downloads/mine/all\.en .*downloads/mine/all\.fr"):

@@ -32,6 +32,8 @@ def model():
 @pytest.mark.parametrize("projection", ["pca", "tsne"])
 @pytest.mark.parametrize("num_words", [5, 60])
 def test_translations_lie_close_to_each_other(model, projection, num_words):
+    if projection == "tsne":
+        pytest.importorskip("sklearn")
     found = embedding_points(model, TOKENIZER, projection=projection, num_words=num_words)
     (words, source), (translations, target) = found["source"], found["target"]
     assert words == list(WORDS)[:num_words]

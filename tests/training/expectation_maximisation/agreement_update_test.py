@@ -145,8 +145,8 @@ def test_the_reverse_model_translates_and_both_align(trained, folder, tmp_path, 
     lines = out.read_text().splitlines(), source.read_text().splitlines()
     assert sum(a == b for a, b in zip(*lines, strict=True)) >= len(lines[0]) / 2
     arguments = [f"--model_dir={trained[0]}", f"--reverse_model_dir={trained[1]}"]
-    arguments += [f"--source_file={source}", f"--target_file={target}", f"--alignments={out}"]
-    done = run_script("visualize_attention", [*arguments, "--symmetrise=agree"], capsys)
+    arguments += [f"--source={source}", f"--target={target}", f"--alignments={out}"]
+    done = run_script("align", [*arguments, "--symmetrise=agree"], capsys)
     assert done.status == 0, done.err
     for line, links in zip(lines[1], out.read_text().splitlines(), strict=True):
         assert links == " ".join(f"{i}-{i}" for i in range(len(line.split())))

@@ -10,7 +10,6 @@ from data_pipeline.pipeline import EncodedCorpus, batches
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from model_directory.directory import restore
 from tests.training.expectation_maximisation import textbook
-from training.aligner import soft_alignments
 from training.corpus.preparation import WordTable, length_model
 from training.expectation_maximisation.em_update import EMUpdate
 from training.expectation_maximisation.iteration import (
@@ -18,7 +17,6 @@ from training.expectation_maximisation.iteration import (
     Estimate,
     expect,
     first_estimate,
-    fit,
     maximise_translation,
 )
 from training.expectation_maximisation.jump_estimates import Jumps
@@ -64,7 +62,7 @@ def random_positions(name, words, max_positions):
     """Parameters that favour nothing, and their packed form."""
     rng = np.random.default_rng(2)
     if name == "jumps":
-        return Jumps(rng.random(41) + 0.1, rng.random(20) + 0.1, 0.2, 0.0)
+        return Jumps(rng.random(41) + 0.1, rng.random(20) + 0.1, 0.2)
     if name == "diagonal":
         return Diagonal(2.5, 0.2)
     if name == "uniform":
@@ -92,7 +90,7 @@ def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_pos
     expected = expect(words, estimate).log_likelihood
     assert log_likelihood(model, corpus) == pytest.approx(expected, rel=1e-6)
     alignments = model.align(padded(corpus.source), padded(corpus.target)).numpy()
-    for found, posterior in zip(alignments, soft_alignments(words, estimate), strict=True):
+    for found, posterior in zip(alignments, textbook.soft_alignments(words, estimate), strict=True):
         rows, columns = posterior.shape
         np.testing.assert_allclose(found[:rows, :columns], posterior, atol=1e-6)
 
@@ -112,10 +110,10 @@ def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_result
     corpus = random_corpus(seed=3)
     words = index_word_pairs(corpus)
     update, history = trained(corpus, name, 7, model1_steps=2, model2_steps=2)
-    estimate, first_part = fit(words, first_estimate(words), 2)
-    estimate, second_part = fit(words, estimate._replace(positions=Diagonal()), 2)
+    estimate, first_part = textbook.fit(words, first_estimate(words), 2)
+    estimate, second_part = textbook.fit(words, estimate._replace(positions=Diagonal()), 2)
     own = POSITIONS[name].first(max_jump=20, null_probability=0.2)
-    estimate, last_part = fit(words, estimate._replace(positions=own), 3)
+    estimate, last_part = textbook.fit(words, estimate._replace(positions=own), 3)
     np.testing.assert_allclose(history, first_part + second_part + last_part)
     expected = expect(words, estimate).log_likelihood
     assert log_likelihood(update.model, corpus) == pytest.approx(expected, rel=1e-6)

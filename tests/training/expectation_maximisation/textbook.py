@@ -6,7 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from data_pipeline.pipeline import EncodedCorpus, EncodedSide
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from training.expectation_maximisation.iteration import em_step, expect_block
 
 EOS = 3
 
@@ -120,3 +121,24 @@ def hmm_alignments(source, target, t, widths, starts, p0):
     positions = range(-1, len(source) - 1)
     for alignment in itertools.product(positions, repeat=len(target)):
         yield alignment, hmm_joint(source, target, alignment, t, widths, starts, p0)
+
+
+def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
+    """Makes several steps; returns (`Estimate`, list of the log-likelihoods before each step)."""
+    history = []
+    for _ in range(iterations):
+        estimate, log_likelihood = em_step(words, estimate, alpha=alpha, threads=threads)
+        history.append(log_likelihood)
+    return estimate, history
+
+
+def soft_alignments(words, estimate):
+    """For every sentence pair `[T, S]` posteriors, T target tokens that have cells."""
+    results = [np.zeros([0, 0])] * words.num_sentences
+    for block in words.blocks:
+        posteriors = expect_block(words, estimate, block).posteriors
+        order = np.lexsort((block.row_positions, block.row_sentences))
+        ends = np.cumsum(block.target_lengths)[:-1]
+        for sentence, rows in zip(block.pairs.tolist(), np.split(order, ends), strict=True):
+            results[sentence] = posteriors[rows]
+    return results

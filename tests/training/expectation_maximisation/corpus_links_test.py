@@ -12,17 +12,17 @@ from tests.training.expectation_maximisation.iteration_test import (
     random_jumps,
     table_of,
 )
-from training.aligner import posterior_links, soft_alignments, viterbi_links
 from training.expectation_maximisation.agreement import (
     Directions,
     agreed_links,
     agreeing_step,
     index_directions,
 )
-from training.expectation_maximisation.iteration import Estimate, first_estimate, fit
+from training.expectation_maximisation.corpus_links import posterior_links
+from training.expectation_maximisation.iteration import Estimate, first_estimate
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
-from training.expectation_maximisation.word_pairs import index_word_pairs, look_up
+from training.expectation_maximisation.word_pairs import index_word_pairs
 
 # Adjectives follow their nouns on one side; (source, target, links that a person draws).
 TEXT = [
@@ -57,11 +57,10 @@ def as_text(links):
 @pytest.mark.parametrize("alpha", [0, 0.01])
 def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
     words = index_word_pairs(text_corpus(), target_end=False)
-    model_1, _ = fit(words, first_estimate(words), 10, alpha=alpha)
-    estimate, _ = fit(words, model_1._replace(positions=positions), 10, alpha=alpha)
+    model_1, _ = textbook.fit(words, first_estimate(words), 10, alpha=alpha)
+    estimate, _ = textbook.fit(words, model_1._replace(positions=positions), 10, alpha=alpha)
     wanted = [links for _, _, links in TEXT]
     assert as_text(posterior_links(words, estimate)) == wanted
-    assert as_text(viterbi_links(words, estimate)) == wanted
 
 
 def test_links_to_null_and_of_the_end_are_left_out():
@@ -75,7 +74,7 @@ def test_links_to_null_and_of_the_end_are_left_out():
 
 
 def enumerated(words, sentences, estimate):
-    """For every pair: `[T, S]` posteriors, and the best alignment with NULL as -1."""
+    """For every pair: `[T, S]` posteriors."""
     jumps, t = estimate.positions, table_of(words, estimate.translation)
     widest = jumps.starts.size
     for source, target in sentences:
@@ -93,15 +92,15 @@ def enumerated(words, sentences, estimate):
         for alignment, joint in joints:
             matrix[range(len(target)), alignment] += joint
         total = sum(joint for _, joint in joints)
-        yield matrix / total, max(joints, key=lambda both: both[1])[0]
+        yield matrix / total
 
 
 @pytest.mark.parametrize("target_end", [True, False])
 def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
     words, sentences = random_index(count=40, longest=4, target_end=target_end)
     estimate = random_estimate(words, random_jumps())
-    posteriors, best = zip(*enumerated(words, sentences, estimate), strict=True)
-    for found, wanted in zip(soft_alignments(words, estimate), posteriors, strict=True):
+    posteriors = list(enumerated(words, sentences, estimate))
+    for found, wanted in zip(textbook.soft_alignments(words, estimate), posteriors, strict=True):
         np.testing.assert_allclose(found.reshape(wanted.shape), wanted, atol=1e-9)
 
     ends = 1 if target_end else 0
@@ -109,14 +108,11 @@ def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
     def links_of(alignment, m):
         return [(j, i) for i, j in enumerate(alignment[: m - ends]) if j >= 0]
 
-    wanted = [links_of(a, len(t)) for a, (_, t) in zip(best, sentences, strict=True)]
-    assert viterbi_links(words, estimate).lists(len(sentences)) == wanted
     rows = [np.where(p.argmax(1) < len(p[0]) - 1, p.argmax(1), -1) for p in posteriors if len(p)]
     targets = [t for _, t in sentences if t]
     wanted = [links_of(a.tolist(), len(t)) for a, t in zip(rows, targets, strict=True)]
     found = posterior_links(words, estimate).lists(len(sentences))
     assert [f for f, (_, t) in zip(found, sentences, strict=True) if t] == wanted
-    assert found != viterbi_links(words, estimate).lists(len(sentences)), "the case is too easy"
     for threshold in (0.1, 0.4):
         wanted = [
             [
@@ -147,7 +143,7 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
     directions = index_directions(corpus, target_end=target_end)
     positions = (Diagonal(), random_jumps())
     estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
-    soft = [soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
+    soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     steps, _ = agreeing_step(directions, estimates, alpha=alpha)
     for side, words in enumerate(directions):
         sentences = textbook.sentences_of(corpus, target_end=True)
@@ -165,7 +161,7 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
             found = table_of(words, steps[side].translation)
             assert found == pytest.approx(wanted, abs=1e-5)  # Posteriors are kept in float32.
         # The position model learns from its own direction alone.
-        alone = fit(words, estimates[side], 1)[0].positions
+        alone = textbook.fit(words, estimates[side], 1)[0].positions
         for mine, others in zip(steps[side].positions, alone, strict=True):
             np.testing.assert_allclose(mine, others)
 
@@ -174,8 +170,8 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
 def test_agreed_links_are_the_same_from_either_side(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
     directions = index_directions(corpus, target_end=target_end)
-    estimates = [fit(w, first_estimate(w, Jumps.first()), 2)[0] for w in directions]
-    soft = [soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
+    estimates = [textbook.fit(w, first_estimate(w, Jumps.first()), 2)[0] for w in directions]
+    soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     links = agreed_links(directions, estimates, threshold=0.3)
     wanted = [
         sorted(
@@ -201,16 +197,3 @@ def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
     for _ in range(8):
         estimates, _ = agreeing_step(directions, estimates)
     assert as_text(agreed_links(directions, estimates)) == [links for _, _, links in TEXT]
-
-
-def test_a_table_serves_another_corpus():
-    words = index_word_pairs(textbook.corpus_of(textbook.random_pairs(30, seed=1, words=6)))
-    other = index_word_pairs(textbook.corpus_of(textbook.random_pairs(30, seed=2, words=9)))
-    values = np.random.default_rng(1).random(words.source_words.size)
-    known = table_of(words, values)
-    found = look_up(words.source_words, words.target_words, values, other, 1e-9)
-    wanted = {key: known.get(key, 1e-9) for key in table_of(other, found)}
-    assert table_of(other, found) == wanted
-    assert 0 < list(wanted.values()).count(1e-9) < len(wanted)
-    empty = np.zeros(0, np.int32)
-    assert np.all(look_up(empty, empty, np.zeros(0), other, 0.5) == 0.5)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from training.expectation_maximisation.iteration import block_translation, expect_block
+from training.expectation_maximisation.iteration import expect_block
 
 
 class Links(NamedTuple):
@@ -60,23 +60,6 @@ def posterior_links(words, estimate, *, threshold=None):
     return joined_links(parts)
 
 
-def viterbi_links(words, estimate):
-    """The links of the most probable alignment of every sentence pair.
-
-    Args and Returns as `posterior_links`. For Models 1 and 2, whose target words are independent
-    of each other, it is the same as those without a threshold.
-    """
-    viterbi = getattr(estimate.positions, "viterbi", None)
-    if viterbi is None:
-        return posterior_links(words, estimate)
-    return joined_links(
-        [
-            _links_of_best(words, block, viterbi(block, block_translation(words, estimate, block)))
-            for block in words.blocks
-        ]
-    )
-
-
 def _links_of_best(words, block, best):
     return links_of_cells(words, block, np.arange(best.size), best)
 
@@ -104,24 +87,3 @@ def joined_links(parts):
     """`Links` of what `links_of_cells` returned for several blocks."""
     empty = (np.zeros(0, np.int64),) * 3
     return _sorted(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
-
-
-def soft_alignments(words, estimate):
-    """The posterior probabilities of all alignments.
-
-    Args:
-        words: `WordPairs`.
-        estimate: `Estimate`.
-
-    Returns:
-        For every sentence pair `[T, S]` float64, T target tokens that have cells by S source
-        tokens with NULL; rows sum to 1.
-    """
-    results = [np.zeros([0, 0])] * words.num_sentences
-    for block in words.blocks:
-        posteriors = expect_block(words, estimate, block).posteriors
-        order = np.lexsort((block.row_positions, block.row_sentences))
-        ends = np.cumsum(block.target_lengths)[:-1]
-        for sentence, rows in zip(block.pairs.tolist(), np.split(order, ends), strict=True):
-            results[sentence] = posteriors[rows]
-    return results

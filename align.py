@@ -1,0 +1,290 @@
+"""Links the words of a text with those of its translation.
+
+    python align.py --source=a.en --target=a.de --alignments=a.align
+    python align.py --source=a.en-de --model=ibm2 --symmetrise=intersection --alignments=a.align
+    python align.py --model_dir=runs/x --source=a.en --target=a.de --gold=a.gold --lexicon=a.lex
+
+The first two train on the text itself, both directions, and need no TensorFlow; the third aligns
+with a model that train.py made. A line of `a.en`, one of `a.de`, or a line of `a.en-de` with both:
+
+    the old dog runs
+    der alte Hund läuft
+    the old dog runs ||| der alte Hund läuft
+
+becomes a line of `a.align`: `i-j` for source word i and target word j, counted from 0:
+
+    0-0 1-1 2-2 3-3
+"""
+
+from command_line import startup  # noqa: F401 - first of all, for what it does
+
+# isort: split
+
+import json
+import re
+import sys
+
+from absl import flags
+
+from command_line import console
+from command_line.flag_values import shortened
+from command_line.machine import machine
+from data_pipeline.files import UserError, check_writable, write_text
+from decoding.alignment.lexicons import (
+    LEAST_PROBABLE,
+    lexicon_entries,
+    table_entries,
+    write_lexicon,
+)
+from decoding.alignment.links import (
+    AGREED,
+    SYMMETRISATIONS,
+    read_directions,
+    read_gold,
+    score_alignments,
+    symmetrise,
+    write_alignments,
+)
+from decoding.alignment.parallel_text import ParallelText
+from training.expectation_maximisation import text_alignment
+
+FLAGS = flags.FLAGS
+JOINED = [*SYMMETRISATIONS, "agree"]
+
+flags.DEFINE_string("source", "", "Text to align, a sentence a line.")
+flags.DEFINE_string("target", "", "Its translation; empty: after a ||| in --source.")
+flags.DEFINE_string("alignments", "", "File to write: links i-j, words counted from 0.")
+# Models that are trained on the text.
+flags.DEFINE_enum("model", "hmm", list(text_alignment.CHAINS), "Model to train on the text.")
+flags.DEFINE_integer("iterations", 5, "Iterations of each model; all begin with ibm1.", 1, 1000)
+flags.DEFINE_enum(
+    "symmetrise",
+    None,
+    [*JOINED, "forward", "reverse"],
+    "How two directions become one. agree (default of training): trained to agree, linked by the "
+    "product of their probabilities. forward, reverse: only that direction is trained.",
+)
+# Models of train.py, or links, in place of training.
+flags.DEFINE_string("model_dir", "", "Directory of a model from source to target.")
+flags.DEFINE_string("reverse_model_dir", "", "Directory of a model from target to source.")
+flags.DEFINE_list("from_alignments", [], "One file of links, or two to join, instead of models.")
+flags.DEFINE_integer("layer", None, "Only this layer of the model, counted from 1.", 1)
+flags.DEFINE_string("head", "", "Only this head, counted from 1, or: mean.")
+flags.DEFINE_float(
+    "threshold",
+    None,
+    f"Links of more weight; not given: the best of each target word; with agree: {AGREED}. "
+    f"Of --lexicon alone, word pairs of more probability; not given: {LEAST_PROBABLE}.",
+    lower_bound=0.0,
+    upper_bound=1.0,
+)
+# What else to make of the links.
+flags.DEFINE_string("gold", "", "True links, i-j sure, ipj or i?j possible: prints AER.")
+flags.DEFINE_integer(
+    "gold_base", None, "Number of the first word there; not given: 1 if no link names 0.", 0, 1
+)
+flags.DEFINE_string("save_scores", "", "With --gold: writes scores and settings as JSON.")
+flags.DEFINE_string(
+    "lexicon",
+    "",
+    "Where links are counted, for translate.py --lexicon; without text: an IBM model's own table.",
+)
+
+
+def the_head():
+    """--head as `Aligner` takes it."""
+    if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
+        head = shortened(FLAGS.head)
+        raise UserError(f"--head={head}: expected a number, counted from 1, or mean")
+    return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
+
+
+def given(*names):
+    """Those of some flags that the command line has, as text; "" for none."""
+    return " and ".join(f"--{name}" for name in names if FLAGS[name].present)
+
+
+def check_flags():
+    """Raises `UserError` where flags do not go together."""
+    learns, files, agree = trains(), FLAGS.from_alignments, FLAGS.symmetrise == "agree"
+    directions = len(files) or bool(FLAGS.model_dir) + bool(FLAGS.reverse_model_dir)
+    models = given("model_dir", "reverse_model_dir")
+    training, looking = given("model", "iterations"), given("layer", "head")
+    one_way = FLAGS.symmetrise in ("forward", "reverse")
+    methods = "|".join(SYMMETRISATIONS) + ("" if files else "|agree")
+    joins_best = learns and FLAGS.symmetrise not in (None, "agree")
+    for wrong, message in (
+        (files and models, "--from_alignments stands for models; leave one out"),
+        (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
+        (not FLAGS.source and not files, "there is no text to align; give --source and --target"),
+        (FLAGS.target and not FLAGS.source, "--target needs --source"),
+        (FLAGS.lexicon and not FLAGS.source, "--lexicon needs the words of the links: --source"),
+        (not learns and training, f"{training} trains; leave out {models or '--from_alignments'}"),
+        (not learns and one_way, f"--symmetrise={FLAGS.symmetrise} is for training"),
+        (learns and looking, f"{looking} needs --model_dir"),
+        (files and given("threshold"), "--threshold needs weights; --from_alignments has none"),
+        (files and looking, f"{looking} needs a model, which --from_alignments stands for"),
+        (
+            joins_best and FLAGS.threshold is not None,
+            f"--threshold goes with --symmetrise=agree, found {FLAGS.symmetrise}",
+        ),
+        (files and agree, "--symmetrise=agree needs the weights of two models, not their links"),
+        (directions == 2 and not FLAGS.symmetrise, f"two directions need --symmetrise={methods}"),
+        (
+            directions == 1 and FLAGS.symmetrise,
+            "--symmetrise needs two directions: --model_dir and --reverse_model_dir, or two "
+            "files in --from_alignments",
+        ),
+        (FLAGS.save_scores and not FLAGS.gold, "--save_scores needs --gold"),
+        (given("gold_base") and not FLAGS.gold, "--gold_base needs --gold"),
+        (
+            not (FLAGS.alignments or FLAGS.gold or FLAGS.lexicon),
+            "nothing asks for the links; give --alignments, --gold or --lexicon",
+        ),
+    ):
+        if wrong:
+            raise UserError(message)
+    for path in filter(None, (FLAGS.alignments, FLAGS.lexicon, FLAGS.save_scores)):
+        check_writable(path)  # Before the work, not after it.
+
+
+def train_and_align(words):
+    """(links of each direction or of both, what --save_scores keeps of the models)."""
+    sides = [text_alignment.number_words(side) for side in words]
+    settings = FLAGS.model, FLAGS.iterations
+    method = FLAGS.symmetrise or "agree"
+    record = {"model": FLAGS.model, "iterations": FLAGS.iterations}
+
+    def report(line):
+        print(line, file=sys.stderr, flush=True)
+
+    if method == "agree":
+        found = [text_alignment.align_agreeing(sides, *settings, the_threshold(), report)]
+    else:
+        found = []
+        for name, way in (("forward", sides), ("reverse", sides[::-1])):
+            if method in (name, *SYMMETRISATIONS):
+                report(f"{name}:")
+                links = text_alignment.align_independently(way, *settings, report)
+                found.append(links.reversed() if name == "reverse" else links)
+    return [links.lists(len(words[0])) for links in found], record
+
+
+def align_with_models(text):
+    """(links of each direction, {direction: what --save_scores keeps of its model})."""
+    from command_line import quiet  # Before all that imports TensorFlow.
+    from decoding.alignment.aligner import Aligner, align_agreeing, align_directions
+    from model_directory.directory import ModelDirectory
+
+    quiet.start()
+    aligners, records = {}, {}
+    paths = {"forward": FLAGS.model_dir, "reverse": FLAGS.reverse_model_dir}
+    for side, path in paths.items():
+        if path:
+            directory = ModelDirectory(path)
+            model, tokenizer, config = directory.load()
+            name = f"the {config['model']} of {path}"
+            options = {"layer": FLAGS.layer, "head": the_head()}
+            aligners[side] = Aligner(model, tokenizer, name=name, **options)
+            training = {"parameters": model.count_params(), "training": directory.summary()}
+            records[side] = {**config, **training}
+    if FLAGS.symmetrise == "agree":
+        return [align_agreeing(text, **aligners, threshold=the_threshold())], records
+    return align_directions(text, **aligners, threshold=the_threshold()), records
+
+
+def the_threshold():
+    """--threshold, or what stands for it."""
+    agree = FLAGS.symmetrise == "agree" or (trains() and not FLAGS.symmetrise)
+    return AGREED if FLAGS.threshold is None and agree else FLAGS.threshold
+
+
+def trains():
+    """Whether models are trained, not loaded or replaced by links."""
+    return not (FLAGS.model_dir or FLAGS.reverse_model_dir or FLAGS.from_alignments)
+
+
+def align_text():
+    """Aligns a text, or reads its alignments; writes the links, counts and scores them."""
+    check_flags()
+    text = ParallelText.read(FLAGS.source, FLAGS.target) if FLAGS.source else None
+    words = text.words() if text else None
+    sizes = [(len(s), len(t)) for s, t in zip(*words, strict=True)] if text else None
+    if text and any(0 in pair for pair in sizes):
+        empty = sum(0 in pair for pair in sizes)
+        print(
+            f"{empty:,} of {len(sizes):,} pairs have an empty side and get an empty line",
+            file=sys.stderr,
+        )
+    gold = read_gold(FLAGS.gold, pairs=sizes, base=FLAGS.gold_base) if FLAGS.gold else None
+    if FLAGS.from_alignments:
+        directions = read_directions(FLAGS.from_alignments, pairs=sizes)
+        records = {"from_alignments": FLAGS.from_alignments}
+    else:
+        directions, records = train_and_align(words) if trains() else align_with_models(text)
+    alignments, *reverse = directions
+    if reverse:
+        both = zip(alignments, *reverse, strict=True)
+        alignments = [symmetrise(*pair, FLAGS.symmetrise) for pair in both]
+    if gold and len(gold) != len(alignments):
+        raise UserError(f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, as aligned")
+    if FLAGS.alignments:
+        write_alignments(FLAGS.alignments, alignments)
+        print(f"wrote {FLAGS.alignments}: {sum(map(len, alignments)):,} links")
+    if FLAGS.lexicon:
+        count = write_lexicon(FLAGS.lexicon, lexicon_entries(alignments, *words))
+        print(f"wrote {FLAGS.lexicon}: {count:,} word pairs")
+    if gold:
+        print_scores(alignments, gold, records)
+
+
+def print_scores(alignments, gold, records):
+    """Prints AER, precision and recall; keeps them as JSON if asked."""
+    score = score_alignments(alignments, gold)
+    num_links = sum(map(len, alignments))
+    console.write_result(
+        f"AER {score.aer:.4f}, precision {score.precision:.4f}, recall {score.recall:.4f} "
+        f"({len(gold):,} sentence pairs, {num_links:,} links)"
+    )
+    if FLAGS.save_scores:
+        settings = ("gold", "layer", "head", "symmetrise")
+        record = {
+            **records,
+            **{name: round(value, 4) for name, value in score._asdict().items()},
+            **{"sentences": len(gold), "links": num_links},
+            **{name: FLAGS[name].value for name in settings},
+            "threshold": the_threshold(),
+            "machine": machine(),
+        }
+        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+def write_table():
+    """Writes the word translations of a model's own table."""
+    from command_line import quiet  # Before all that imports TensorFlow.
+    from model_directory.directory import ModelDirectory
+
+    check_writable(FLAGS.lexicon)
+    quiet.start()
+    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
+    threshold = LEAST_PROBABLE if FLAGS.threshold is None else FLAGS.threshold
+    name = f"the {config['model']} of {FLAGS.model_dir}"
+    entries = table_entries(model, tokenizer, threshold=threshold, name=name)
+    count = write_lexicon(FLAGS.lexicon, entries)
+    print(f"wrote {FLAGS.lexicon}: {count:,} word pairs of more than {threshold:g}")
+
+
+def main(argv):
+    """Aligns a text; or, with a model and a lexicon alone, writes the model's own table."""
+    del argv
+    the_head()
+    asked = {name for name in FLAGS if FLAGS[name].present}
+    if FLAGS.lexicon and asked <= {"model_dir", "lexicon", "threshold"} and FLAGS.model_dir:
+        write_table()
+    else:
+        align_text()
+    return 0
+
+
+if __name__ == "__main__":
+    console.run(main)
