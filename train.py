@@ -203,13 +203,8 @@ def train_or_plan():
     if signal_number or not this.devices.is_chief:
         return signal_number and 128 + signal_number
     print_end(this)
-    warmup_steps = this.options["warmup_steps"]
-    if this.update.takes_batches and trainer.state["step"] < warmup_steps:
-        print(
-            f"the run ended within its warm-up, at step {trainer.state['step']:,} of "
-            f"--warmup_steps={warmup_steps}, before the learning rate was at its peak; "
-            "go on with a longer limit, or give fewer in a new --model_dir"
-        )
+    if line := this.update.closing_line(this, trainer.state["step"]):
+        print(line)
     return 0
 
 

@@ -182,6 +182,18 @@ class GradientUpdate(Update):
         )
         return run.devices.replicate(update)
 
+    @classmethod
+    def closing_line(cls, run, step):
+        """As `Update.closing_line`: advice where the learning rate never reached its peak."""
+        warmup_steps = run.options["warmup_steps"]
+        if step >= warmup_steps:
+            return None
+        return (
+            f"the run ended within its warm-up, at step {step:,} of "
+            f"--warmup_steps={warmup_steps}, before the learning rate was at its peak; "
+            "go on with a longer limit, or give fewer in a new --model_dir"
+        )
+
     def variables(self):
         """name -> variable of all that an update changes."""
         found = training_arrays(self.model, self.optimizer)

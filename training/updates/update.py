@@ -109,6 +109,10 @@ class Update:
             means: name -> mean since the last record of what `step` returns.
         """
 
+    @classmethod
+    def closing_line(cls, run, step):
+        """Returns a line to print after a run that ended at a step, or None."""
+
     def for_validation(self):
         """Returns a context in which the model has the weights to validate and to keep."""
         return contextlib.nullcontext()
