@@ -77,7 +77,7 @@ def main(argv):
     folder = Path(FLAGS.export_dir)
     with unfinished_version(folder) as unfinished:
         lines, translations = translations_to_compare(model, tokenizer, **search)
-        with quiet.silence():  # tensorflow_text's SentencePiece reports that it normalises nothing.
+        with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
             module = ServingModule(model, tokenizer, **search)
         module.save(unfinished)
         limit = FLAGS.max_input_tokens

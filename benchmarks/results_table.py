@@ -187,7 +187,10 @@ RECURRENT_COLUMNS = (
 
 
 def recurrent_table():
-    """The fastest threads of each framework at each batch size of benchmarks/recurrent_speed.py."""
+    """Makes a row for each batch size of benchmarks/recurrent_speed.py and each framework.
+
+    Each row shows the number of threads with which the framework is fastest.
+    """
     r = json.loads((RESULTS / "speed" / "lstm_luong.json").read_text("utf-8"))
     rows = []
     for case in r["cases"]:
@@ -396,7 +399,7 @@ def settings_table():
 
 
 def options_table():
-    """One table for each group of training options."""
+    """Makes one table for each group of training options."""
     lines = []
     for group, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
         rows = [("option", "default", "values", "what it does", "may change on resume")]

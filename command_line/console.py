@@ -189,7 +189,7 @@ def _divert(stream):
 
 @contextlib.contextmanager
 def _information_streams():
-    """Drops output that cannot be printed, in place of raising an error, within a `with` block."""
+    """Within the `with` block, drops output that cannot be printed instead of raising an error."""
     before = sys.stdout, sys.stderr
     for stream in before:
         if hasattr(stream, "reconfigure"):  # The terminal may be unable to show some characters.

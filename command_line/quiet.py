@@ -15,7 +15,7 @@ BEGAN = time.monotonic()  # About the start of the process: --max_minutes counts
 
 @contextlib.contextmanager
 def silence():
-    """Sends what is written to file descriptor 2 nowhere, also by libraries in C++."""
+    """Discards everything written to file descriptor 2, including output of C++ libraries."""
     stderr = os.dup(2)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)
@@ -29,7 +29,7 @@ def silence():
 
 @contextlib.contextmanager
 def _without(module):
-    """Makes an import of a module fail as if it were not installed, unless it is there already."""
+    """Makes imports of a module fail as if it were not installed, unless it has been imported."""
     if module in sys.modules:
         yield
         return
@@ -41,8 +41,8 @@ def _without(module):
 
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# Keras imports matplotlib where it finds it, for pictures that are not asked for here; that takes a
-# sixth of the time.
+# Keras imports matplotlib if it is installed, for pictures that are not needed here. This would
+# take a sixth of the start-up time.
 with silence(), _without("matplotlib"):
     import tensorflow as tf
 
@@ -61,7 +61,7 @@ def start(intra_op_threads=0, before=lambda: None):
         before: function that is called before the first operation.
 
     Returns:
-        What `before` returns.
+        The result of `before`.
     """
     if intra_op_threads:
         # Fails if the run-time has already started, as in tests; its threads then stay unchanged.

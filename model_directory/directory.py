@@ -1,4 +1,4 @@
-"""The model directory: everything that a trained model is.
+"""The model directory: all files of a trained model.
 
     config.json         preset, settings, sizes, tokenizer kind, options of the training run
     tokenizer/          vocabulary files
@@ -255,7 +255,7 @@ class ModelDirectory:
         }
 
     def write_best(self, arrays, state):
-        """Writes the weights that translate, and what is known of them."""
+        """Writes the best weights, with a state such as their score."""
         write_archive(self.best_path, arrays, state)
 
     def best_state(self):

@@ -1,4 +1,4 @@
-"""Hostile text, hostile numbers, and files to put them into."""
+"""Hostile texts and numbers, and functions that write them to files."""
 
 import functools
 import os

@@ -63,7 +63,7 @@ ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
 
 # preset: settings in addition to the tiny sizes of its class.
 TINY_PRESETS = {
-    # All Transformers share the code that stacks layers; only transformer_tiny tests it.
+    # All Transformers share the code that stacks layers; the case transformer_tiny tests it.
     "transformer_coursework": ONE_LAYER,
     "transformer_base": ONE_LAYER,
     "transformer_big": ONE_LAYER,
@@ -382,7 +382,7 @@ def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
 
 def test_updates_on_one_batch_lower_its_loss(case):
     keras.utils.set_random_seed(2)
-    # Tracing takes the time here, and the test of every trainable weight has them of all layers.
+    # One layer traces faster; the test of every trainable weight covers models with more layers.
     shallow = {n: 1 for n in ONE_LAYER if n in models.preset_settings(case)}
     new_model = create(case, **shallow)
     update = GradientUpdate(new_model, keras.optimizers.Adam(RATES.get(type(new_model), 0.02)))
