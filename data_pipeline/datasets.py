@@ -228,7 +228,7 @@ def prepare(name, data_dir, **how):
     Args:
         name: a key of `DATASETS`.
         data_dir: folder of corpora; downloads are kept in `data_dir/downloads`.
-        **how: attributes of `Downloads`, such as `offline` and `mirror`.
+        **how: further attributes of `Downloads`, such as `offline` and `mirror`.
 
     Returns:
         {"train": Split, "valid": Split, "test": Split}.

@@ -1,4 +1,4 @@
-"""Reads text files and writes files: what counts as a line, what an error says, atomic writes."""
+"""Reads text files and writes files: one rule for lines, one form of errors, atomic writes."""
 
 import codecs
 import contextlib

@@ -45,7 +45,7 @@ def _recurrent(embedding_width, encoder_units, decoder_units, dropouts, **settin
 # attention learns sooner to tell them apart.
 _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
-# name: (class, settings, one line: origin; what it scores)
+# name: (class, settings, one line: origin; published score)
 PRESETS = {
     "ibm1": (
         AlignmentModel,
@@ -186,7 +186,7 @@ PRESETS = {
     ),
 }
 
-# The same for models of the target language alone, which help others to translate.
+# The same table for language models of the target side, which support translation models.
 LANGUAGE_MODELS = {
     "ngram_lm": (
         NgramLanguageModel,
@@ -213,7 +213,7 @@ def preset_settings(preset):
 
 
 def model_class(preset):
-    """The class of a preset's models, whose attributes state facts about them.
+    """Returns the class of a preset's models, whose class attributes state facts about them.
 
     Raises:
         SettingError: no such preset.
@@ -222,14 +222,14 @@ def model_class(preset):
 
 
 def _known(preset):
-    """(class, settings, origin) of a preset."""
+    """Returns (class, settings, origin) of a preset."""
     known = {**PRESETS, **LANGUAGE_MODELS}
     require(preset in known, f"unknown model {preset!r}; there are {', '.join(known)}")
     return known[preset]
 
 
 def _keywords(preset):
-    """name -> default of the arguments of a preset's class that have to be named."""
+    """Returns {name: default} of the keyword-only arguments of a preset's class."""
     parameters = inspect.signature(model_class(preset).__init__).parameters.values()
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 

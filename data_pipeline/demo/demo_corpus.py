@@ -18,7 +18,7 @@ from typing import NamedTuple
 from data_pipeline.demo import lexicon as lexicon
 from data_pipeline.demo.grammar import COMMA, NOTHING, Grammar, Phrase, Token, join
 
-_MAX_TOKENS = 25  # of either side
+_MAX_TOKENS = 25  # per side
 _MAX_PAIRS = 1_000_000
 
 

@@ -40,7 +40,7 @@ class Determiner(NamedTuple):
     english: str  # for singular, plural and mass nouns; "-": no word, "x": not possible
     stem: str
     endings: str
-    declension: str  # of the adjectives that follow
+    declension: str  # declension of the adjectives that follow
     numeral_rate: float = 0.0
     definite: bool = False
 

@@ -37,7 +37,7 @@ class Tokenizer(NamedTuple):
 
     @property
     def shared(self):
-        """Whether both sides use one vocabulary."""
+        """True if both sides use one vocabulary."""
         return self.source is self.target
 
     def save(self, folder):

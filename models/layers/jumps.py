@@ -55,7 +55,7 @@ class Jumps(keras.layers.Layer):
         self.built = True
 
     def unpack(self, array):
-        """Takes the parameters that the estimate of the same name has packed."""
+        """Sets the parameters from the array that the estimate of this name packs."""
         size = self.jump_logits.shape[0]
         self.jump_logits.assign(logarithms(array[:size]))
         self.start_logits.assign(logarithms(array[size:]))

@@ -41,7 +41,7 @@ class Uniform(keras.layers.Layer):
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
 
     def unpack(self, array):
-        """Takes the parameters that the estimate of the same name has packed: here, none."""
+        """Sets the parameters from the array that the estimate of this name packs: here, none."""
 
 
 class PositionTable(keras.layers.Layer):

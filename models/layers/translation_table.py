@@ -10,7 +10,7 @@ _LEAST = 1e-30  # Smaller probabilities get the logit of this one.
 
 
 def logarithms(probabilities):
-    """Natural logarithms of a NumPy array, float32; those of 0 are finite."""
+    """Natural logarithms of a NumPy array, float32; the logarithm of 0 is finite."""
     return np.log(np.maximum(probabilities, _LEAST)).astype(np.float32)
 
 
@@ -155,7 +155,7 @@ class TranslationTable(keras.layers.Layer):
         low = ops.broadcast_to(ops.take(starts, source_ids), shape)
         end = ops.broadcast_to(ops.take(starts, source_ids + 1), shape)
         high, last = end, ops.size(target_words) - 1
-        for _ in range(int(self.target_vocab_size).bit_length()):  # No row is longer.
+        for _ in range(int(self.target_vocab_size).bit_length()):  # No row has more pairs.
             middle = (low + high) // 2
             below = ops.take(target_words, ops.minimum(middle, last)) < wanted
             below = ops.logical_and(below, low < high)
