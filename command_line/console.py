@@ -84,7 +84,7 @@ def _status(main, argv):
 
 
 def _imported(module, name):
-    """An exception as a tuple; () where nobody has imported the module that defines it."""
+    """Returns an exception type as a tuple; () if its module has not been imported."""
     return (operator.attrgetter(name)(sys.modules[module]),) if module in sys.modules else ()
 
 

@@ -14,7 +14,7 @@ from data_pipeline.files import UserError
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
-# Flags of visualize_attention.py in earlier versions: their names in align.py.
+# Former flags of visualize_attention.py -> their names in align.py.
 _MOVED = {
     "source_file": "source",
     "target_file": "target",

@@ -37,7 +37,7 @@ def machine():
 
 
 def _accelerators():
-    """Names of the devices beside the processor; none where TensorFlow was not needed."""
+    """Lists the names of accelerators; empty if TensorFlow has not been imported."""
     tf = sys.modules.get("tensorflow")
     devices = tf.config.list_physical_devices() if tf else []
     return [device.name for device in devices if device.device_type != "CPU"]

@@ -264,7 +264,7 @@ def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
 
 
 def filter_pairs(corpus, **limits):
-    """What a `PairFilter` leaves of a corpus in memory, and what it drops."""
+    """Applies a `PairFilter` to a corpus in memory; returns (filtered corpus, dropped counts)."""
     pair_filter = PairFilter(**limits)
     kept, dropped = pair_filter(*(side.lengths for side in corpus))
     pair_filter.check_some_left(kept.sum(), dropped)
@@ -280,10 +280,10 @@ def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
         (11, 9),  # too long
         (9, 11),
         (11, 2),  # too long and uneven: too long
-        (10, 10),  # kept, of the greatest length
+        (10, 10),  # kept: exactly at the limit of length
         (2, 7),  # uneven
         (7, 2),
-        (2, 6),  # kept, of the greatest ratio
+        (2, 6),  # kept: exactly at the limit of the ratio
     )
     kept, dropped = filter_pairs(corpus, max_length=10, max_length_ratio=3)
     assert dropped == {

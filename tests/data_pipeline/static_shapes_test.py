@@ -109,7 +109,7 @@ def test_workers_have_equally_many_batches_of_equal_shapes(num_workers):
     for lengths in (LENGTHS[0], LENGTHS[1], LENGTHS[3]):
         shapes = choose_shapes(*lengths, BUDGET)
         plan = plan_epoch(*lengths, BUDGET, seed=1, shapes=shapes, num_workers=num_workers)
-        first = plan.shapes[::num_workers]  # That of the first worker, step by step.
+        first = plan.shapes[::num_workers]  # The shapes of the first worker, step by step.
         np.testing.assert_array_equal(plan.shapes, np.repeat(first, num_workers, axis=0))
         assert plan.batch_sizes.min() >= 1
         assert sorted(plan.rows) == list(range(lengths.shape[1]))
