@@ -1,7 +1,7 @@
 """Translation models: ids in, tensors out.
 
 `create(preset, source_vocab_size, target_vocab_size)` makes a model; `models.base.TranslationModel`
-defines the interface that all models share.
+defines the interface that all translation models share.
 """
 
 from models.base import Searchable, SettingError, StepOutput, TranslationModel, shift_right

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-LARGEST = 2**31 - 1  # What a 32-bit integer holds.
+LARGEST = 2**31 - 1  # The largest 32-bit integer.
 
 
 class SettingError(ValueError):
-    """A preset, or a setting of one, that does not exist or does not fit."""
+    """Raised at a preset or setting that does not exist, or a value that does not fit."""
 
 
 def require(condition, expected):
@@ -36,7 +36,7 @@ def require_at_most(most, settings, names):
 
 
 def require_layers(settings):
-    """Raises `SettingError` at a number of layers below 1, or that would take minutes to make."""
+    """Raises `SettingError` at fewer than 1 layer, or so many that building them takes minutes."""
     names = ("num_encoder_layers", "num_decoder_layers")
     require_at_least(1, settings, names)
     require_at_most(200, settings, names)
@@ -49,7 +49,7 @@ def require_rates(settings, names):
 
 
 def require_choices(settings, choices):
-    """Raises `SettingError` at a setting that is none of its choices: name -> tuple of str."""
+    """Raises `SettingError` at a setting that is not among its choices, name -> tuple of str."""
     for name, values in choices.items():
         require(
             settings[name] in values,
@@ -58,12 +58,12 @@ def require_choices(settings, choices):
 
 
 class StepOutput(NamedTuple):
-    """What one decoding step returns.
+    """The result of one decoding step.
 
     Attributes:
         logits: `[N, V]` float32, unnormalised scores of the next token.
         state: the state given to the step, updated; same structure, shapes and dtypes.
-        attention: `[N, S]` float32, the source weights behind this prediction; rows sum to 1.
+        attention: `[N, S]` float32, the source weights of this prediction; rows sum to 1.
     """
 
     logits: Any
@@ -74,7 +74,7 @@ class StepOutput(NamedTuple):
 def shift_right(target_ids, bos_id):
     """Turns target ids into decoder input: `[a, b, </s>]` becomes `[<s>, a, b]`.
 
-    The only place where the shift is made.
+    No other code shifts targets.
 
     Args:
         target_ids: `[B, T]` int32.
@@ -88,25 +88,25 @@ def shift_right(target_ids, bos_id):
 
 
 def dense_weights(layer):
-    """`(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
+    """Returns `(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
     bias = ops.cast(layer.bias, layer.compute_dtype) if layer.use_bias else None
     return ops.cast(layer.kernel, layer.compute_dtype), bias
 
 
 class Searchable(keras.Model):
-    """A model that the search can extend token by token.
+    """A model whose hypotheses the search can extend token by token.
 
-    A subclass implements `encode`, `initial_state` and `decode_step`, and `log_normaliser` where
-    its scores are no probabilities. It knows ids and tensors only: no vocabulary, search or file.
+    A subclass implements `encode`, `initial_state` and `decode_step`, and `log_normaliser` if its
+    scores are no probabilities. Models handle only ids and tensors: no vocabulary, search or file.
 
-    Two kinds of tensors live through decoding and are never mixed:
+    Decoding keeps two kinds of tensors, which are never mixed:
 
     * *context*, from `encode`, belongs to a sentence, keeps `B` rows and is never reordered;
     * *state*, from `initial_state`, belongs to a hypothesis; the search gathers every leaf of it
       along its first axis.
 
-    `decode_step` is given `N` hypotheses where `N` is a multiple `K` of the context's `B` rows,
-    those of a sentence standing together. Nothing is kept on the model between calls.
+    `decode_step` takes `N = B * K` hypotheses, K for each of the context's `B` rows; the hypotheses
+    of a sentence are next to each other. A model keeps nothing between calls.
 
     Args:
         source_vocab_size: number of source ids.
@@ -128,7 +128,7 @@ class Searchable(keras.Model):
     # The cheapest form of its predictions that a loss can use: "features" of the output layer,
     # "logits" of the whole vocabulary, or "scores" of the target words alone.
     predicts = "features"
-    # Whether there is an `align` that tells source words apart.
+    # True if there is an `align` that distinguishes source words.
     has_alignment = False
 
     def encode(self, source_ids, training=False):
@@ -144,11 +144,11 @@ class Searchable(keras.Model):
         raise NotImplementedError
 
     def initial_state(self, context, max_target_length):
-        """Makes the state of hypotheses that hold no token yet.
+        """Makes the state of empty hypotheses.
 
         Args:
             context: from `encode`.
-            max_target_length: the number of steps for which there must be room.
+            max_target_length: the number of steps for which the state must have room.
 
         Returns:
             state: a dict, possibly empty, of tensors whose first axis is B.
@@ -160,7 +160,7 @@ class Searchable(keras.Model):
 
         Args:
             token_ids: `[N]` int32, the tokens chosen last (at step 0: `bos_id`).
-            step: scalar int32, how many tokens stand before `token_ids`.
+            step: scalar int32, number of tokens before `token_ids`.
             state: as `initial_state`, with N rows.
             context: from `encode`, with B rows; N is a multiple of B.
 
@@ -170,10 +170,10 @@ class Searchable(keras.Model):
         raise NotImplementedError
 
     def log_normaliser(self, logits):
-        """What is taken off logits, so that scores add up along a sentence.
+        """Returns the value to subtract from logits, so that scores add up along a sentence.
 
-        Of a probability model that is the logarithm of what their exponentials sum to. Models that
-        combine others' log-probabilities take off nothing: their scores are no probabilities.
+        For a probability model, this is the logarithm of the sum of their exponentials. Models that
+        combine the log-probabilities of other models return 0: their scores are no probabilities.
 
         Args:
             logits: `[..., V]` float32.
@@ -184,7 +184,7 @@ class Searchable(keras.Model):
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def freeze(self):
-        """Computes once what follows from the weights alone, for a model that is only used.
+        """Precomputes everything that depends on the weights alone, for inference.
 
         The weights must not change afterwards.
         """
@@ -202,18 +202,18 @@ class Searchable(keras.Model):
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
 
-    A subclass implements `features` and `output_weights`, or `call` where its predictions are no
-    product of these two (its `predicts` is then not "features"), `attention_maps`, `align`, and
-    what `Searchable` asks for; `score` follows from `call`. It knows nothing of losses and
-    optimisers. Args as `Searchable`.
+    A subclass implements `attention_maps`, `align`, the methods that `Searchable` requires, and
+    `features` and `output_weights`; or `call` if its predictions are no product of these two (its
+    `predicts` is then not "features"). `score` is computed from `call`. Models are independent of
+    losses and optimisers. Args as `Searchable`.
     """
 
-    # Whether decoding steps know what has been translated so far, and so do not repeat `call`.
+    # True if decoding steps track what has been translated so far, and so differ from `call`.
     tracks_coverage = False
 
     @property
     def has_alignment(self):
-        """Whether `align` tells source words apart: not without attention, or if it is uniform."""
+        """True if `align` distinguishes source words: not if attention is missing or uniform."""
         return True
 
     def call(self, inputs, training=None):
@@ -229,7 +229,7 @@ class TranslationModel(Searchable):
         return self.logits(self.features(inputs, training))
 
     def features(self, inputs, training=None):
-        """What the output layer makes its predictions from; arguments as `call`.
+        """Computes the inputs of the output layer; arguments as `call`.
 
         Returns:
             `[B, T, D]` in the compute dtype.
@@ -237,9 +237,9 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def output_weights(self):
-        """The output layer: `logits = features kernel + bias`.
+        """Returns the weights of the output layer: `logits = features kernel + bias`.
 
-        A loss that is told features and weights need not hold the logits of a whole batch.
+        With features and weights, a loss need not hold the logits of a whole batch in memory.
 
         Returns:
             `(kernel [D, V], bias [V] or None)` in the compute dtype.
@@ -247,13 +247,13 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def translations(self, source_ids):
-        """What each source word alone is translated to, t(e | f), a row of a model's own table.
+        """Returns the translation probabilities t(e | f) of each source word alone, from a table.
 
         Args:
             source_ids: `[B, S]` int32.
 
         Returns:
-            `[B, S, V]` float32, rows sum to 1; None where a model has no such table.
+            `[B, S, V]` float32, rows sum to 1; None if the model has no such table.
         """
         return None
 
@@ -264,7 +264,7 @@ class TranslationModel(Searchable):
         return ops.cast(logits if bias is None else logits + bias, "float32")
 
     def attention_maps(self, source_ids, target_ids):
-        """Every attention distribution of the model, for pictures.
+        """Returns every attention distribution of the model, for pictures.
 
         Args:
             source_ids: `[B, S]` int32.
@@ -278,7 +278,7 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def align(self, source_ids, target_ids):
-        """Soft word alignment.
+        """Computes a soft word alignment.
 
         Args:
             source_ids: `[B, S]` int32.
@@ -290,14 +290,14 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def score(self, source_ids, target_ids):
-        """Log-probability of every target token given the source and the tokens before it.
+        """Computes the log-probability of every target token given source and previous tokens.
 
         Args:
             source_ids: `[B, S]` int32.
             target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
 
         Returns:
-            `[B, T]` float32, natural logarithms. Entries of padding mean nothing.
+            `[B, T]` float32, natural logarithms. Entries at padding have no meaning.
         """
         logits = self(
             {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)},

@@ -1,4 +1,4 @@
-"""A translation model that listens to a language model: shallow fusion."""
+"""Shallow fusion: adds the scores of a language model to those of a translation model."""
 
 import keras
 from keras import ops
@@ -11,8 +11,8 @@ class ShallowFusion(TranslationModel):
     """Every token is scored by both models, log P(e_i | f, ...) + weight * log P(e_i | ...).
 
     Gulcehre et al. 2015, "On Using Monolingual Corpora in Neural Machine Translation", section 4.1.
-    The sums are not normalised anew, so what a search finds has the highest score of all
-    sentences, and its `score` is not a probability. Alignments are those of the translation model.
+    The sums are not normalised again, so a search maximises the sum of both scores over whole
+    sentences, and `score` is not a probability. Alignments come from the translation model.
 
     Args:
         model: `TranslationModel`.
@@ -20,7 +20,7 @@ class ShallowFusion(TranslationModel):
         weight: at least 0; 0 leaves the translation model as it is.
 
     Raises:
-        SettingError: other target vocabulary sizes, or a negative weight.
+        SettingError: the target vocabulary sizes differ, or the weight is negative.
 
     Example:
         fused = ShallowFusion(model, language_model, weight=0.2)
@@ -50,13 +50,13 @@ class ShallowFusion(TranslationModel):
         return self.model.has_alignment
 
     def _sum(self, logits, language_logits):
-        """`[..., V]`, log-probabilities of both."""
+        """Returns the weighted sum of both models' log-probabilities, `[..., V]`."""
         log_probs = logits - self.model.log_normaliser(logits)
         language = language_logits - self.language_model.log_normaliser(language_logits)
         return log_probs + self.weight * language
 
     def log_normaliser(self, logits):
-        """0: the scores are what is added up."""
+        """Returns 0, because the scores add up as they are."""
         return ops.zeros_like(logits[..., :1])
 
     def call(self, inputs, training=None):
@@ -79,7 +79,7 @@ class ShallowFusion(TranslationModel):
         }
 
     def decode_step(self, token_ids, step, state, context):
-        """As `Searchable`; the logits are the sums, the attention is the model's."""
+        """As `Searchable`; the logits are the sums, the attention is the translation model's."""
         output, language = (
             getattr(self, name).decode_step(token_ids, step, state[name], context[name])
             for name in ("model", "language_model")
@@ -91,9 +91,9 @@ class ShallowFusion(TranslationModel):
         )
 
     def align(self, source_ids, target_ids):
-        """That of the translation model."""
+        """Returns the alignment of the translation model."""
         return self.model.align(source_ids, target_ids)
 
     def attention_maps(self, source_ids, target_ids):
-        """Those of the translation model."""
+        """Returns the attention maps of the translation model."""
         return self.model.attention_maps(source_ids, target_ids)

@@ -1,4 +1,4 @@
-"""The n-gram language model: P(target), searched like a translation model."""
+"""The n-gram language model, P(target), which the search extends like a translation model."""
 
 import keras
 import numpy as np
@@ -20,27 +20,28 @@ IMPOSSIBLE = -1e9  # Finite, so that sums of impossible scores are never NaN.
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class NgramLanguageModel(Searchable):
-    """Every word depends on the `order - 1` words before it, and on nothing else.
+    """Every word depends only on the `order - 1` words before it.
 
     With c a context and c' the same without its first word,
 
         P(w | c) = a(c w) + g(c) P(w | c')
 
-    where `a`, what was seen, and `g`, the weight of the shorter context, are tables that
-    `training.ngrams.counting` makes by modified Kneser-Ney smoothing (Chen and Goodman 1998).
-    Under an unseen context g is 1 and a is 0. Every word but `<pad>` and `<s>` has a probability
-    above 0, `<unk>` as any other, and they sum to 1.
+    where `a`, the discounted probability of a seen n-gram, and `g`, the weight of the shorter
+    context, are tables that `training.ngrams.counting` makes by modified Kneser-Ney smoothing (Chen
+    and Goodman 1998). After an unseen context, g is 1 and a is 0. Every word, including `<unk>` but
+    not `<pad>` and `<s>`, has a probability above 0, and these probabilities sum to 1.
 
     The n-grams are a trie in one sorted list: n-gram number i is node V + i, word w is node w, and
     the key of an n-gram is its context's node times V plus its last word. So the words that follow
-    a context stand side by side, and a binary search finds an n-gram. Nothing is trained by
-    gradients: there are no trainable weights. All is computed in float32, whatever the dtype
-    policy. How many words follow is known only when it is looked up, so it is not for XLA.
+    a context are adjacent in the list, and a binary search finds an n-gram. There are no trainable
+    weights, because nothing is trained by gradients. All computation is in float32 under every
+    dtype policy. The number of words after a context is known only at run time, so XLA cannot
+    compile this model.
 
     Args:
-        source_vocab_size: number of source ids, which are not read.
+        source_vocab_size: number of source ids; the source is not read.
         target_vocab_size: V.
-        order: longest n-grams, in words.
+        order: length of the longest n-grams, in words.
         num_ngrams: number of n-grams of two and more words, known once they are counted.
         pad_id: id of padding.
         bos_id: id that starts sentences.
@@ -79,7 +80,7 @@ class NgramLanguageModel(Searchable):
         require_at_least(0, self.settings, ("num_ngrams",))
         self.order = order
         self.unigrams = self._table("unigrams", target_vocab_size, self._uniform)
-        # One more than there are: a search for what is behind the last finds this.
+        # One more key than there are n-grams, so that a search beyond the last n-gram finds a key.
         self.ngram_keys = self._table("keys", num_ngrams + 1, _last, "int64")
         self.probabilities = self._table("probabilities", num_ngrams + 1, "zeros")
         self.backoffs = self._table("backoffs", target_vocab_size + num_ngrams, "ones")
@@ -104,7 +105,7 @@ class NgramLanguageModel(Searchable):
         self.built = True
 
     def fill(self, table):
-        """Takes over the arrays of a `training.ngrams.counting.NgramTable`."""
+        """Copies the arrays of a `training.ngrams.counting.NgramTable`."""
         self.unigrams.assign(table.unigrams)
         self.ngram_keys.assign(np.append(table.keys, _LAST))
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))
@@ -113,7 +114,7 @@ class NgramLanguageModel(Searchable):
     # The trie
 
     def _find(self, node, word):
-        """Index of the n-gram `node` + `word`, and whether it is one; any shapes, int64."""
+        """Finds the n-gram `node` + `word`: (index, True if it exists); any shapes, int64."""
         key = node * self.target_vocab_size + word
         index = ops.cast(ops.searchsorted(self.ngram_keys, key), "int64")
         return index, ops.equal(ops.take(self.ngram_keys, index), key)
@@ -121,7 +122,7 @@ class NgramLanguageModel(Searchable):
     def _contexts(self, history):
         """`[N, order - 1]` words -> order - 1 nodes `[N]`, the shortest context first; -1: unseen.
 
-        What stands in front of a sentence's start is `pad_id`, which no n-gram holds.
+        Places before the start of a sentence hold `pad_id`, which occurs in no n-gram.
         """
         history = ops.cast(history, "int64")
         contexts = []
@@ -134,11 +135,11 @@ class NgramLanguageModel(Searchable):
         return contexts
 
     def _weight(self, node):
-        """`g` of every node, 1 where it is -1."""
+        """Returns `g` of every node, or 1 for a node of -1."""
         return ops.where(node < 0, 1.0, ops.take(self.backoffs, ops.maximum(node, 0)))
 
     def _seen(self, node):
-        """`a` of every word behind every node: `[N]` -> `[N, V]`."""
+        """Returns `a` of every word after every node: `[N]` -> `[N, V]`."""
         vocab_size = self.target_vocab_size
         first, last = (
             ops.cast(ops.searchsorted(self.ngram_keys, n * vocab_size), "int64")
@@ -146,7 +147,7 @@ class NgramLanguageModel(Searchable):
         )
         counts = last - first
         ends = ops.cumsum(counts)
-        # All n-grams behind all nodes in one row, and the row of the result that each belongs to.
+        # All n-grams after all nodes in one sequence, and for each n-gram its row of the result.
         places = ops.arange(ops.sum(counts), dtype="int64")
         rows = ops.cast(ops.searchsorted(ends, places, side="right"), "int64")
         index = places - ops.take(ends - last, rows)
@@ -156,7 +157,7 @@ class NgramLanguageModel(Searchable):
         return ops.reshape(seen, (-1, vocab_size))
 
     def _log_probs(self, history):
-        """`[N, order - 1]` words -> `[N, V]` float32 log-probabilities of the next."""
+        """`[N, order - 1]` words -> `[N, V]` float32 log-probabilities of the next word."""
         probabilities = self.unigrams[None]
         for node in self._contexts(history):
             probabilities = self._seen(node) + self._weight(node)[:, None] * probabilities
@@ -177,7 +178,7 @@ class NgramLanguageModel(Searchable):
     # The interface
 
     def call(self, inputs, training=None):
-        """Log-probabilities `[B, T, V]` of every next token; inputs as `TranslationModel.call`."""
+        """Returns `[B, T, V]` log-probabilities of next tokens; as `TranslationModel.call`."""
         target_in_ids = inputs["target_in_ids"]
         batch_size, length = ops.shape(target_in_ids)
         log_probs = self._log_probs(self._histories(target_in_ids))
@@ -188,12 +189,12 @@ class NgramLanguageModel(Searchable):
         return {"source_mask": padding_mask(source_ids, self.pad_id)}
 
     def initial_state(self, context, max_target_length):
-        """State: `history [B, order - 1]` int32, the last words; `pad_id` before the first."""
+        """State: `history [B, order - 1]` int32, the last words; `pad_id` before the start."""
         batch_size = ops.shape(context["source_mask"])[0]
         return {"history": ops.full((batch_size, self.order - 1), self.pad_id, "int32")}
 
     def decode_step(self, token_ids, step, state, context):
-        """As `Searchable`; the logits are log-probabilities. Attention: uniform."""
+        """As `Searchable`; the logits are log-probabilities, the attention is uniform."""
         history = ops.concatenate([state["history"], token_ids[:, None]], axis=1)[:, 1:]
         num_beams = ops.shape(token_ids)[0] // ops.shape(context["source_mask"])[0]
         mask = ops.repeat(ops.cast(context["source_mask"], "float32"), num_beams, axis=0)
@@ -204,7 +205,7 @@ class NgramLanguageModel(Searchable):
         )
 
     def score(self, source_ids, target_ids):
-        """As `TranslationModel.score`; looks up these words only: much faster than `call`."""
+        """As `TranslationModel.score`; looks up only these words, much faster than `call`."""
         batch_size, length = ops.shape(target_ids)
         history = self._histories(shift_right(target_ids, self.bos_id))
         words = ops.cast(ops.reshape(target_ids, (-1,)), "int64")
@@ -226,5 +227,5 @@ def _log(probabilities):
 
 
 def _last(shape, dtype):
-    """Keys of an empty list of n-grams, an initializer."""
+    """Initializes the keys of an empty list of n-grams."""
     return ops.full(shape, _LAST, dtype)

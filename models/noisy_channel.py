@@ -1,4 +1,4 @@
-"""The noisy channel: the translation e of f that maximises P(f | e) P(e)."""
+"""The noisy channel: finds the translation e of f that maximises P(f | e) P(e)."""
 
 import keras
 import numpy as np
@@ -20,31 +20,33 @@ class NoisyChannel(Searchable):
 
         P(f | e) = prod_j 1 / (l + 1) sum_{i = 0..l} t(f_j | e_i)
 
-    That is no product over the words of e, but a hypothesis that keeps the *mass*
-    sum_i t(f_j | e_i) of every source word has it exactly whenever it ends: the score of a finished
-    translation is log P(f | e) + weight * log P(e), no more and no less. Until then a source word
-    counts as much as its mass or, if that is more, as the best word that may still come for it,
-    max_e t(f_j | e) P(e)^weight, like the future costs of phrase-based decoders. What a step adds
-    to the score is the change of that estimate.
+    P(f | e) is not a product over the words of e. But each hypothesis stores the *mass*
+    sum_i t(f_j | e_i) of every source word, which gives P(f | e) exactly when the hypothesis ends.
+    So the score of a finished translation is exactly log P(f | e) + weight * log P(e). Before the
+    end, a source word counts with its mass or, if that is larger, with the best word that may still
+    be added for it, max_e t(f_j | e) P(e)^weight, like the future costs of phrase-based decoders.
+    Each step adds the change of this estimate to the score.
 
-    Extensions are the words that a source word of the sentence is likely to come from, by
-    t(f_j | e) P(e), and the most frequent words, which may come from nothing; no others. With
-    enough of them and a beam that is wide enough the result is the arg max.
+    A hypothesis is extended only with the words e that most likely generate a source word of the
+    sentence, by t(f_j | e) P(e), and with the most frequent words, which may generate no source
+    word. With enough such words and a beam that is wide enough, the result is the arg max.
 
-    It translates poorly: Model 1 knows nothing of order, nor of how many words come from one. It
-    also prefers short sentences, since the empty word explains what is left out while each word
-    costs its probability; with a `weight` below 1, such as 0.5, they become as long as they should.
+    The noisy channel translates poorly, because Model 1 describes neither word order nor the number
+    of words that a word generates. It also prefers short sentences, because the empty word explains
+    source words that are left out, while each word of e costs its probability. A `weight` below 1,
+    such as 0.5, gives sentences of the right length.
 
     Args:
-        channel: `AlignmentModel` of the reverse direction; of its parameters only the table counts.
+        channel: `AlignmentModel` of the reverse direction; only its translation table is used.
         language_model: `NgramLanguageModel` over the channel's source vocabulary.
-        weight: of the language model, above 0; 1 is Bayes' rule.
-        num_translations: words e considered for each source word.
-        max_words: of long sentences fewer for each, so that they are not more than this together.
-        num_frequent: words e considered in every sentence.
+        weight: weight of the language model, above 0; 1 is Bayes' rule.
+        num_translations: number of words e considered for each source word.
+        max_words: most such words in a sentence; in long sentences, fewer words are considered for
+            each source word.
+        num_frequent: number of frequent words e considered in every sentence.
 
     Raises:
-        SettingError: other vocabulary sizes, or a number out of its range.
+        SettingError: the vocabulary sizes do not match, or a number is out of its range.
 
     Example:
         noisy = NoisyChannel(english_from_german, german_words)
@@ -92,7 +94,7 @@ class NoisyChannel(Searchable):
         )
 
     def _probabilities(self):
-        """`[V]` NumPy, P(e) without context, 0 for what is no word."""
+        """Returns P(e) without context, `[V]` NumPy; 0 for padding, `<s>` and `</s>`."""
         unigrams = ops.convert_to_numpy(self.language_model.unigrams).copy()
         unigrams[[self.pad_id, self.bos_id, self.channel.eos_id]] = 0
         return unigrams
@@ -103,7 +105,7 @@ class NoisyChannel(Searchable):
         return words[unigrams[words] > 0]
 
     def _likely_words(self, count):
-        """`[source ids, count]`: the words e that each f is likely to come from, then padding."""
+        """Finds the words e that most likely generate each f: `[source ids, count]`, padded."""
         table = self.channel.table
         words, sources = (ops.convert_to_numpy(w) for w in (table.source_words, table.target_words))
         found = table.look_up(words[:, None], sources[:, None])[:, 0, 0]
@@ -118,14 +120,15 @@ class NoisyChannel(Searchable):
         return likely
 
     def log_normaliser(self, logits):
-        """0: the scores are what is added up."""
+        """Returns 0, because the scores add up as they are."""
         return ops.zeros_like(logits[..., :1])
 
     def encode(self, source_ids, training=False):
-        """Context: `source_mask [B, S]`, and of the C words e that are considered for the sentence
+        """Makes the context, for C words e that are considered for each sentence.
 
-        `words [B, C]`, their `translation [B, C, S]` t(f_j | e), that of the empty word,
-        `empty [B, S]`, the `future [B, S]` of each source word, and `language_model`.
+        `source_mask [B, S]`; `words [B, C]`; `translation [B, C, S]`, t(f_j | e) of these words;
+        `empty [B, S]`, t(f_j | the empty word); `future [B, S]`, the estimate for the best word
+        that may be added for each source word; `language_model`, the language model's context.
         """
         words = self._considered(source_ids)
         translation = ops.swapaxes(self.channel.table.look_up(words, source_ids), 1, 2)
@@ -142,7 +145,7 @@ class NoisyChannel(Searchable):
         }
 
     def _considered(self, source_ids):
-        """`[B, C]`, the words e that are considered for a sentence, and padding."""
+        """Selects the words e that are considered for each sentence: `[B, C]`, padded."""
         lengths = ops.sum(padding_mask(source_ids, self.pad_id), axis=1)
         counts = ops.clip(self.max_words // lengths, 1, self.candidates.shape[1])
         likely = ops.take(self.candidates, source_ids, axis=0)[:, :, : ops.max(counts)]
@@ -155,7 +158,7 @@ class NoisyChannel(Searchable):
         )
 
     def initial_state(self, context, max_target_length):
-        """State: `mass [B, S]`, at first that of the empty word, and `language_model`."""
+        """State: `mass [B, S]`, initially t(f_j | the empty word), and `language_model`."""
         return {
             "mass": context["empty"],
             "language_model": self.language_model.initial_state(
@@ -164,12 +167,12 @@ class NoisyChannel(Searchable):
         }
 
     def decode_step(self, token_ids, step, state, context):
-        """As `Searchable`; the logits add up. Attention: uniform."""
+        """As `Searchable`; the logits add up as they are, and the attention is uniform."""
         words, translation = context["words"], context["translation"]
         mask = ops.cast(context["source_mask"], "float32")
         batch_size, length = ops.shape(mask)
         tokens = ops.reshape(token_ids, (batch_size, -1, 1))
-        # `<s>`, at step 0, is none of the words; a word that stands there twice counts once.
+        # `<s>`, at step 0, is not among the words. A word that occurs twice in `words` counts once.
         chosen = ops.cast(words[:, None, :] == tokens, "float32")  # [B, K, C]
         chosen = chosen / ops.maximum(ops.sum(chosen, axis=-1, keepdims=True), 1.0)
         mass = ops.reshape(state["mass"], (batch_size, -1, length))
@@ -200,7 +203,7 @@ class NoisyChannel(Searchable):
         )
 
     def _extended(self, mass, context, num_words):
-        """`[B, K, C]`, the estimate of log P(f | e) with each of the words added."""
+        """Estimates log P(f | e) after adding each of the words: `[B, K, C]`."""
         # One source word at a time: [B, K, C, S] is too large for long sentences.
         masses, translations = (ops.moveaxis(x, 2, 0) for x in (mass, context["translation"]))
 
@@ -216,7 +219,7 @@ class NoisyChannel(Searchable):
         return ops.fori_loop(0, ops.shape(mass)[2], add, nothing)
 
     def _by_token(self, scores, end, words):
-        """`[B, K, C]` scores of words, `[B, K, 1]` of the end -> `[N, V]`; others impossible."""
+        """Scores of words `[B, K, C]` and of the end `[B, K, 1]` -> `[N, V]`, else impossible."""
         ends = ops.full_like(words[:, :1], self.channel.eos_id)
         words = ops.concatenate([words, ends], axis=1)[:, None, :]
         scores = ops.concatenate([scores, end], axis=2)
@@ -224,7 +227,7 @@ class NoisyChannel(Searchable):
         batch_size, num_beams, _ = ops.shape(scores)
         rows = ops.arange(batch_size * num_beams) * self.target_vocab_size
         cells = ops.reshape(rows, (batch_size, num_beams, 1)) + words
-        # A word that stands in `words` twice has the same score twice.
+        # A word that occurs twice in `words` has the same score twice.
         table = ops.scatter_update(
             ops.full((batch_size * num_beams * self.target_vocab_size,), IMPOSSIBLE),
             ops.reshape(cells, (-1, 1)),
@@ -233,7 +236,7 @@ class NoisyChannel(Searchable):
         return ops.reshape(table, (-1, self.target_vocab_size))
 
     def align(self, source_ids, target_ids):
-        """Which source words each word e is for: the channel's posterior, row by row."""
+        """Returns the channel's posterior, normalised over the source words for each word e."""
         posterior = self.channel.align(target_ids, source_ids)  # [B, S, T]
         mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
         weights = (ops.swapaxes(posterior, 1, 2) + _TINY) * mask[:, None, :]
@@ -241,5 +244,5 @@ class NoisyChannel(Searchable):
 
 
 def _log_shares(mass, num_words):
-    """log P(f_j | e) of sums of t(f_j | e_i) over so many words e_i and the empty word."""
+    """Computes log P(f_j | e) from `mass`, the sum of t(f_j | e_i) over the words and NULL."""
     return ops.log(ops.maximum(mass, _TINY)) - ops.log(ops.cast(num_words + 1, "float32"))

@@ -245,7 +245,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
             and the `corpus_sizes` of the model's class.
 
     Returns:
-        `TranslationModel`, built.
+        A built `TranslationModel`; for `LANGUAGE_MODELS`, a built `Searchable`.
 
     Raises:
         SettingError: no such preset or setting, or a value of the wrong type or range.

@@ -24,8 +24,8 @@ class Rules(NamedTuple):
         max_characters: longest side that is kept, in characters; None: no limit. Meant for text
             that is no sentence. Sentences of too many tokens for a model are dropped by
             `data_pipeline.encoded.PairFilter`.
-        max_length_ratio: most characters of the longer side, divided by those of the shorter side
-            plus 10; None: no limit. Raise it if one language writes words as single characters.
+        max_length_ratio: largest ratio of the longer side to the shorter side plus 10, in
+            characters; None: no limit. Raise it if one language writes words as single characters.
         drop_duplicates: keeps only the first of several equal pairs.
         drop_identical: drops pairs whose two sides are equal.
         undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.

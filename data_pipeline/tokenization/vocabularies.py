@@ -316,9 +316,10 @@ class PieceVocabulary(WordVocabulary):
 
     @classmethod
     def from_pieces(cls, path):
-        """Reads a list of pieces made elsewhere: one piece per line; a count after it is ignored.
+        """Reads a list of pieces made elsewhere, one piece per line.
 
-        The specials come first, whether or not the list contains them.
+        A count or score after a piece is ignored. The specials come first, whether or not the list
+        contains them.
 
         Raises:
             UserError: the file is missing, a line has no piece, a piece occurs twice, or there are
