@@ -323,10 +323,8 @@ def check_refusal(run, flags, expected, folder):
 
 OUT = "--alignments=out"
 BAD_FLAGS = {
-    "nothing": ([], "nothing is asked for; give one of --source, --source_file or"),
-    "two things": ([*FORWARD, OUT, "--curves=x.png"], "--source_file and --curves exclude"),
-    "a flag of another": (["--model_dir=ibm", "--curves=x.png", "--gold=gold"], "--gold does not"),
-    "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "--merge_subwords does not go"),
+    "nothing": ([], "there is no text to align; give --source and --target"),
+    "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "there is no such flag"),
     "no output": (FORWARD, "give --alignments, --gold or --lexicon"),
     "training and a model": (
         [*FORWARD, OUT, "--model=ibm2"],
@@ -350,7 +348,7 @@ BAD_FLAGS = {
         ["--from_alignments=a,b", OUT, "--symmetrise=agree"],
         "--symmetrise=agree needs the weights of two models",
     ),
-    "target alone": (["--from_alignments=a", "--target=de", OUT], "--target_file needs"),
+    "target alone": (["--from_alignments=a", "--target=de", OUT], "--target needs --source"),
     "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
     "no table": (
         ["--model_dir=deep", "--lexicon=x"],
@@ -363,7 +361,7 @@ BAD_FLAGS = {
     ),
     "links of a table": (
         ["--model_dir=ibm", "--lexicon=x", "--gold=gold"],
-        "--gold does not go with --lexicon, but with --source_file or --from_alignments",
+        "there is no text to align; give --source and --target",
     ),
     "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
     "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
