@@ -154,7 +154,7 @@ def stage_encoding():
 
 
 def stage_start():
-    """Times the way to the first batch of a new run, and of a run resumed in epoch 3."""
+    """Times the start of a new run, and of a run resumed in mid-epoch 3, up to its first batch."""
     found = {}
     for name, epoch, share in (("start", 0, 0.0), ("resume", 3, 0.5)):
         begin = time.monotonic()

@@ -58,7 +58,7 @@ class _Touch:
 
 
 def _archive(change):
-    """Copies a model and edits the arrays of its best.npz with `change(arrays)`."""
+    """Copies a model and edits the arrays of the copy's best.npz with `change(arrays)`."""
     path = copy_model("bpe") / "best.npz"
     with np.load(path, allow_pickle=False) as archive:
         arrays = {name: archive[name] for name in archive.files}
@@ -71,7 +71,7 @@ def _with_array(make):
 
 
 def _raw_entry(name, data):
-    """Copies a model and adds an entry with these bytes to its best.npz."""
+    """Copies a model and adds an entry with these bytes to the copy's best.npz."""
     path = copy_model("bpe") / "best.npz"
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr(name, data)

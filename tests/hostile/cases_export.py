@@ -159,7 +159,7 @@ def _request(group, name, expected, signature, **given):
 
 
 def _rows(count, *, same=()):
-    """Returns a check that an answer has `count` rows, and that each pair of `same` is equal."""
+    """Returns a check that an answer has `count` rows, and equal translations in rows `same`."""
 
     def check(outcome):
         answer = json.loads(outcome.out)

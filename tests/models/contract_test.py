@@ -48,7 +48,8 @@ TINY = {
     AlignmentModel: {"max_positions": 8, "max_jump": 3},
 }
 
-# Adam's learning rate for models of word pairs: they have no width, so small steps have no effect.
+# Adam's learning rate for tables of word pairs: a step moves each logit only by this rate. In
+# models with a width, the steps of many weights add up.
 RATES = {AlignmentModel: 0.1}
 
 
