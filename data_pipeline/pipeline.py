@@ -4,7 +4,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipeline.batching import padding_share, plan_epoch
-from data_pipeline.encoded import (  # noqa: F401 - exported from here, as the encoding below
+from data_pipeline.encoded import (  # noqa: F401 - re-exported, like the names below
     EncodedCorpus,
     EncodedSide,
     PairFilter,

@@ -1,4 +1,4 @@
-"""The one interface of every translation model.
+"""The common interface of all models.
 
 Letters used in shapes: B sentences, K beams, N = B * K hypotheses, S source length, T target
 length, V target vocabulary, D width, H heads. Ids are int32, masks are bool with True for real

@@ -344,7 +344,7 @@ class BidirectionalLayer(keras.layers.Layer):
 
     def call(self, x, step_mask=None):
         """As `RecurrentLayer.call`; outputs `[B, T, 2U]`, states `[B, 2U]`, forward half first."""
-        # One loop for both directions: the batch is followed by the same batch reversed in time.
+        # One loop for both directions: the rows of the batch, then the same rows reversed in time.
         cells = [self.forward.cell, self.backward.cell]
         inputs = _both_ways(*(cell.project(x) for cell in cells))
         step_mask = None if step_mask is None else _both_ways(step_mask, step_mask)

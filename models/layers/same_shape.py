@@ -3,7 +3,8 @@
 The gradients of `+`, `*`, `where` and batched matrix products have to undo broadcasting. If the
 batch size is unknown, TensorFlow checks at every step whether operands were broadcast, and its
 loops store the shapes of all operands for this check. With small states, that is more work than the
-recurrence itself. The functions here never broadcast, so their gradients need no check.
+recurrence itself. The functions here assume that no operand was broadcast, so their gradients need
+no check.
 """
 
 from keras import ops
