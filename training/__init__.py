@@ -1,1 +1,1 @@
-"""The trainer that every model shares, and the directory it writes."""
+"""Training, which all models share: the loop, the kinds of updates, and reports on a run."""

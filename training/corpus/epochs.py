@@ -6,12 +6,12 @@ from data_pipeline.pipeline import describe, plan_batches
 
 
 class Epochs:
-    """Everything that fixes the batches of a run: an epoch needs only its number.
+    """Plans the batches of a run: everything that they depend on but the number of the epoch.
 
     Args:
         corpus: `EncodedCorpus` to train on.
         max_tokens: budget of a batch.
-        seed: of the order of pairs.
+        seed: seed of the order of pairs.
         num_replicas: how many batches the devices of the run take at once.
         **batching: more options of `data_pipeline.pipeline.plan_batches`, such as `shapes`.
     """
@@ -24,7 +24,7 @@ class Epochs:
         self.batching = batching
 
     def plan(self, epoch, num_replicas):
-        """Returns the `EpochPlan` of an epoch, counted from 0, for so many replicas."""
+        """Returns the `EpochPlan` of an epoch, counted from 0, for a number of replicas."""
         return plan_batches(
             self.corpus,
             self.max_tokens,

@@ -1,4 +1,4 @@
-"""Facts of a corpus that a model takes before it is trained in any way."""
+"""Facts of a corpus that a model stores before training, however it is trained."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from training.ngrams.counting import estimate
 
 
 class Preparation:
-    """What a corpus gives a model before training: nothing, for most models.
+    """Facts of a corpus that its model needs before training; most models need none.
 
     Args:
         corpus: `EncodedCorpus`.
@@ -19,7 +19,7 @@ class Preparation:
         vocab_size: number of target ids.
 
     Attributes:
-        sizes: name -> number, the `corpus_sizes` of the model's class.
+        sizes: name -> number, for the `corpus_sizes` of the model's class.
     """
 
     def __init__(self, corpus, settings=None, vocab_size=0):
@@ -27,10 +27,10 @@ class Preparation:
         self.sizes = {}
 
     def fill(self, model):
-        """Gives a fresh model its share of the corpus."""
+        """Stores the facts in a fresh model."""
 
     def report(self):
-        """Returns lines that describe what was found, for the start of a run."""
+        """Returns lines that describe the facts, for the start of a run."""
         return []
 
 
@@ -42,7 +42,7 @@ class LengthPlan(Preparation):
 
 
 class WordTable(LengthPlan):
-    """The word pairs of a corpus, for models with a table of them.
+    """The word pairs of a corpus, for models with a translation table.
 
     Attributes:
         words: `WordPairs`.
@@ -70,7 +70,7 @@ class NgramTable(Preparation):
         model.fill(self.table)
 
     def report(self):
-        """As `Preparation.report`: numbers of n-grams, and discounts that are not from the text."""
+        """As `Preparation.report`: numbers of n-grams and their discounts, estimated or fixed."""
         lines = [f"{n}-grams: {count:,}" for n, count in enumerate(self.table.num_ngrams, start=2)]
         both = zip(self.table.discounts, self.table.estimated, strict=True)
         for n, (off, estimated) in enumerate(both, start=1):
@@ -79,7 +79,7 @@ class NgramTable(Preparation):
         return lines
 
 
-# The first class of models that a model belongs to decides.
+# Class of models -> kind of preparation; the first class that a model belongs to decides.
 _PREPARATIONS = {
     AlignmentModel: WordTable,
     CoverageModel: LengthPlan,
@@ -102,7 +102,7 @@ def prepare(corpus, config):
 
 
 def length_model(corpus):
-    """The regression of target lengths on source lengths, in tokens with `</s>`.
+    """Fits the regression of target lengths on source lengths, in tokens with `</s>`.
 
     Returns:
         (intercept, slope, variance for each source token), floats.
@@ -110,7 +110,7 @@ def length_model(corpus):
     source, target = (side.lengths.astype(np.float64) for side in corpus)
     spread = source.var()
     covariance = ((source - source.mean()) * (target - target.mean())).mean()
-    # Where all sources are of one length, any line through the means does.
+    # If all sources have one length, the slope is arbitrary: take the line through the origin.
     slope = covariance / spread if spread else target.mean() / source.mean()
     intercept = target.mean() - slope * source.mean()
     variance = ((target - intercept - slope * source) ** 2 / source).mean()

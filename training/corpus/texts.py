@@ -15,7 +15,7 @@ from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import UNK_ID, BpeVocabulary, PieceVocabulary
 from model_directory.options import size_option
 
-_LINES_AT_ONCE = 10_000  # Encoded between two looks at the clock.
+_LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.
 
 
 class Encoded(NamedTuple):
@@ -23,7 +23,7 @@ class Encoded(NamedTuple):
 
     Attributes:
         corpus: `EncodedCorpus` to train on.
-        sizes: number of pairs from each of the corpora that it consists of.
+        sizes: number of pairs from each of the corpora that make up `corpus`.
         valid: `EncodedCorpus` for validation.
     """
 
@@ -36,8 +36,8 @@ class PairText(NamedTuple):
     """Sentence pairs, for a model that translates.
 
     Attributes:
-        train: `FileLines` of both sides.
-        valid: lists of str, of both sides.
+        train: (source `FileLines`, target `FileLines`).
+        valid: (source lines, target lines), lists of str.
     """
 
     train: tuple
@@ -68,7 +68,7 @@ class PairText(NamedTuple):
         )
 
     def encode(self, tokenizer, options, data_dir):
-        """Encodes the text, or reads it from the cache; prints how many pairs it drops.
+        """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped.
 
         Returns:
             `Encoded`.
@@ -90,9 +90,9 @@ class TargetText(NamedTuple):
     """Sentences of the target language, for a language model.
 
     Attributes:
-        source: `FileLines` of the other language, from which `bpe` takes a part of its pieces; an
-            empty list where there is none.
-        train: `FileLines`, which may be of any size.
+        source: `FileLines` of the source language, from which `bpe` learns a part of its pieces;
+            an empty list if there are no such files.
+        train: `FileLines`, of any size.
         valid: (list of str,) * 2.
     """
 
@@ -102,10 +102,10 @@ class TargetText(NamedTuple):
 
     @classmethod
     def open(cls, splits, options):
-        """Opens {"train": `Split`, "valid": `Split`}; the names of sources may be empty.
+        """Opens {"train": `Split`, "valid": `Split`}; the names of source files may be empty.
 
         Raises:
-            UserError: a file that is missing or empty, or sides of unequal numbers of lines.
+            UserError: a file is missing or empty, or sides differ in their numbers of lines.
         """
         train, valid = splits["train"], splits["valid"]
         if train.source:
@@ -126,10 +126,10 @@ class TargetText(NamedTuple):
         }
 
     def train_tokenizer(self, options):
-        """Makes the tokenizer that a translation model of the same text has.
+        """Makes the tokenizer that a translation model would have on the same text.
 
-        A `vocab_file` is the vocabulary of any other model. The target side of the tokenizer is the
-        language model's.
+        With `vocab_file`, which may come from any other model, makes the tokenizer of that
+        vocabulary instead. The language model uses the target side of the tokenizer.
         """
         path = options["vocab_file"]
         if not path:
@@ -145,7 +145,7 @@ class TargetText(NamedTuple):
         return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path)] * 2)
 
     def encode(self, tokenizer, options, data_dir):
-        """As `PairText.encode`; the target stands on both sides of the corpora."""
+        """As `PairText.encode`; both sides of each corpus are the target text."""
         train, valid = (
             _encode_side(tokenizer.target, lines, name)
             for name, lines in (

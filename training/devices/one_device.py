@@ -1,4 +1,4 @@
-"""Training on one device, and at the same time the interface of all sets of devices."""
+"""Training on one device, which is also the interface of training on several."""
 
 import contextlib
 
@@ -8,10 +8,10 @@ from training.updates.gradient import FusedAdam
 
 
 class OneDevice:
-    """Nothing has to be shared out, summed up or agreed on.
+    """One device in one process: batches need not be shared out, nor gradients summed.
 
-    `replicas.Replicas` overrides what several devices do otherwise. The methods from `begin` on
-    serve the training loop, which calls them in the same way whatever the devices are.
+    `replicas.Replicas` overrides the methods that differ on several devices. The training loop
+    calls the methods from `begin` on in the same way on one device and on several.
 
     Attributes:
         strategy: the `tf.distribute.Strategy`, or None.
@@ -26,11 +26,11 @@ class OneDevice:
     is_chief = True
 
     def scope(self):
-        """Returns a context in which variables are made that have a copy on every device."""
+        """Returns a context whose variables get a copy on every device."""
         return contextlib.nullcontext()
 
     def errors(self):
-        """Returns a context in which the loss of another process raises a `UserError`."""
+        """Returns a context that raises a `UserError` if another process is lost."""
         return contextlib.nullcontext()
 
     def directory(self, path):
@@ -38,22 +38,22 @@ class OneDevice:
         return ModelDirectory(path)
 
     def join(self, directory, config):
-        """Waits for the other processes, and compares their runs with this one."""
+        """Waits for the other processes, and checks that they train the same run."""
 
     def describe(self, options):
         """Returns lines that describe the devices."""
         return []
 
     def replicate(self, update):
-        """Makes a `GradientUpdate` an update of all devices."""
+        """Returns the update that all devices make together, from a `GradientUpdate`."""
         return update
 
     def begin(self, asked, is_late):
-        """Takes what this process may have to tell the others.
+        """Stores the requests to stop that this process may have to pass on to other processes.
 
         Args:
             asked: `StopRequest` of this process.
-            is_late: function that returns whether the time of the run is over.
+            is_late: function that returns whether the time limit of the run is reached.
 
         Returns:
             The `StopRequest` on which all processes agree.
@@ -62,10 +62,10 @@ class OneDevice:
         return asked
 
     def end(self):
-        """Waits until the chief has done what it does alone."""
+        """Waits until the chief has finished the work that it does alone."""
 
     def resume(self, restore, step):
-        """Restores the run: the chief first, because it removes damaged checkpoints.
+        """Restores the run; the chief restores first, because it removes damaged checkpoints.
 
         Args:
             restore: function that restores the run in this process.
@@ -74,34 +74,34 @@ class OneDevice:
         restore()
 
     def batches(self, corpus, plan, first):
-        """Returns an iterable of the batches of an `EpochPlan` from number `first`."""
+        """Returns an iterable of the batches of an `EpochPlan`, from number `first` on."""
         return dataset_of(corpus, plan, first)
 
     def all_batches(self, corpus, taken):
-        """Returns the batches behind some elements of `batches`, those of all devices."""
+        """Returns the batches of all devices that some elements of `batches` stand for."""
         return taken
 
     def agree(self, values):
-        """Takes notice of what the processes have told each other in a step.
+        """Reads the requests to stop that the processes have exchanged in a step.
 
         Args:
-            values: what the step returned.
+            values: result of the step.
 
         Returns:
-            `values` without these messages.
+            `values` without these requests.
         """
         return values
 
     def is_late(self):
-        """Returns whether the processes agree that the time is over."""
+        """Returns whether the processes agree that the time limit is reached."""
         return self._is_late()
 
     def is_due(self, here, at_record):
-        """Returns whether the chief finds something due.
+        """Returns whether the chief finds an action due, such as saving a checkpoint.
 
         Args:
-            here: whether this process finds it due.
-            at_record: whether this step is recorded; processes ask each other only then.
+            here: whether this process finds the action due.
+            at_record: whether this step is recorded; processes ask the chief only then.
         """
         return here
 
@@ -110,10 +110,10 @@ class OneDevice:
 
         Args:
             evaluator: returns an `Evaluation` when called.
-            alone: whether this process has not to share the result.
+            alone: whether this process keeps the result to itself.
 
         Returns:
-            `Evaluation`, or None if a signal came before or during it.
+            `Evaluation`, or None if a signal arrived before or during the validation.
         """
         evaluation = None
         with self._asked.cutting_short():

@@ -1,4 +1,4 @@
-"""Replicas of a model that train as one, each with batches of its own."""
+"""Replicas of a model that train together, each on its own batches."""
 
 import contextlib
 import hashlib
@@ -19,16 +19,16 @@ from training.stopping import StopRequest
 
 
 def places(num_batches, first, num_replicas):
-    """Which batches of an epoch the replicas take.
+    """Assigns the batches of an epoch to replicas.
 
     Args:
-        num_batches: of the epoch.
-        first: number of the first that is left.
+        num_batches: number of batches of the epoch.
+        first: number of the first batch that is left.
         num_replicas: R.
 
     Returns:
-        (`[steps, R]` numbers of batches, `[steps, R]` float32 weights). Where too few are left for
-        the last step, the last of all fills the places, with the weight 0 instead of 1.
+        (`[steps, R]` numbers of batches, `[steps, R]` float32 weights). If too few batches are left
+        for the last step, the last batch fills the free places, with weight 0 instead of 1.
     """
     numbers = np.arange(first, num_batches, num_replicas)[:, None] + np.arange(num_replicas)
     weights = (numbers < num_batches).astype(np.float32)
@@ -36,14 +36,15 @@ def places(num_batches, first, num_replicas):
 
 
 class Replicas(OneDevice):
-    """The replicas of a run, spread over one or several workers: processes that each have as many.
+    """The replicas of a run, spread evenly over one or several workers, which are processes.
 
-    Workers agree on when to stop with the sums of a step, so they stop a step later than asked.
+    A request to stop travels with the sums of a step, so all workers stop one step after it.
 
     Args:
         strategy: a `tf.distribute.Strategy`.
         num_workers: processes that train together.
-        worker: number of this process, from 0, the chief, which alone writes the model directory.
+        worker: number of this process. Worker 0 is the chief, which alone writes the model
+            directory.
     """
 
     make_adam = ReplicaAdam
@@ -55,7 +56,8 @@ class Replicas(OneDevice):
         self.num_replicas = strategy.num_replicas_in_sync
         self.num_local = self.num_replicas // num_workers
         self.is_chief = worker == 0
-        self.wishes = lambda: (0.0, 0.0)  # Of this process: to stop, and that time is over.
+        # Two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
+        self.wishes = lambda: (0.0, 0.0)
         self._late = False
         self._sum = tf.function(self._over_workers, autograph=False)
 
@@ -68,13 +70,13 @@ class Replicas(OneDevice):
         return ModelDirectory(path) if self.is_chief else _ReadOnlyDirectory(path)
 
     def distribute(self, values):
-        """One value for each replica of this process, as an argument of `strategy.run`."""
+        """Returns the values, one for each replica of this process, to pass to `strategy.run`."""
         return self.strategy.experimental_distribute_values_from_function(
             lambda where: values[where.replica_id_in_sync_group % self.num_local]
         )
 
     def from_chief(self, *numbers):
-        """The chief's numbers, as a list of float; every worker has to ask, and waits for all."""
+        """Returns the chief's numbers, a list of float; all workers must call it, and wait."""
         if self.num_workers == 1:
             return list(numbers)
         with self.errors():
@@ -90,12 +92,13 @@ class Replicas(OneDevice):
         return self.strategy.experimental_local_results(found)[0]
 
     def join(self, directory, config):
-        """Waits until all workers are here, and makes sure that they are of the same run.
+        """Waits until all workers have called this, and checks that they train the same run.
 
-        The chief comes once the run has begun in its directory, the others before they look at it.
+        The chief calls it after it has started the model directory, all other workers before they
+        read the directory.
 
         Raises:
-            UserError: other flags, other text or another directory than the chief has.
+            UserError: flags, text or directory differ from the chief's.
         """
         digest = hashlib.sha256(json.dumps(config, sort_keys=True).encode()).digest()
         mine = np.frombuffer(digest, np.uint32).astype(float).tolist()
@@ -151,7 +154,7 @@ class Replicas(OneDevice):
         return self._stop
 
     def end(self):
-        self.from_chief(0)  # The chief may still have scored an average.
+        self.from_chief(0)  # The chief may still be scoring an average.
 
     def resume(self, restore, step):
         if self.is_chief:
@@ -220,7 +223,7 @@ class _NoLock:
 
 
 class _ReadOnlyDirectory(ModelDirectory):
-    """The model directory of a worker that is not the chief: writing does nothing."""
+    """The model directory as workers other than the chief use it: methods that write do nothing."""
 
     def __init__(self, path):
         super().__init__(path)
@@ -228,7 +231,7 @@ class _ReadOnlyDirectory(ModelDirectory):
         self.tensorboard_path = None
 
     def restore_newest(self, variables):
-        # The chief has set aside what is damaged, and removed what is unfinished.
+        # The chief has already set aside damaged checkpoints and removed unfinished files.
         if not self.checkpoint_steps():
             return None
         path = self.checkpoint_path(self.checkpoint_steps()[-1])

@@ -1,8 +1,8 @@
 """The update that all replicas of a model make together.
 
-The gradient of an update is that of the batches of all replicas as if they were one, weighted by
-their tokens or sentences, so R replicas with a batch each do what one device does that accumulates
-R batches. Every copy of a variable changes by the same gradient, and so all stay equal.
+The gradient of an update is the mean over the batches of all replicas, weighted by their tokens or
+sentences. So R replicas with one batch each do the same as one device that accumulates R batches.
+All copies of a variable change by the same gradient, and so stay equal.
 """
 
 import contextlib
@@ -32,11 +32,12 @@ class Share(NamedTuple):
 
 
 class ReplicaAdam(FusedAdam):
-    """Adam that each replica runs on its own copies, by a gradient that is that of all already."""
+    """Adam that each replica runs on its own copies, with the gradient summed over all replicas."""
 
     def __init__(self, *args, **settings):
         super().__init__(*args, **settings)
-        # Keras would have the first replica count, which a conditional update cannot wait for.
+        # By default only the first replica would count, and the others wait for it; an update
+        # inside of a conditional cannot wait.
         self.iterations.value._aggregation = tf.VariableAggregation.NONE
 
     def _backend_update_step(self, gradients, variables, learning_rate):
@@ -54,7 +55,7 @@ class ReplicatedUpdate(Update):
     """A `GradientUpdate` that all replicas make together.
 
     Args:
-        update: `GradientUpdate`; this and it were made in the scope of the replicas.
+        update: `GradientUpdate`, made, like this object, in the scope of the replicas.
         replicas: `Replicas`.
     """
 
@@ -67,17 +68,18 @@ class ReplicatedUpdate(Update):
         self.after_validation = update.after_validation
         weights = {id(v) for v in self.model.weights}
         self.seeds = [v for v in self.model.variables if id(v) not in weights]
-        self.earlier = None  # Sums over the batches of an update so far.
+        self.earlier = None  # Gradients and sums over the batches so far of an update.
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
 
     def step(self, *shares):
-        """As `GradientUpdate.step`, of the batches of all replicas.
+        """As `GradientUpdate.step`, on the batches of all replicas.
 
         Args:
-            *shares: each a `Share`, of this process.
+            *shares: `Share`s of this process, one for each global step that is accumulated.
 
         Returns:
-            As `GradientUpdate.step`, and `stop` and `late`: how many replicas wish it.
+            As `GradientUpdate.step`, and `stop` and `late`: numbers of replicas whose process asks
+            to stop, or finds that time is over.
         """
         if len(shares) > 1 and self.earlier is None:
             shapes = [*(v.shape for v in self.model.trainable_variables), [4]]
@@ -91,7 +93,7 @@ class ReplicatedUpdate(Update):
 
     def _make_functions(self):
         strategy, find = self.replicas.strategy, self.update.gradients
-        if self.update.jit_compile:  # What is between replicas is not for XLA.
+        if self.update.jit_compile:  # XLA cannot compile the sums over replicas.
             find = tf.function(find, jit_compile=True, autograph=False)
 
         def parts(batch, weight):
@@ -130,7 +132,7 @@ class ReplicatedUpdate(Update):
                     lambda value: strategy.experimental_local_results(value)[0], values
                 )
 
-            # A TPU has a program for every shape.
+            # A TPU needs static shapes, so a program is traced for every shape.
             signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
             return tf.function(run, input_signature=signature, autograph=False)
 
@@ -145,7 +147,7 @@ class ReplicatedUpdate(Update):
 
     @contextlib.contextmanager
     def _dropout_of_replica(self):
-        """While it lasts, the seeds of dropout are other ones in every replica."""
+        """Shifts the seeds of dropout by the number of the replica, until the context ends."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
         shift = tf.cast(tf.stack([number, 0]), tf.int64)
         for seed in self.seeds:

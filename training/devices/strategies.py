@@ -1,6 +1,6 @@
-"""Which devices train together, on TensorFlow's own engine, `tf.distribute`.
+"""Starts the devices that train together, with `tf.distribute`.
 
-A replica is a copy of the model on one device. How replicas train is in `replicas`.
+A replica is a copy of the model on one device. `replicas` implements their training.
 """
 
 import contextlib
@@ -17,27 +17,27 @@ from training.devices.one_device import OneDevice
 from training.devices.replicas import Replicas
 from training.ways import UPDATES
 
-SILENCE = 100  # Seconds until a worker that is not heard of counts as lost.
+SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
 def start_devices(options, kind, num_replicas=0, tpu_address=""):
-    """Starts TensorFlow on the devices of a kind of distribution; to be called once, first of all.
+    """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
-        options: of the training, as `recipes.options`.
+        options: training options, as `recipes.options` returns them.
         kind: one of `KINDS`.
-        num_replicas: of "mirrored": how many devices; 0 for all GPUs, or one without a GPU. Where
-            there is no GPU, the processor is shared out to as many logical devices.
-        tpu_address: of "tpu": name or address; empty for that of `TPU_NAME`, or the local one.
+        num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
+            is no GPU. Without a GPU, the processor is split into as many logical devices.
+        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or a local TPU.
 
     Returns:
         `OneDevice` or `Replicas`.
 
     Raises:
-        UserError: the devices are not there, `TF_CONFIG` does not say which, or the options do not
-            fit.
+        UserError: the devices are missing, `TF_CONFIG` does not name them, or the options do not
+            fit them.
     """
     if num_replicas and kind != "mirrored":
         raise UserError(f"--num_replicas goes with --distribution=mirrored, found {kind}")
@@ -69,7 +69,7 @@ def _mirrored(num_replicas):
     count = num_replicas or 1
     cpu = tf.config.list_physical_devices("CPU")[0]
     parts = [tf.config.LogicalDeviceConfiguration() for _ in range(count)]
-    # In a process of tests, TensorFlow may have started with as many.
+    # In a process that runs tests, TensorFlow may already have started with these devices.
     with contextlib.suppress(RuntimeError):
         tf.config.set_logical_device_configuration(cpu, parts)
     return Replicas(_mirrored_strategy(*(f"CPU:{i}" for i in range(count))))
@@ -86,7 +86,7 @@ def _multi_worker():
     if num_workers > 1:
         print(f"worker {worker} of {num_workers}: waits for the others", flush=True)
     run_time = context.context()
-    # By itself TensorFlow gives up on a worker after 10 seconds, which a busy machine may need.
+    # TensorFlow's default is 10 seconds, which a heartbeat from a busy machine may exceed.
     run_time.configure_coordination_service = functools.partial(
         run_time.configure_coordination_service, heartbeat_timeout_in_ms=1000 * SILENCE
     )
@@ -101,7 +101,7 @@ def _multi_worker():
 
 
 def read_cluster(text):
-    """(number of workers, which of them this is) as the variable `TF_CONFIG` says.
+    """Returns (number of workers, number of this worker) from the text of `TF_CONFIG`.
 
     Example:
         >>> read_cluster('{"cluster": {"worker": ["a:2222", "b:2222"]},'
