@@ -8,7 +8,7 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 
-# What says which weights are the best.
+# Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
 
 
@@ -16,12 +16,12 @@ class Evaluation(NamedTuple):
     """Scores on held-out text.
 
     Attributes:
-        perplexity: exp of the negative log-likelihood a token, without label smoothing. Where it
-            is not finite, the model has diverged, and nothing was translated.
+        perplexity: exp of the negative log-likelihood a token, without label smoothing. If it is
+            not finite, the model has diverged, and nothing was translated.
         bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was translated.
         samples: list of (source, reference, translation).
         attention: of the first sample: (`[T, S]` weights, source pieces, target pieces); None if
-            there is none, or the model does not tell source words apart.
+            there is no sample, or the model does not align words.
     """
 
     perplexity: float
@@ -31,11 +31,11 @@ class Evaluation(NamedTuple):
 
     @property
     def is_finite(self):
-        """Whether this is a score at all."""
+        """Whether the perplexity is finite, as only then the scores mean anything."""
         return math.isfinite(self.perplexity)
 
     def figures(self):
-        """name -> what was measured."""
+        """Returns name -> score, without scores that were not measured."""
         return {"perplexity": self.perplexity, **({} if self.bleu is None else {"bleu": self.bleu})}
 
     def __str__(self):
@@ -45,10 +45,10 @@ class Evaluation(NamedTuple):
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
     def is_better(self, best, by):
-        """Whether it beats an earlier score of the kind `by`.
+        """Returns whether this evaluation beats an earlier score of the kind `by`.
 
-        None, and a score that is not finite, are beaten by every finite evaluation. An evaluation
-        that is not finite beats nothing.
+        Every finite evaluation beats None and a score that is not finite. An evaluation that is
+        not finite beats nothing.
         """
         if not self.is_finite:
             return False
@@ -59,7 +59,7 @@ class Evaluation(NamedTuple):
 
 
 def perplexity(nll):
-    """exp of a mean negative log-likelihood; inf where that is beyond the range of a float."""
+    """Returns exp of a mean negative log-likelihood, or inf beyond the range of a float."""
     try:
         return math.exp(nll)
     except OverflowError:
@@ -67,14 +67,14 @@ def perplexity(nll):
 
 
 class Evaluator:
-    """Scores the model as it stands.
+    """Scores a model with its current weights.
 
     Args:
-        update: has `evaluate(batch)`.
+        update: `Update` of the model, for its `evaluate`.
         translator: `Translator` of the same model, usually greedy.
         corpus: `EncodedCorpus` for perplexity.
         source_lines: list of str for BLEU; may be the head of the corpus, or empty.
-        target_lines: list of str, as many.
+        target_lines: list of str, their references.
         max_tokens: budget of a batch.
         num_samples: how many translations to show.
     """
@@ -118,7 +118,7 @@ class Evaluator:
 
 
 def check_bleu_tokenizer(name):
-    """Raises `UserError` if sacreBLEU has no such tokenisation, or lacks what that needs."""
+    """Raises `UserError` if sacreBLEU lacks a tokenisation, or a package or file for it."""
     from sacrebleu.metrics import BLEU
 
     if name not in BLEU.TOKENIZERS:
@@ -131,11 +131,11 @@ def check_bleu_tokenizer(name):
 
 
 def corpus_scores(outputs, references, **bleu_options):
-    """sacreBLEU's BLEU and chrF.
+    """Computes BLEU and chrF with sacreBLEU.
 
     Args:
         outputs: list of str.
-        references: list of str, as many.
+        references: list of str, one for each output.
         **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
 
     Returns:
@@ -144,7 +144,7 @@ def corpus_scores(outputs, references, **bleu_options):
     """
     from sacrebleu.metrics import BLEU, CHRF
 
-    # Forced: a warning that the text looks tokenised is no news to who names the tokenisation.
+    # The caller chose the tokenisation, so the warning that the text looks tokenised is noise.
     bleu, chrf = BLEU(force=True, **bleu_options), CHRF()
     return {
         "bleu": bleu.corpus_score(outputs, [references]),

@@ -7,19 +7,20 @@ from model_directory.options import VOCABULARY
 
 
 def inherit(path, model, given, given_settings):
-    """What a run has from the model that it starts from.
+    """Returns the options and settings that a new run inherits from the model it starts from.
 
     Args:
-        path: model directory.
+        path: directory of that model.
         model: preset name of the new run.
         given: name -> value of the options that the user gave.
-        given_settings: the same of settings of the model.
+        given_settings: name -> value of the settings of the model that the user gave.
 
     Returns:
         `(options of the vocabulary, settings of the model)`, name -> value.
 
     Raises:
-        UserError: no model directory, or one of another model, vocabulary or settings than given.
+        UserError: there is no model directory, or its model, vocabulary or settings differ from
+            the given ones.
     """
     config = ModelDirectory(path).config()
     if config["model"] != model:
@@ -38,7 +39,7 @@ def inherit(path, model, given, given_settings):
         f"{name} was {was[name]!r}, is {value!r}"
         for was, now in ((options, given), (settings, given_settings))
         for name, value in now.items()
-        # Dropout has no weights: another one may suit the new text.
+        # Dropout has no weights, and another rate may suit the new text.
         if name in was and was[name] != value and "dropout" not in name
     ]
     if changed:
@@ -50,7 +51,7 @@ def inherit(path, model, given, given_settings):
 
 
 def start(model, path):
-    """Gives a fresh model the best weights of another model directory, and says so."""
+    """Copies the best weights of another model directory into a fresh model; prints their step."""
     directory = ModelDirectory(path)
     trained = directory.load()[0]
     for weight, value in zip(model.weights, trained.weights, strict=True):

@@ -1,4 +1,4 @@
-"""Numbers that are none, found before they do harm."""
+"""Finds infinite values and NaN before they are saved."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ ADVICE = "try a lower --learning_rate or more --warmup_steps in a new --model_di
 
 
 def check_finite(variables, step, advice=ADVICE):
-    """Raises `UserError` if a value of name -> variable is infinite or no number."""
+    """Raises `UserError` if a variable of name -> variable has an infinite value or NaN."""
     for name, variable in variables.items():
         if not np.isfinite(np.asarray(variable)).all():
             raise UserError(f"{name} is not finite at step {step:,}; {advice}")

@@ -1,21 +1,23 @@
-"""When a run of training stops, and how often it looks."""
+"""The limits of a training run, and how often it validates, saves and logs."""
 
 from typing import NamedTuple
 
 
 class Limits(NamedTuple):
-    """When to stop and how often to look; 0 means no limit.
+    """Limits that end a run (0: no limit), and intervals between validations, saves and records.
 
     Attributes:
-        max_steps: updates.
-        max_epochs: passes over the training pairs.
-        max_minutes: minutes of all runs of the command together, each from its start to its end.
-        patience: validations without a better one.
+        max_steps: most updates.
+        max_epochs: most passes over the training pairs.
+        max_minutes: most minutes of all runs of the command together, each from its start to its
+            end.
+        patience: validations in a row without a better score, after which the run ends.
         eval_every_steps: updates between validations.
         save_every_steps: updates between checkpoints.
         log_every_steps: updates between records in metrics.jsonl.
         keep_checkpoints: how many checkpoints are kept, and averaged in the end.
-        max_bad_steps: steps in a row without a finite loss and gradient.
+        max_bad_steps: steps in a row without a finite loss and gradient, after which the run ends
+            with an error.
     """
 
     max_steps: int
@@ -29,21 +31,21 @@ class Limits(NamedTuple):
     max_bad_steps: int = 10
 
     def is_late(self, seconds, closing_seconds=0.0):
-        """Whether the time is over.
+        """Returns whether the time limit is reached.
 
         Args:
-            seconds: that the run has taken.
-            closing_seconds: that its end will take.
+            seconds: seconds that the run has taken.
+            closing_seconds: seconds that the last validation and save will take.
         """
         return 0 < self.max_minutes * 60 <= seconds + closing_seconds
 
     def reached(self, state, criterion="perplexity", is_late=False):
-        """The first limit that a run has come to, in words, or None.
+        """Returns the first limit that a run has reached, in words, or None.
 
         Args:
-            state: name -> value, as `training.loop.Trainer` has it.
-            criterion: what says which validation is better.
-            is_late: whether the time is over.
+            state: name -> value, the `state` of a `training.loop.Trainer`.
+            criterion: score by which validations are compared.
+            is_late: whether the time limit is reached.
         """
         reasons = {
             f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],

@@ -12,11 +12,11 @@ from training.finite_check import ADVICE, check_finite
 from training.reports.tensorboard import Board
 from training.stopping import stop_on_signals
 
-SAVE_SECONDS = 300.0  # The most work, in seconds, that a kill may cost.
+SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 
 
 class Trainer:
-    """Updates a model until a limit is reached, and can be stopped and resumed at any step.
+    """Trains a model until a limit is reached; can be stopped and resumed at any step.
 
     Args:
         directory: `ModelDirectory`, started.
@@ -24,10 +24,10 @@ class Trainer:
         epochs: `training.corpus.epochs.Epochs` to train on.
         evaluator: returns an `Evaluation` when called.
         limits: `training.limits.Limits`.
-        keep_best_by: "perplexity" or "bleu" of validation: which weights are the best.
-        accumulate_steps: batches of an update; at the end of an epoch it may have fewer.
-        began: `time.monotonic()` from which --max_minutes counts; None for that of `run`.
-        devices: that share out the batches; `OneDevice()` if None.
+        keep_best_by: "perplexity" or "bleu", the validation score of the best weights.
+        accumulate_steps: batches of an update; the last update of an epoch may have fewer.
+        began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
+        devices: `OneDevice` or `Replicas`; `OneDevice()` if None.
     """
 
     def __init__(
@@ -49,20 +49,20 @@ class Trainer:
         self.evaluator = evaluator
         self.limits = limits
         self.keep_best_by = keep_best_by
-        self.best = f"best_{keep_best_by}"  # Its name in the state.
+        self.best = f"best_{keep_best_by}"  # Name of the best score in the state.
         self.accumulate_steps = accumulate_steps
         self.began = began
         self.devices = devices or OneDevice()
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.taken = None  # The last step, until it is counted: (number, batches, values).
-        self.saved = None  # What the newest checkpoint holds: (step, step of the validation).
-        self.kept = None  # The score of what best.npz holds, which may be an average.
-        self.saved_at = None  # When, as `time.monotonic()`.
-        self.validation_seconds = None  # That the last validation took,
-        self.save_seconds = 0.0  # and the last checkpoint.
-        self.shown = {}  # Beside the progress bar.
-        # All that a resumed run must know besides the variables.
+        self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
+        self.kept = None  # Score of the weights in best.npz, which may be an average.
+        self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
+        self.validation_seconds = None  # Duration of the last validation.
+        self.save_seconds = 0.0  # Duration of the last save.
+        self.shown = {}  # Name -> text beside the progress bar.
+        # Everything besides the variables that a run needs to resume.
         self.state = {
             "step": 0,
             "epoch": 0,
@@ -77,14 +77,14 @@ class Trainer:
         }
 
     def run(self):
-        """Trains; goes on where an earlier run in the directory stopped.
+        """Trains; resumes the run in the directory if there is a checkpoint.
 
         Returns:
             Number of the signal that stopped the run, or 0 if it reached its end.
 
         Raises:
             UserError: loss, weights or all validations are not finite, time is over before the
-                first step, the directory cannot be written, or another run is under way in it.
+                first step, the directory cannot be written, or another process is writing it.
         """
         self.directory.lock.acquire()
         try:
@@ -104,7 +104,7 @@ class Trainer:
         total, done = self.limits.max_steps or None, self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
             if done and done % self.limits.eval_every_steps == 0:
-                self._evaluate()  # If a signal kept the run before from it.
+                self._evaluate()  # A signal may have stopped the run before this validation.
             while not (self.stop or self._finished()):
                 self._epoch()
             if not (self.stop or self.state["step"]):
@@ -142,14 +142,16 @@ class Trainer:
     def _resume_best(self):
         """Finds the score that a better model has to beat.
 
-        It may be that of an average, or of a validation that no checkpoint knows of, as a kill came
-        between. The state has the best validation of this run, by which patience counts.
+        The weights in best.npz may be an average, or newer than any checkpoint if the run was
+        killed between a validation and the next save. So their score is read from best.npz itself;
+        the best score in the state serves only to count patience.
         """
         best = self.directory.best_state()
         self.kept = best and best.get(self.keep_best_by)
         lost = best is None and self.state[self.best] is not None
         if lost and self.state["evaluated_step"] == self.state["step"]:
-            self.state["evaluated_step"] -= 1  # These weights, validated anew, are the best now.
+            # best.npz is gone: these weights are validated again and become the best.
+            self.state["evaluated_step"] -= 1
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -162,18 +164,18 @@ class Trainer:
         return self.limits.is_late(self.state["seconds"], self._closing_seconds())
 
     def _closing_seconds(self):
-        """Seconds that validation, checkpoint and average in the end will take."""
-        if self.validation_seconds is None:  # Not known yet.
+        """Estimates the seconds that the last validation, the last save and the average take."""
+        if self.validation_seconds is None:  # Nothing has been measured yet.
             return min(self.limits.max_minutes * 6, 120.0)
         num_averaged = self.limits.keep_checkpoints
         validations = int(self.state["evaluated_step"] != self.state["step"])
         validations += num_averaged > 1
-        # Reading a checkpoint takes about as long as writing it.
+        # The average reads each checkpoint, which takes about as long as writing it.
         saves = 1 + (num_averaged if num_averaged > 1 else 0)
         return validations * self.validation_seconds + saves * self.save_seconds
 
     def _batches(self, first):
-        """Returns the batches of the epoch from number `first`.
+        """Returns the batches of the epoch, from number `first` on.
 
         An epoch begun with another number of replicas is finished with the batches planned for
         that number.
@@ -188,7 +190,9 @@ class Trainer:
         left = iter(self.update.examples(state["batch"], self._batches))
         while group := list(itertools.islice(left, self.accumulate_steps)):
             values = self.update.step(*group)
-            self._count()  # The step before, so that an accelerator does not wait for us.
+            # Counts the step before this one: waiting for its values would idle an accelerator if
+            # this step were not yet under way.
+            self._count()
             state["step"] += 1
             state["batch"] += len(group) * self.devices.num_replicas
             state["seconds"] = time.monotonic() - self.clock
@@ -211,7 +215,7 @@ class Trainer:
         return self.devices.is_due(here, self.state["step"] % self.limits.log_every_steps == 0)
 
     def _count(self):
-        """Adds the values of the last step to the sums, or its batch to those that are skipped."""
+        """Adds the values of the last step to the sums, or handles it as skipped."""
         if self.taken is None:
             return
         (step, taken, values), self.taken = self.taken, None
@@ -269,7 +273,7 @@ class Trainer:
         if "learning_rate" in rates:
             self.shown["rate"] = f"{rates['learning_rate']:.2g}"
         self.shown["tokens/s"] = f"{rate:,.0f}"
-        if self.limits.max_minutes:  # The bar knows the steps only.
+        if self.limits.max_minutes:  # The bar itself shows only steps.
             left = self.limits.max_minutes - self.state["seconds"] / 60
             self.shown["minutes left"] = f"{max(left, 0):.0f}"
         self._record("train", record)
@@ -312,11 +316,11 @@ class Trainer:
         self.board.samples(evaluation, state["step"])
         now = time.monotonic()
         self.validation_seconds = now - began
-        self.logged_at += self.validation_seconds  # They are no part of the training rate.
+        self.logged_at += self.validation_seconds  # So that the training rate leaves them out.
         state["seconds"] = now - self.clock
 
     def _epoch_number(self):
-        """The epoch of the last step, counted from 1."""
+        """Returns the number of the last step's epoch, counted from 1."""
         return max(self.state["epoch"] + (self.state["batch"] > 0), 1)
 
     def _record(self, kind, values):
@@ -333,7 +337,7 @@ class Trainer:
         self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
 
     def _offer(self, arrays, evaluation, **more):
-        """Keeps weights in best.npz if they are better than what it holds; returns whether."""
+        """Writes weights to best.npz if they beat the ones there; returns whether they do."""
         better = evaluation.is_better(self.kept, self.keep_best_by)
         if better:
             self._keep_best(arrays, evaluation, **more)
@@ -347,7 +351,7 @@ class Trainer:
         self.directory.write_best(arrays, {**step, **evaluation.figures(), **more})
 
     def _complete_companions(self):
-        """Writes the weights of companions whose best weights somebody has removed."""
+        """Writes the weights of companion models whose file of best weights is missing."""
         for directory, model in self.update.companions().items():
             if directory.best_state() is None:
                 directory.write_best(model_arrays(model), {"step": self.state["step"]})
@@ -378,7 +382,7 @@ class Trainer:
         steps = steps[-self.limits.keep_checkpoints :]
         if len(steps) < 2:
             return
-        # Plans are kept to about a tenth.
+        # --max_minutes may be exceeded by a tenth.
         over = time.monotonic() - self.clock - self.limits.max_minutes * 6
         if self.limits.is_late(over, self.validation_seconds or 0.0):
             self.progress.say(

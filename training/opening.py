@@ -25,10 +25,10 @@ def open_run(request):
         request: `Request`.
 
     Returns:
-        `Run`; None if the one in the directory has nothing left to do.
+        `Run`; None if the run in the directory has nothing left to do.
 
     Raises:
-        UserError: flags, text or directory that do not fit together.
+        UserError: flags, text and directory do not fit together.
     """
     options, update = request.options, update_of(request.model, request.options)
     if request.dry_run and not update.has_plan:
@@ -86,7 +86,7 @@ def open_run(request):
 
 
 def _resumed_options(options, names, directory):
-    """Returns the options of a resumed run; prints those that it keeps from its beginning."""
+    """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
     found = pace.resumed(options, names, directory.config()["options"])
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
     if kept:
@@ -95,7 +95,7 @@ def _resumed_options(options, names, directory):
 
 
 def _new_tokenizer(config, options, text):
-    """Returns the `Tokenizer` of a new run; a setting that does not fit shows before long work."""
+    """Returns the `Tokenizer` of a new run; checks the model's settings before the long work."""
     if options["init_from"]:
         return ModelDirectory(options["init_from"]).tokenizer()
     tokenizer = text.train_tokenizer(options)
@@ -137,7 +137,7 @@ def check_same_run(directory, config):
     """Compares a run with the one in the directory.
 
     Raises:
-        UserError: flags or text differ.
+        UserError: flags or text differ from that run's.
     """
 
     def flat(config):
@@ -149,7 +149,7 @@ def check_same_run(directory, config):
     may_change = set(LIMITS)
     may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
     if was["keep_best_by"] == "bleu":
-        may_change.discard("bleu_lines")  # Scores of other lines could not be compared.
+        may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
     if was["validation_text"] is None:
         may_change.add("validation_text")
         print(
@@ -174,7 +174,7 @@ def choose_pace(run, undecided):
         return {}
     options, seconds, plan = run.options, None, run.epochs.first
     limit = 60 * options["max_minutes"]
-    # Updates of several devices, and those that XLA compiles, take other times than a first few.
+    # On several devices, or compiled by XLA, updates differ in speed from the few timed here.
     if limit and not (run.devices.strategy or options["jit_compile"]):
         update, batches = update_to_try(run), pipeline.dataset_of(run.epochs.corpus, plan)
         seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], limit)

@@ -1,9 +1,9 @@
 """The pace of a new run: its warm-up, and how often it validates and saves.
 
-The numbers of `training.recipes` suit long runs. In a short one they would be a warm-up without an
-end, and no validation or checkpoint before the end. So a new run has smaller ones where its text or
-its limits ask for it. They are chosen once and kept in config.json, and a resumed run takes them
-from there: whatever the machine does meanwhile, it goes on as it began.
+The numbers of `training.recipes` suit long runs. A short run would end during its warm-up, without
+a validation or checkpoint before its end. So a new run gets smaller numbers where its text or its
+limits require them. They are chosen once and stored in config.json. A resumed run reads them there,
+because times measured again could give other numbers.
 """
 
 import itertools
@@ -15,20 +15,21 @@ from training.ways import UPDATES
 
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
-_SHARE = 0.75  # Of the time left, for updates; the rest is for validation, saving and averaging.
+_SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
 _APART = 120.0  # Seconds between validations where time is the limit.
-_LINES = 20  # Validation lines for BLEU a minute of such a run.
-_TIMED = 10.0  # Most seconds to time updates, where a few of them take less.
+_LINES = 20  # Validation lines for BLEU, for each minute of a run with such a limit.
+_TIMED = 10.0  # Seconds after which timing ends, once there are enough updates.
 
 
 def undecided(dataset, options, given):
-    """Names of the options that are chosen here.
+    """Returns the names of the options that this module chooses.
 
-    They are none where the recipe of the corpus has a pace of its own, and none that the user gave.
+    Options that the user gave are left out. If the recipe of the corpus sets its own pace, there
+    are no names at all.
 
     Args:
         dataset: name of a corpus, or "files".
-        options: of the training, as `recipes.options`.
+        options: training options, as `recipes.options` returns them.
         given: name -> value of the options that the user gave.
     """
     takes_batches = UPDATES[options["update"]].takes_batches
@@ -38,24 +39,24 @@ def undecided(dataset, options, given):
 
 
 def resumed(options, names, earlier):
-    """The options of a run that goes on: undecided ones are those that it began with.
+    """Returns the options of a resumed run, with the pace that it began with.
 
     Args:
         options: name -> value, from recipes and flags.
-        names: those that are `undecided`.
+        names: names of the options that are `undecided`.
         earlier: name -> value, the options in config.json.
     """
     return {**options, **{name: earlier[name] for name in names if name in earlier}}
 
 
 def seconds_an_update(update, batches, accumulate_steps, limit):
-    """Times updates; the model is of no use afterwards.
+    """Times updates; the model must not be used afterwards, because they have changed it.
 
     Args:
-        update: `GradientUpdate` of one device.
-        batches: iterable of batches, such as those of the first epoch.
+        update: `GradientUpdate` on one device.
+        batches: iterable of batches, such as the first epoch.
         accumulate_steps: batches of an update.
-        limit: seconds that the run has.
+        limit: seconds that the run may take.
 
     Returns:
         Mean seconds of at least two updates, without the first, which TensorFlow traces.
@@ -64,7 +65,7 @@ def seconds_an_update(update, batches, accumulate_steps, limit):
     began, elapsed = 0.0, 0.0
     for count in itertools.count():
         values = update.step(*itertools.islice(batches, accumulate_steps))
-        float(values["loss"][0])  # Waits for it.
+        float(values["loss"][0])  # Waits for the update.
         if not count:
             began = time.monotonic()
         elapsed = time.monotonic() - began
@@ -73,13 +74,13 @@ def seconds_an_update(update, batches, accumulate_steps, limit):
 
 
 class Outlook(NamedTuple):
-    """What is known of the length of a run before it begins.
+    """The expected length of a run.
 
     Attributes:
         updates_an_epoch: updates of an epoch.
-        updates: the most that the run can make; None without a limit.
-        limit: in words.
-        seconds_an_update: where time is what limits them, else None.
+        updates: most updates that the run can make; None without a limit.
+        limit: the limit, in words.
+        seconds_an_update: seconds of an update if time is the limit, else None.
     """
 
     updates_an_epoch: int
@@ -89,13 +90,13 @@ class Outlook(NamedTuple):
 
 
 def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None):
-    """The `Outlook` of a run.
+    """Makes the `Outlook` of a run.
 
     Args:
-        options: of the training.
+        options: training options.
         updates_an_epoch: updates of an epoch.
-        seconds_left: of --max_minutes.
-        seconds_an_update: as measured; None if it was not.
+        seconds_left: seconds that are left of --max_minutes.
+        seconds_an_update: measured seconds of an update; None if not measured.
     """
     limits = [
         (options[name] * updates, f"--{name}={options[name]}", None)
@@ -118,16 +119,17 @@ def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None)
 def choose(options, names, outlook):
     """Chooses the pace of a new run.
 
-    Warm-up takes a quarter of the updates that are expected. There are about eight validations, at
-    least 50 updates apart, and about twenty checkpoints, at least 10 updates apart, so that those
-    that are averaged in the end are of the last quarter. Epochs of 100 updates and more have at
-    least one of both. But where time is the limit, validations are two minutes apart, or two in
-    all, and translate fewer lines if BLEU does not choose the best; and `patience` cannot end a run
-    within twice its warm-up. No number exceeds the recipe's.
+    Warm-up takes a quarter of the expected updates. There are about eight validations, at least 50
+    updates apart, and about twenty checkpoints, at least 10 updates apart, so that the checkpoints
+    averaged in the end come from the last quarter. An epoch of 100 updates or more has at least one
+    validation and one checkpoint. There are two exceptions. If time is the limit, validations are
+    two minutes apart, or there are two in all, and they translate fewer lines unless BLEU chooses
+    the best weights. And validations are so far apart that `patience` cannot end a run before twice
+    its warm-up. No number exceeds the recipe's.
 
     Args:
-        options: of the training, with the recipe's numbers.
-        names: those that are `undecided`.
+        options: training options, with the recipe's numbers.
+        names: names of the options that are `undecided`.
         outlook: the `Outlook` of the run.
 
     Returns:
@@ -153,11 +155,13 @@ def choose(options, names, outlook):
 
 
 def report(chosen, options, outlook):
-    """Lines that say what was chosen and why: one, or none where it is what the recipe has.
+    """Returns a list of one line that gives the chosen numbers and the reason.
+
+    The list is empty if all numbers are the recipe's.
 
     Args:
         chosen: name -> number.
-        options: of the training, with the recipe's numbers.
+        options: training options, with the recipe's numbers.
         outlook: the `Outlook` of the run.
     """
     changed = [

@@ -1,13 +1,13 @@
-"""Training options and model settings that are good to start from, by model and by corpus.
+"""Default training options and model settings, by model and by corpus.
 
-What a flag says counts first, then the kind of update, then the corpus, then the model, then
-`DEFAULTS`.
+A flag overrides the way of training, which overrides the corpus, which overrides the model, which
+overrides `DEFAULTS`.
 """
 
 from model_directory.options import BY_NAME, DEFAULTS
 
-# A table of words, learned without the help of context: whole words, their exact likelihood, and
-# high rates, for every word is learned only where it occurs.
+# Word tables without context: whole words, no label smoothing, and high learning rates, because
+# each word's weights are trained only where the word occurs.
 _WORDS = {
     "tokenizer": "word",
     "learning_rate": 2e-2,
@@ -15,22 +15,22 @@ _WORDS = {
     "label_smoothing": 0.0,
 }
 
-# The many small operations of a loop over time gain from cores that each work on one of their own,
-# and lose where all cores share every one.
+# A loop over time has many small operations. Running several of them at once, each on one core, is
+# faster than splitting each of them over all cores.
 _LOOPS = {"intra_op_threads": 1}
 
-# A table of every word that occurs: alignments are wanted of rare ones, too.
+# Word tables of alignment models hold every word: rare words are to be aligned, too.
 _TABLE = {
     **_WORDS,
     "update": "em",
     "max_words": 0,
     "min_word_count": 1,
     "average_checkpoints": 1,
-    "learning_rate": 0.1,  # By gradient: every logit is learned from a few sentences.
+    "learning_rate": 0.1,  # For --update=gradient: few sentences train each logit.
 }
 
-# Found on 10,000 pairs: a small recurrent model reads as many tokens a second in small batches, and
-# goes on learning at the same rate for long.
+# Measured on 10,000 pairs: a small recurrent model reads as many tokens a second in small batches
+# as in large ones, and keeps improving for long at a constant learning rate.
 _SMALL_LSTM = {
     **_LOOPS,
     "max_tokens_per_batch": 400,
@@ -42,15 +42,15 @@ _SMALL_LSTM = {
 }
 
 BY_MODEL = {
-    # Maximum likelihood, as in a textbook. The prior of the others is better in all that can be
-    # measured of alignments and translations.
+    # Maximum likelihood, as in a textbook. The prior `alpha` of the two models below is better by
+    # every measure of alignments and translations.
     "ibm1": _TABLE,
     "ibm2": {**_TABLE, "model1_steps": 3, "alpha": 0.1},
     "hmm_alignment": {**_TABLE, "model1_steps": 3, "model2_steps": 2, "alpha": 0.1},
     "ibm1_factored": _WORDS,
     "attention_ibm1": _WORDS,
     "attention_ibm2": _WORDS,
-    # Recurrent models bear high rates once their gradient is clipped; the larger, the lower.
+    # With a clipped gradient, recurrent models train well at high rates; larger models at lower.
     "rnn_attention": {**_LOOPS, "learning_rate": 1e-3, "warmup_steps": 1000},
     "lstm_seq2seq": _SMALL_LSTM,
     "gru_bahdanau": {**_LOOPS, "learning_rate": 5e-4, "warmup_steps": 1000},
@@ -84,7 +84,7 @@ BY_DATASET = {
     "wmt14_de_en": _WMT14,
 }
 
-# Settings of the model, where --set does not say otherwise and the preset has them.
+# Settings of the model, unless --set overrides them or the preset lacks them.
 MODEL_SETTINGS_BY_DATASET = {
     # Four passes over 24,000 pairs leave no time to overfit.
     "demo": {"dropout": 0.1},
@@ -92,7 +92,7 @@ MODEL_SETTINGS_BY_DATASET = {
 
 
 def options(model, dataset, given):
-    """All training options.
+    """Returns all training options.
 
     Args:
         model: preset name.
@@ -102,19 +102,19 @@ def options(model, dataset, given):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
-    # Imported here, because the tables above also serve programs that do without TensorFlow.
+    # Imported here, because programs that run without TensorFlow read the tables above.
     from training.ways import UPDATES
 
     of_model = BY_MODEL.get(model, {})
     found = {**DEFAULTS, **of_model, **BY_DATASET.get(dataset, {}), **given}
     found.update(UPDATES[found["update"]].defaults)
-    if of_model.get("max_words") == 0:  # A table of every word, of whatever corpus.
+    if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
         found["max_words"] = 0
     return {**found, **given}
 
 
 def completed(options):
-    """Returns options with those that follow from others.
+    """Fills in options whose values depend on other options.
 
     Decaying schedules store `decay_steps`. To train past the first --max_steps, users pass the old
     --decay_steps, or the learning rate would change.

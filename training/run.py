@@ -1,4 +1,4 @@
-"""A run of training: everything that it is made of, and how it is planned and put together."""
+"""A training run: its parts, its plan, and how its trainer is built."""
 
 from typing import Any, NamedTuple
 
@@ -28,17 +28,17 @@ class Request(NamedTuple):
 
     Attributes:
         model: name of a preset.
-        settings: name -> value, settings of the model that are not the preset's.
+        settings: name -> value, settings of the model that differ from the preset's.
         dataset: name of a corpus, or "files".
         splits: {"train": `Split`, "valid": `Split`}.
         options: name -> value, all training options.
         undecided: names of the options that `training.pace` chooses for a new run.
-        kept: names of the options that a resumed run takes from its beginning.
+        kept: names of the options that a resumed run reads from config.json.
         model_dir: folder of the run.
         data_dir: folder of the caches.
         distribution: kind of devices, of `training.devices.strategies.KINDS`.
         num_replicas: number of mirrored devices; 0: all GPUs.
-        tpu_address: of a TPU.
+        tpu_address: name or address of a TPU.
         dry_run: whether the run is only planned.
     """
 
@@ -63,16 +63,16 @@ class Run(NamedTuple):
     Attributes:
         requested: configuration as the flags ask for it, by which processes compare their runs.
         config: configuration of the model directory.
-        options: name -> value, all training options, also those that `config` does not keep.
+        options: name -> value, all training options, including those that `config` leaves out.
         directory: `ModelDirectory` of the run.
-        companion: second `ModelDirectory` that it writes, or None.
+        companion: second `ModelDirectory` that the run writes, or None.
         is_new: whether the run begins now, rather than being resumed.
         devices: `OneDevice` or `Replicas`.
         tokenizer: `Tokenizer`.
         epochs: `Epochs` of the training corpus.
         prepared: `Preparation` of the model.
         valid: `EncodedCorpus` for validation.
-        valid_lines: lists of str, its source and target.
+        valid_lines: (source lines, target lines) of the validation text.
     """
 
     requested: dict[str, Any]
@@ -94,14 +94,14 @@ class Run(NamedTuple):
         return update_of(self.config["model"], self.options)
 
     def with_options(self, **options):
-        """Returns the run with other values of some training options."""
+        """Returns a copy of the run with other values of some training options."""
         options = {**self.options, **options}
         recorded = {**self.config, "options": self.update.recorded(options)}
         return self._replace(options=options, config=recorded)
 
 
 def begin(run):
-    """Writes the directory of a new run, or completes that of a resumed one."""
+    """Writes the directory of a new run, or completes the configuration of a resumed run."""
     if run.is_new:
         run.directory.start(run.config, run.tokenizer)
     elif run.devices.is_chief:
@@ -119,7 +119,7 @@ def update_to_try(run):
 
 
 def print_plan(run):
-    """Prints what the first epoch would be, and what memory its updates take."""
+    """Prints a plan of the first epoch, and the memory that its updates take."""
     epochs, update = run.epochs, None
     if run.update.takes_batches:
         update = update_to_try(run)
@@ -142,7 +142,7 @@ def print_plan(run):
 
 
 def make_trainer(run):
-    """Makes model, update, evaluator and loop of a run that has begun; returns the `Trainer`."""
+    """Makes the model, update and evaluator of a run that has begun; returns its `Trainer`."""
     options = run.options
     keras.utils.set_random_seed(options["seed"])
     with run.devices.scope():

@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as requests to stop in good order."""
+"""Turns Ctrl-C and SIGTERM into requests to stop at a safe point."""
 
 import contextlib
 import signal
@@ -9,7 +9,7 @@ class _CutShort(BaseException):
 
 
 class StopRequest:
-    """Whether Ctrl-C or SIGTERM has asked the run to stop; `signal_number` says which, or is 0."""
+    """True once Ctrl-C or SIGTERM has arrived; `signal_number` is the signal's number, or 0."""
 
     def __init__(self):
         self.signal_number = 0
@@ -19,7 +19,7 @@ class StopRequest:
         return bool(self.signal_number)
 
     def note(self, signal_number):
-        """Takes the request."""
+        """Stores the request, and ends a block of `cutting_short`."""
         self.signal_number = signal_number
         if self._cuts:
             self._cuts = False
@@ -27,7 +27,7 @@ class StopRequest:
 
     @contextlib.contextmanager
     def cutting_short(self):
-        """A block that the request ends wherever it is, for long work that may be left undone."""
+        """Returns a context that a request ends at any point, for long work that may be dropped."""
         try:
             self._cuts = True
             if self:
@@ -42,7 +42,7 @@ class StopRequest:
 
 @contextlib.contextmanager
 def stop_on_signals():
-    """Turns the first Ctrl-C or SIGTERM of the block into a `StopRequest`; a second one kills."""
+    """Turns the first Ctrl-C or SIGTERM into a `StopRequest`; a second signal kills the process."""
     request = StopRequest()
 
     def note(number, _frame):

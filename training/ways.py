@@ -1,4 +1,4 @@
-"""The ways of training, and which of them suits which model."""
+"""Lists the ways of training, and the ways that suit each model."""
 
 import models
 from data_pipeline.files import UserError
@@ -11,7 +11,7 @@ from training.updates.gradient import GradientUpdate
 
 UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
 
-# Models that are not trained by gradient alone: class -> names of the ways of training.
+# Class of models -> names of their ways of training. All other models train by gradient only.
 _WAYS = {AlignmentModel: ("em", "gradient"), NgramLanguageModel: ("counting",)}
 
 
@@ -43,13 +43,13 @@ def update_of(preset, options):
 
 
 def check_options(preset, options, given, undecided=()):
-    """Raises `UserError` where training options do not go together.
+    """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:
         preset: name of the model.
         options: name -> value of all training options.
         given: name -> value of the options that the user gave.
-        undecided: names of options that `training.pace` may still make smaller.
+        undecided: names of options that `training.pace` may still lower.
     """
     update = update_of(preset, options)
     update.check(preset, options, given, undecided)
