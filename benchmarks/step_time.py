@@ -121,9 +121,10 @@ def ours(task):
     """Returns `work(first, count)` of our update; batches come from the pipeline as in training."""
     model = create_model(task.vocab_size, task.settings, task.seed)
     from data_pipeline import pipeline
+    from data_pipeline.batching import Batching
 
     update = our_update(model, task.options)
-    feed, sums = iter(pipeline.batches(task.corpus, task.max_tokens, seed=task.seed)), {}
+    feed, sums = iter(pipeline.batches(task.corpus, Batching(task.max_tokens), seed=task.seed)), {}
 
     def work(_, count):
         for _ in range(count):
@@ -210,8 +211,9 @@ def check_equal(batches, vocab_size, settings, options, seed):
 def make_batches(corpus, max_tokens, count, seed):
     """Returns the first training batches, `(source_ids [B, S], target_ids [B, T])`, int32."""
     from data_pipeline import pipeline
+    from data_pipeline.batching import Batching
 
-    feed = pipeline.batches(corpus, max_tokens, seed=seed).take(count).as_numpy_iterator()
+    feed = pipeline.batches(corpus, Batching(max_tokens), seed=seed).take(count).as_numpy_iterator()
     # Copies, because PyTorch warns about read-only arrays.
     found = [(batch["source_ids"].copy(), batch["target_ids"].copy()) for batch in feed]
     if len(found) < count:

@@ -36,7 +36,7 @@ from benchmarks.rehearsal_corpus import make  # noqa: E402
 from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
 from data_pipeline import encoding, pipeline, streams  # noqa: E402
-from data_pipeline.batching import padding_share  # noqa: E402
+from data_pipeline.batching import Batching, padding_share  # noqa: E402
 from data_pipeline.downloads import cleaning  # noqa: E402
 from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
@@ -162,7 +162,7 @@ def stage_start():
         opened = time.monotonic()
         batches = int(share * corpus.target.ids.size / FLAGS.max_tokens)
         options = {"seed": 1, "epoch": epoch, "first_batch": batches}
-        next(iter(pipeline.batches(corpus, FLAGS.max_tokens, **options)))
+        next(iter(pipeline.batches(corpus, Batching(FLAGS.max_tokens), **options)))
         found[f"{name}_seconds"] = time.monotonic() - begin
         found[f"{name}_reading_seconds"] = opened - begin
     return found
@@ -178,7 +178,7 @@ def stage_static():
     corpus = encoded(cleaned())
     lengths = [side.lengths for side in corpus]
     shapes = choose_shapes(*lengths, FLAGS.max_tokens, max_shapes=2 * MAX_SHAPES)
-    plan = pipeline.plan_batches(corpus, FLAGS.max_tokens, seed=1, epoch=1, shapes=shapes)
+    plan = pipeline.plan_batches(corpus, Batching(FLAGS.max_tokens, shapes=shapes), seed=1, epoch=1)
     return {**_epoch(static=True), "padding_of_twice_the_shapes": padding_share(plan, *lengths)}
 
 
@@ -238,7 +238,7 @@ def _epoch(static):
         shapes = choose_shapes(*lengths, FLAGS.max_tokens)
         choosing = {"shapes": len(shapes), "choosing_seconds": time.monotonic() - begin}
     begin = time.monotonic()
-    plan = pipeline.plan_batches(corpus, FLAGS.max_tokens, seed=1, epoch=1, shapes=shapes)
+    plan = pipeline.plan_batches(corpus, Batching(FLAGS.max_tokens, shapes=shapes), seed=1, epoch=1)
     planning = time.monotonic() - begin
     timed = _timed(lambda: sum(1 for _ in pipeline.dataset_of(corpus, plan)))
     return {

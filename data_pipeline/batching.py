@@ -9,7 +9,33 @@ from typing import NamedTuple
 import numpy as np
 
 from data_pipeline.files import UserError
+from data_pipeline.mixing import Mixture
 from data_pipeline.static_shapes import assign_shapes
+
+
+class Batching(NamedTuple):
+    """The rules by which pairs form batches, the same in every epoch of a run.
+
+    Attributes:
+        max_tokens: most tokens of a batch, rows x longest padded side; at least the longest
+            sentence.
+        max_sentences: most pairs of a batch (0: no limit).
+        shapes: `[num_shapes, 3]`, the result of `choose_shapes`: the only shapes that batches may
+            have, with the pairs of a shape in random order whatever their lengths; None allows any
+            shape.
+        num_workers: the number of batches is made a multiple of it, by halving batches.
+        largest_first: whether the batch with the most cells comes first, so that running out of
+            memory happens in the first step.
+        mixture: `data_pipeline.mixing.Mixture`, which decides how often an epoch has each pair;
+            None takes every pair once.
+    """
+
+    max_tokens: int
+    max_sentences: int = 0
+    shapes: np.ndarray | None = None
+    num_workers: int = 1
+    largest_first: bool = False
+    mixture: Mixture | None = None
 
 
 class EpochPlan(NamedTuple):
@@ -52,18 +78,7 @@ class EpochPlan(NamedTuple):
         return np.stack([self.batch_sizes, *widths], axis=1).astype(np.int64)
 
 
-def plan_epoch(
-    source_lengths,
-    target_lengths,
-    max_tokens,
-    *,
-    max_sentences=0,
-    seed=None,
-    epoch=0,
-    shapes=None,
-    num_workers=1,
-    largest_first=False,
-):
+def plan_epoch(source_lengths, target_lengths, batching, *, seed=None, epoch=0):
     """Groups pairs of similar lengths into batches of a limited number of tokens.
 
     A batch of n pairs counts as n x its longest sentence on either side, at most `max_tokens`.
@@ -74,16 +89,9 @@ def plan_epoch(
     Args:
         source_lengths: `[num_pairs]` int, tokens with `</s>`.
         target_lengths: `[num_pairs]` int, tokens with `</s>`.
-        max_tokens: most tokens of a batch; at least the longest sentence.
-        max_sentences: most pairs of a batch (0: no limit).
+        batching: `Batching`; its mixture is for `data_pipeline.pipeline.plan_batches`.
         seed: int; None sorts by length without a shuffle, for evaluation.
         epoch: counted from 0.
-        shapes: `[num_shapes, 3]`, the result of `choose_shapes`: the only shapes that batches may
-            have, with the pairs of a shape in random order whatever their lengths; None allows any
-            shape.
-        num_workers: the number of batches is made a multiple of it, by halving batches.
-        largest_first: puts the batch with the most cells first, so that running out of memory
-            happens in the first step.
 
     Returns:
         `EpochPlan` with every pair exactly once.
@@ -94,6 +102,7 @@ def plan_epoch(
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
     rng = None if seed is None else np.random.default_rng([seed, epoch])
+    max_tokens, max_sentences, shapes, num_workers, largest_first, _ = batching
     if shapes is None:
         order, sizes = _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng)
         sizes = _split_to_multiple(sizes, num_workers)

@@ -79,6 +79,23 @@ def parse_weights(text, count):
     return weights
 
 
+def parse_mixture(sizes, corpus_weights="", temperature=1.0):
+    """Makes a `Mixture` of corpora from options of training.
+
+    Args:
+        sizes: number of pairs of each corpus.
+        corpus_weights: text, as for `parse_weights`.
+        temperature: as for `mixture`.
+
+    Raises:
+        UserError: the weights cannot be used, or a corpus has no pair.
+    """
+    weights = parse_weights(corpus_weights, len(sizes))
+    if not all(sizes):
+        raise UserError(f"no training pair is left of corpus {sizes.index(0) + 1}; leave it out")
+    return mixture(sizes, weights, temperature)
+
+
 def mixture(sizes, weights=(), temperature=1.0):
     """Makes a `Mixture` of corpora.
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
+from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 
@@ -88,7 +89,7 @@ class Evaluator:
         self.target_lines = target_lines
         self.num_samples = num_samples
         longest = int(max(side.lengths.max() for side in corpus))
-        self.batches = batches(corpus, max(max_tokens, longest))
+        self.batches = batches(corpus, Batching(max(max_tokens, longest)))
 
     def __call__(self):
         """Returns an `Evaluation`."""

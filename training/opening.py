@@ -6,7 +6,10 @@ import time
 import models
 from command_line import quiet
 from data_pipeline import pipeline
+from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
+from data_pipeline.mixing import parse_mixture
+from data_pipeline.static_shapes import choose_shapes
 from model_directory.directory import ModelDirectory, check_model
 from model_directory.options import BY_NAME, DEFAULTS, LIMITS
 from training import pace
@@ -112,22 +115,20 @@ def _sizes(tokenizer):
 
 def _make_epochs(encoded, options, devices):
     """Returns the `Epochs` of an `Encoded` text."""
-    return Epochs(
-        encoded.corpus,
-        options["max_tokens_per_batch"],
-        options["seed"],
-        num_replicas=devices.num_replicas,
-        **pipeline.batch_options(
-            encoded.corpus,
-            encoded.sizes,
-            options["max_tokens_per_batch"],
-            max_sentences=options["max_sentences_per_batch"],
-            corpus_weights=options["corpus_weights"],
-            temperature=options["temperature"],
-            pad_to_bucket=options["pad_to_bucket"],
-            largest_first=options["largest_batch_first"],
-        ),
+    mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
+    limits = options["max_tokens_per_batch"], options["max_sentences_per_batch"]
+    shapes = None
+    if options["pad_to_bucket"]:
+        lengths = [side.lengths for side in encoded.corpus]
+        shapes = choose_shapes(*lengths, limits[0], max_sentences=limits[1])
+    batching = Batching(
+        *limits,
+        shapes,
+        num_workers=devices.num_replicas,
+        largest_first=options["largest_batch_first"],
+        mixture=mixed,
     )
+    return Epochs(encoded.corpus, batching, options["seed"])
 
 
 NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of")

@@ -127,11 +127,9 @@ def print_plan(run):
     lines = plan_report.report(
         epochs.corpus,
         run.tokenizer,
-        epochs.max_tokens,
-        epochs.seed,
+        epochs.batching,
+        epochs.first,
         num_parameters=model.count_params(),
-        plan=epochs.first,
-        **epochs.batching,
     )
     for line in lines:
         console.write_result(line)
@@ -156,7 +154,7 @@ def make_trainer(run):
         Translator(model, run.tokenizer, beam_size=1, batch_size=64),
         run.valid,
         *(lines[: options["bleu_lines"]] for lines in run.valid_lines),
-        max_tokens=run.epochs.max_tokens,
+        max_tokens=run.epochs.batching.max_tokens,
     )
     limits = Limits(
         keep_checkpoints=options["average_checkpoints"],

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import plan_epoch
+from data_pipeline.batching import Batching, plan_epoch
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import encode_lines
 from data_pipeline.progress import Progress
@@ -168,7 +168,7 @@ def _links(texts, threshold, description):
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
     costs = lengths[:, :, rows].max(axis=0) * (lengths[:, :, rows].max(axis=0) + 256)
-    plan = plan_epoch(*costs, max(_MAX_COST, int(costs.max(initial=0))))
+    plan = plan_epoch(*costs, Batching(max(_MAX_COST, int(costs.max(initial=0)))))
     results = [[] for _ in range(lengths.shape[2])]
     bar = Progress(description, rows.size, "lines") if description else contextlib.nullcontext()
     with bar as progress:

@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.batching import EpochPlan, largest_batch, padding_share, plan_epoch
+from data_pipeline.batching import Batching, EpochPlan, largest_batch, padding_share, plan_epoch
 from data_pipeline.files import UserError
 from data_pipeline.static_shapes import choose_shapes
 
@@ -35,7 +35,7 @@ def same(one, other):
 @pytest.mark.parametrize("seed", [None, 0, 5])
 @pytest.mark.parametrize("epoch", [0, 3])
 def test_every_pair_is_in_an_epoch_once(lengths, seed, epoch):
-    plan = plan_epoch(*lengths, BUDGET, seed=seed, epoch=epoch)
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=seed, epoch=epoch)
     assert sorted(plan.rows) == list(range(lengths.shape[1]))
     assert plan.batch_sizes.sum() == lengths.shape[1]
     assert plan.batch_sizes.min() >= 1
@@ -43,12 +43,12 @@ def test_every_pair_is_in_an_epoch_once(lengths, seed, epoch):
 
 @pytest.mark.parametrize("seed", [None, 0, 5])
 def test_rows_times_longest_side_never_exceed_the_budget(lengths, seed):
-    for rows in batches_of(plan_epoch(*lengths, BUDGET, seed=seed)):
+    for rows in batches_of(plan_epoch(*lengths, Batching(BUDGET), seed=seed)):
         assert rows.size * lengths[:, rows].max() <= BUDGET
 
 
 def test_batch_takes_all_pairs_that_fit(lengths):
-    batches = batches_of(plan_epoch(*lengths, BUDGET))
+    batches = batches_of(plan_epoch(*lengths, Batching(BUDGET)))
     for rows, following in itertools.pairwise(batches):
         one_more = [*rows, following[0]]
         assert len(one_more) * lengths[:, one_more].max() > BUDGET
@@ -57,27 +57,31 @@ def test_batch_takes_all_pairs_that_fit(lengths):
 @pytest.mark.parametrize("seed", [None, 1])
 def test_batch_has_no_more_sentences_than_allowed_and_as_many_where_tokens_allow(many, seed):
     def sizes(**limit):
-        return plan_epoch(*many, 100, seed=seed, **limit).batch_sizes
+        return plan_epoch(*many, Batching(100, **limit), seed=seed).batch_sizes
 
     assert sizes().max() > 7
     assert sizes(max_sentences=7).max() == 7
     assert sizes(max_sentences=7).sum() == many.shape[1]
     np.testing.assert_array_equal(sizes(max_sentences=10_000), sizes())
     # With a large token budget, all batches have 7 pairs, except one with the remainder.
-    free = plan_epoch(*many, 30 * 7, max_sentences=7, seed=seed).batch_sizes
+    free = plan_epoch(*many, Batching(30 * 7, max_sentences=7), seed=seed).batch_sizes
     assert sorted(free)[0] == many.shape[1] % 7 and sorted(free)[1] == 7
 
 
 def test_seed_and_epoch_fix_all_batches(many):
     assert same(
-        plan_epoch(*many, BUDGET, seed=3, epoch=2), plan_epoch(*many, BUDGET, seed=3, epoch=2)
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=2),
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=2),
     )
 
 
 @pytest.mark.parametrize("other", [{"seed": 3, "epoch": 1}, {"seed": 4, "epoch": 0}])
 def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
     many = many // 10 + 1  # Many pairs have equal lengths and can be exchanged.
-    one, two = plan_epoch(*many, BUDGET, seed=3, epoch=0), plan_epoch(*many, BUDGET, **other)
+    one, two = (
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=0),
+        plan_epoch(*many, Batching(BUDGET), **other),
+    )
     assert not np.array_equal(one.rows, two.rows)
     groups, other_groups = ({frozenset(rows) for rows in batches_of(p)} for p in (one, two))
     assert len(groups & other_groups) < len(groups) / 10
@@ -85,17 +89,20 @@ def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
 
 def test_epoch_and_seed_do_not_stand_for_each_other(many):
     assert not same(
-        plan_epoch(*many, BUDGET, seed=3, epoch=4), plan_epoch(*many, BUDGET, seed=4, epoch=3)
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=4),
+        plan_epoch(*many, Batching(BUDGET), seed=4, epoch=3),
     )
 
 
 def test_batches_come_by_length_without_a_seed(many):
-    longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, BUDGET))]
+    longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET)))]
     assert longest == sorted(longest)
 
 
 def test_batches_come_in_random_order_of_length_with_a_seed(many):
-    longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, BUDGET, seed=1))]
+    longest = [
+        many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET), seed=1))
+    ]
     # Lengths do not depend on time: they rise about as often as they fall, and have no trend.
     assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
     steps = np.sign(np.diff(longest))
@@ -104,14 +111,14 @@ def test_batches_come_in_random_order_of_length_with_a_seed(many):
 
 
 def test_batches_hold_neighbours_in_length(many):
-    plan = plan_epoch(*many, 600, seed=1)
+    plan = plan_epoch(*many, Batching(600), seed=1)
     unsorted = EpochPlan(np.arange(many.shape[1]), plan.batch_sizes)
     assert padding_share(plan, *many) < padding_share(unsorted, *many) / 2
 
 
 def test_pairs_of_equal_longest_side_are_grouped_by_the_other():
     source, target = np.full(400, 20), np.random.default_rng(0).permutation(np.arange(400) % 20 + 1)
-    plan = plan_epoch(source, target, 20 * 20, seed=1)
+    plan = plan_epoch(source, target, Batching(20 * 20), seed=1)
     assert padding_share(plan, source, target) == 0
 
 
@@ -120,14 +127,14 @@ def test_sentence_longer_than_the_budget_is_refused(side):
     lengths = [[3, 4], [3, 4]]
     lengths[side][1] = BUDGET + 1
     with pytest.raises(ValueError, match=rf"{BUDGET + 1} tokens.*{BUDGET}"):
-        plan_epoch(*lengths, BUDGET)
+        plan_epoch(*lengths, Batching(BUDGET))
     lengths[side][1] = BUDGET
-    assert plan_epoch(*lengths, BUDGET).rows.size == 2
+    assert plan_epoch(*lengths, Batching(BUDGET)).rows.size == 2
 
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_nothing_makes_no_batches(seed):
-    plan = plan_epoch([], [], BUDGET, seed=seed)
+    plan = plan_epoch([], [], Batching(BUDGET), seed=seed)
     assert plan.rows.size == 0 and plan.batch_sizes.size == 0
     assert plan.batches(0)[0].size == 0
     assert padding_share(plan, [], []) == 0
@@ -135,7 +142,7 @@ def test_nothing_makes_no_batches(seed):
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_batches_from_a_number_on_are_the_tail(many, seed):
-    plan = plan_epoch(*many, BUDGET, seed=seed)
+    plan = plan_epoch(*many, Batching(BUDGET), seed=seed)
     whole = batches_of(plan)
     for first in (0, 1, 7, len(whole) - 1):
         tail = batches_of(EpochPlan(*plan.batches(first)))
@@ -147,7 +154,7 @@ def test_batches_from_a_number_on_are_the_tail(many, seed):
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_padding_share_is_what_counting_cells_gives(lengths, seed):
-    plan = plan_epoch(*lengths, BUDGET, seed=seed)
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=seed)
     cells = padding = 0
     for rows in batches_of(plan):
         for side in lengths:
@@ -159,7 +166,7 @@ def test_padding_share_is_what_counting_cells_gives(lengths, seed):
 
 
 def test_types_of_a_plan_hold_large_corpora(lengths):
-    plan = plan_epoch(*lengths, BUDGET, seed=0)
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=0)
     assert plan.rows.dtype == plan.batch_sizes.dtype == np.int64
 
 
@@ -173,7 +180,7 @@ def test_every_pair_is_as_likely_to_come_early_as_late(static):
     epochs = 1500
     early = np.zeros(80)
     for epoch in range(epochs):
-        plan = plan_epoch(*lengths, 90, seed=1, epoch=epoch, shapes=shapes)
+        plan = plan_epoch(*lengths, Batching(90, shapes=shapes), seed=1, epoch=epoch)
         batch = np.repeat(np.arange(plan.batch_sizes.size), plan.batch_sizes)
         early[plan.rows] += (batch + 0.5) / plan.batch_sizes.size
     # Means of uniform numbers; the worst of 80 pairs may deviate by five standard errors.
@@ -186,7 +193,9 @@ def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
     shapes = choose_shapes(*lengths, 36, max_shapes=2) if static else None
     epochs, met = 2000, np.zeros((24, 24))
     for epoch in range(epochs):
-        for rows in batches_of(plan_epoch(*lengths, 36, seed=3, epoch=epoch, shapes=shapes)):
+        for rows in batches_of(
+            plan_epoch(*lengths, Batching(36, shapes=shapes), seed=3, epoch=epoch)
+        ):
             met[np.ix_(rows, rows)] += 1
     for kind in (slice(0, 12), slice(12, 24)):
         shares = met[kind, kind][~np.eye(12, dtype=bool)] / epochs
@@ -199,7 +208,7 @@ def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
 @pytest.mark.parametrize("num_workers", [1, 2, 3, 8])
 @pytest.mark.parametrize("seed", [None, 4])
 def test_workers_share_out_an_epoch_in_equal_numbers_of_batches(many, num_workers, seed):
-    plan = plan_epoch(*many, BUDGET, seed=seed, num_workers=num_workers)
+    plan = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers), seed=seed)
     assert plan.batch_sizes.size % num_workers == 0
     assert sorted(plan.rows) == list(range(many.shape[1]))
     assert plan.batch_sizes.min() >= 1
@@ -208,7 +217,7 @@ def test_workers_share_out_an_epoch_in_equal_numbers_of_batches(many, num_worker
 
 
 def test_batches_of_a_step_are_of_similar_length(many):
-    plan = plan_epoch(*many, 200, seed=1, num_workers=4)
+    plan = plan_epoch(*many, Batching(200, num_workers=4), seed=1)
     longest = plan.padded_shapes(*many)[:, 1:].max(axis=1).reshape(-1, 4)
     assert np.ptp(longest, axis=1).mean() < np.ptp(longest, axis=0).mean() / 4
     # Each of the 4 workers sometimes has the longest batch.
@@ -216,13 +225,13 @@ def test_batches_of_a_step_are_of_similar_length(many):
 
 
 def test_one_worker_has_the_batches_of_no_workers(many):
-    one = plan_epoch(*many, BUDGET, seed=1, num_workers=1)
-    assert same(one[:2], plan_epoch(*many, BUDGET, seed=1)[:2])
+    one = plan_epoch(*many, Batching(BUDGET, num_workers=1), seed=1)
+    assert same(one[:2], plan_epoch(*many, Batching(BUDGET), seed=1)[:2])
 
 
 def test_too_few_pairs_for_the_workers_are_refused():
     with pytest.raises(UserError, match=r"3 pairs .* 4 workers"):
-        plan_epoch([5, 5, 5], [5, 5, 5], 10, num_workers=4)
+        plan_epoch([5, 5, 5], [5, 5, 5], Batching(10, num_workers=4))
 
 
 # The largest batch
@@ -231,7 +240,7 @@ def test_too_few_pairs_for_the_workers_are_refused():
 @pytest.mark.parametrize("static", [False, True])
 def test_largest_batch_has_the_most_cells(many, static):
     shapes = choose_shapes(*many, 600, max_shapes=8) if static else None
-    plan = plan_epoch(*many, 600, seed=1, shapes=shapes)
+    plan = plan_epoch(*many, Batching(600, shapes=shapes), seed=1)
     cells = [
         (rows.size if shape is None else shape[0])
         * (sum(many[:, rows].max(axis=1)) if shape is None else shape[1:].sum())
@@ -244,8 +253,8 @@ def test_largest_batch_has_the_most_cells(many, static):
 
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_largest_batch_can_come_first_and_the_others_keep_their_order(many, num_workers):
-    plan = plan_epoch(*many, BUDGET, seed=1, num_workers=num_workers)
-    first = plan_epoch(*many, BUDGET, seed=1, num_workers=num_workers, largest_first=True)
+    plan = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers), seed=1)
+    first = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers, largest_first=True), seed=1)
     assert largest_batch(first, *many) < num_workers
     step = largest_batch(plan, *many) // num_workers
     steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)

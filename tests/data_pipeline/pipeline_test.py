@@ -5,6 +5,7 @@ import collections
 import numpy as np
 import pytest
 
+from data_pipeline.batching import Batching
 from data_pipeline.mixing import mixture
 from data_pipeline.pipeline import (
     EncodedCorpus,
@@ -59,7 +60,7 @@ def same_batches(one, other):
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_every_pair_is_batched_once_duplicates_included(corpus, seed):
-    seen = seen_pairs(arrays(batches(corpus, BUDGET, seed=seed)))
+    seen = seen_pairs(arrays(batches(corpus, Batching(BUDGET), seed=seed)))
     expected = [(tuple(s), tuple(t)) for s, t in pairs_of(corpus)]
     assert max(collections.Counter(expected).values()) >= 2
     assert seen == collections.Counter(expected)
@@ -67,7 +68,7 @@ def test_every_pair_is_batched_once_duplicates_included(corpus, seed):
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
-    for batch in arrays(batches(corpus, BUDGET, seed=seed)):
+    for batch in arrays(batches(corpus, Batching(BUDGET), seed=seed)):
         assert set(batch) == {"source_ids", "target_ids"}
         for ids in batch.values():
             assert ids.dtype == np.int32
@@ -79,33 +80,33 @@ def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
 
 
 def test_padded_batches_keep_the_budget(corpus):
-    for batch in arrays(batches(corpus, BUDGET, seed=0)):
+    for batch in arrays(batches(corpus, Batching(BUDGET), seed=0)):
         assert max(ids.size for ids in batch.values()) <= BUDGET
 
 
 @pytest.mark.parametrize("seed", [None, 0])
 def test_resumed_epoch_is_the_tail_of_the_whole(corpus, seed):
-    whole = arrays(batches(corpus, BUDGET, seed=seed, epoch=2))
+    whole = arrays(batches(corpus, Batching(BUDGET), seed=seed, epoch=2))
     for k in (0, 1, 10, len(whole)):
-        tail = arrays(batches(corpus, BUDGET, seed=seed, epoch=2, first_batch=k))
+        tail = arrays(batches(corpus, Batching(BUDGET), seed=seed, epoch=2, first_batch=k))
         assert same_batches(tail, whole[k:])
 
 
 def test_epochs_and_seeds_differ_and_repeat(corpus):
-    one = arrays(batches(corpus, BUDGET, seed=0, epoch=0))
-    assert same_batches(one, arrays(batches(corpus, BUDGET, seed=0, epoch=0)))
-    assert not same_batches(one, arrays(batches(corpus, BUDGET, seed=0, epoch=1)))
-    assert not same_batches(one, arrays(batches(corpus, BUDGET, seed=1, epoch=0)))
+    one = arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=0))
+    assert same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=0)))
+    assert not same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=1)))
+    assert not same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=1, epoch=0)))
 
 
 def test_batches_can_be_gone_through_twice(corpus):
-    dataset = batches(corpus, BUDGET)
+    dataset = batches(corpus, Batching(BUDGET))
     assert same_batches(arrays(dataset), arrays(dataset))
 
 
 def test_sentence_longer_than_a_batch_is_refused(corpus):
     with pytest.raises(ValueError, match="a batch takes 5"):
-        batches(corpus, 5)
+        batches(corpus, Batching(5))
 
 
 @pytest.fixture(scope="module")
@@ -114,28 +115,28 @@ def shapes(corpus):
 
 
 def test_static_batches_have_few_shapes_and_every_pair_once(corpus, shapes):
-    found = arrays(batches(corpus, BUDGET, seed=0, shapes=shapes))
+    found = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0))
     sizes = {(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found}
     assert sizes <= set(map(tuple, shapes.tolist()))
-    assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, BUDGET)))
+    assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
 
 
 def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, shapes):
-    whole = arrays(batches(corpus, BUDGET, seed=0, epoch=1, shapes=shapes))
+    whole = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1))
     for k in (1, len(whole) - 1, len(whole)):
-        tail = batches(corpus, BUDGET, seed=0, epoch=1, shapes=shapes, first_batch=k)
+        tail = batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1, first_batch=k)
         assert same_batches(arrays(tail), whole[k:])
 
 
 @pytest.mark.parametrize("static", [False, True])
 def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
-    options = {"seed": 0, "num_workers": 3, "shapes": shapes if static else None}
-    plan = plan_batches(corpus, BUDGET, **options)
+    batching = Batching(BUDGET, shapes=shapes if static else None, num_workers=3)
+    plan = plan_batches(corpus, batching, seed=0)
     shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
     parts = [arrays(dataset_of(corpus, share)) for share in shares]
     assert len(parts[0]) == len(parts[1]) == len(parts[2])
     assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(
-        arrays(batches(corpus, BUDGET))
+        arrays(batches(corpus, Batching(BUDGET)))
     )
     tail = arrays(dataset_of(corpus, shares[1], first_batch=4))
     assert same_batches(tail, parts[1][4:])
@@ -144,7 +145,7 @@ def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
 def test_mixture_is_batched_as_often_as_asked_for(corpus):
     sizes = (20, corpus.num_pairs - 20)
     found = mixture(sizes, weights=(1, 1))
-    pairs = seen_pairs(arrays(batches(corpus, BUDGET, seed=0, epoch=2, mixture=found)))
+    pairs = seen_pairs(arrays(batches(corpus, Batching(BUDGET, mixture=found), seed=0, epoch=2)))
     expected = collections.Counter()
     for row in found.rows(0, 2):
         expected[tuple(map(tuple, pairs_of(corpus)[row]))] += 1
@@ -154,7 +155,9 @@ def test_mixture_is_batched_as_often_as_asked_for(corpus):
 def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
     copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
     assert not isinstance(copied.source.ids, np.memmap)
-    assert same_batches(arrays(batches(copied, BUDGET)), arrays(batches(corpus, BUDGET)))
+    assert same_batches(
+        arrays(batches(copied, Batching(BUDGET))), arrays(batches(corpus, Batching(BUDGET)))
+    )
 
 
 # Description
@@ -162,17 +165,21 @@ def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
 
 def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_path):
     corpus = encode_corpus(["a b zzz", "a"], ["c", "d zzz"], tokenizer, tmp_path)
-    text = "\n".join(describe(corpus, tokenizer, max_tokens=8, seed=0))
+    text = "\n".join(
+        describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
+    )
     assert "training pairs: 2" in text
     assert "6 source, 5 target" in text
     assert f"{2 / 11:.2%}" in text
     assert f"{len(tokenizer.source)} source and {len(tokenizer.target)} target" in text
-    assert "batches an epoch: 1 of at most 8 tokens" in text
+    assert "batches per epoch: 1 of at most 8 tokens" in text
     assert f"{3 / 14:.1%}" in text  # Two rows of widths 4 and 3 have 14 places for 11 tokens.
 
 
 def test_description_of_a_shared_vocabulary_gives_one_number(tmp_path):
     tokenizer = train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290)
     corpus = encode_corpus(["a b"], ["c"], tokenizer, tmp_path)
-    text = "\n".join(describe(corpus, tokenizer, max_tokens=8, seed=0))
+    text = "\n".join(
+        describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
+    )
     assert f"(bpe): {len(tokenizer.source)} pieces shared; unknown tokens 0.00%" in text

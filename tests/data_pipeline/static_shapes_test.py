@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from data_pipeline.batching import padding_share, plan_epoch
+from data_pipeline.batching import Batching, padding_share, plan_epoch
 from data_pipeline.files import UserError
 from data_pipeline.static_shapes import choose_shapes
 
@@ -40,7 +40,7 @@ def batches_of(plan):
 def test_every_pair_fits_into_its_batch_and_is_in_the_epoch_once(lengths, max_shapes):
     shapes = choose_shapes(*lengths, BUDGET, max_shapes=max_shapes)
     assert 1 <= len(shapes) <= max_shapes
-    plan = plan_epoch(*lengths, BUDGET, seed=1, shapes=shapes)
+    plan = plan_epoch(*lengths, Batching(BUDGET, shapes=shapes), seed=1)
     assert sorted(plan.rows) == list(range(lengths.shape[1]))
     for numbers, shape in zip(batches_of(plan), plan.shapes, strict=True):
         assert shape.tolist() in shapes.tolist()
@@ -66,10 +66,10 @@ def test_few_shapes_leave_little_padding_on_a_large_corpus():
     shares = {}
     for max_shapes in (1, 8, 24):
         shapes = choose_shapes(*lengths, 2048, max_shapes=max_shapes)
-        plan = plan_epoch(*lengths, 2048, seed=1, shapes=shapes)
+        plan = plan_epoch(*lengths, Batching(2048, shapes=shapes), seed=1)
         shares[max_shapes] = padding_share(plan, *lengths)
     assert shares[24] < 0.12 < shares[8] < 0.25 < shares[1]
-    assert padding_share(plan_epoch(*lengths, 2048, seed=1), *lengths) < 0.03
+    assert padding_share(plan_epoch(*lengths, Batching(2048), seed=1), *lengths) < 0.03
 
 
 def test_two_sided_shapes_beat_a_ladder_of_equal_sides():
@@ -79,7 +79,7 @@ def test_two_sided_shapes_beat_a_ladder_of_equal_sides():
     ladder = np.unique(np.quantile(longest, np.arange(1, 25) / 24, method="higher"))
     ladder = np.stack([1024 // ladder, ladder, ladder], axis=1)
     shares = [
-        padding_share(plan_epoch(*lengths, 1024, seed=1, shapes=shapes), *lengths)
+        padding_share(plan_epoch(*lengths, Batching(1024, shapes=shapes), seed=1), *lengths)
         for shapes in (found, ladder)
     ]
     assert shares[0] < 0.9 * shares[1]
@@ -90,7 +90,7 @@ def test_small_corpus_fills_its_batches_too():
     shares = []
     for max_shapes in (1, 4, 24):
         shapes = choose_shapes(*lengths, 2048, max_shapes=max_shapes)
-        plan = plan_epoch(*lengths, 2048, shapes=shapes, seed=1)
+        plan = plan_epoch(*lengths, Batching(2048, shapes=shapes), seed=1)
         shares.append(padding_share(plan, *lengths))
         assert plan.batch_sizes.sum() > 0.9 * plan.shapes[:, 0].sum()
     assert shares == sorted(shares, reverse=True)
@@ -99,16 +99,18 @@ def test_small_corpus_fills_its_batches_too():
 def test_pair_that_fits_into_no_shape_is_refused():
     shapes = np.array([[10, 5, 9], [10, 9, 5]])
     with pytest.raises(ValueError, match="none of the shapes"):
-        plan_epoch([9], [9], 90, shapes=shapes)
+        plan_epoch([9], [9], Batching(90, shapes=shapes))
     with pytest.raises(ValueError, match="10 tokens, shapes take 9"):
-        plan_epoch([10], [3], 90, shapes=shapes)
+        plan_epoch([10], [3], Batching(90, shapes=shapes))
 
 
 @pytest.mark.parametrize("num_workers", [2, 3, 8])
 def test_workers_have_equally_many_batches_of_equal_shapes(num_workers):
     for lengths in (LENGTHS[0], LENGTHS[1], LENGTHS[3]):
         shapes = choose_shapes(*lengths, BUDGET)
-        plan = plan_epoch(*lengths, BUDGET, seed=1, shapes=shapes, num_workers=num_workers)
+        plan = plan_epoch(
+            *lengths, Batching(BUDGET, shapes=shapes, num_workers=num_workers), seed=1
+        )
         first = plan.shapes[::num_workers]  # The shapes of the first worker, step by step.
         np.testing.assert_array_equal(plan.shapes, np.repeat(first, num_workers, axis=0))
         assert plan.batch_sizes.min() >= 1
@@ -119,4 +121,4 @@ def test_too_few_pairs_for_the_workers_are_refused():
     lengths = LENGTHS[3][:, :5]
     shapes = choose_shapes(*lengths, BUDGET)
     with pytest.raises(UserError, match="8 workers"):
-        plan_epoch(*lengths, BUDGET, seed=1, shapes=shapes, num_workers=8)
+        plan_epoch(*lengths, Batching(BUDGET, shapes=shapes, num_workers=8), seed=1)

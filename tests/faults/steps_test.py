@@ -7,6 +7,7 @@ import signal
 import numpy as np
 import pytest
 
+from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches
 from data_pipeline.tokenization.vocabularies import UNK_ID
@@ -38,14 +39,14 @@ def trainer_of_spoilt_model(directory, corpus, **limits):
 
 def bad_steps(corpus, steps):
     """Lists which of the first `steps` steps have a batch with the rare token."""
-    epochs = (batches(corpus, 64, seed=1, epoch=epoch) for epoch in range(steps))
+    epochs = (batches(corpus, Batching(64), seed=1, epoch=epoch) for epoch in range(steps))
     first = itertools.islice(itertools.chain.from_iterable(epochs), steps)
     return [n for n, batch in enumerate(first, start=1) if UNK_ID in batch["source_ids"].numpy()]
 
 
 def test_a_step_without_a_finite_loss_changes_nothing(directory, corpus):
     run = trainer_of_spoilt_model(directory, corpus)
-    batch = next(b for b in batches(corpus, 64) if UNK_ID in b["source_ids"].numpy())
+    batch = next(b for b in batches(corpus, Batching(64)) if UNK_ID in b["source_ids"].numpy())
     before = {name: np.array(v) for name, v in run.variables.items()}
     assert float(run.update.step(batch)["skipped"][0]) == 1.0
     for name, v in run.variables.items():

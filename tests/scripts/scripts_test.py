@@ -628,7 +628,7 @@ def test_the_losses_and_batches_of_small_recurrent_models(folder, corpus, capsys
     flags += ["--schedule=constant", "--warmup_steps=1", "--adam_beta_2=0.999", "--max_steps=4"]
     done = train(corpus, folder, capsys, *flags, model_dir="by sentences")
     assert done.status == 0, done.err
-    assert "batches an epoch: 20 of at most 4,096 tokens a side and 10 pairs" in done.out
+    assert "batches per epoch: 20 of at most 4,096 tokens per side and 10 pairs" in done.out
     records = [r for r in _records(folder / "by sentences") if r["kind"] == "train"]
     assert [r["learning_rate"] for r in records] == pytest.approx([3e-3, 3e-3])
 

@@ -121,6 +121,6 @@ def test_an_epoch_ends_with_its_batches_on_other_devices(folder, flags, mirrored
     assert done.status == 0 and "resumed at step 20" in done.out, done.err
     directory = ModelDirectory(path)
     _, state = read_archive(directory.checkpoint_path(directory.checkpoint_steps()[-1]))
-    batches = int(done.out.partition("batches an epoch: ")[2].split()[0])
+    batches = int(done.out.partition("batches per epoch: ")[2].split()[0])
     assert state["epoch"] == 1 and state["step"] >= 20 + (batches - 40)
     assert state["planned_replicas"] == 2

@@ -5,6 +5,7 @@ import random
 import pytest
 
 import models
+from data_pipeline.batching import Batching
 from data_pipeline.pipeline import batches, encode_corpus
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator
@@ -41,7 +42,7 @@ def test_learns(task, tmp_path):
     )
     update = GradientUpdate(model, adam(learning_rate=2e-3, warmup_steps=300))
     for epoch in range(15):
-        for batch in batches(corpus, 1024, seed=1, epoch=epoch):
+        for batch in batches(corpus, Batching(1024), seed=1, epoch=epoch):
             update.step(batch)
     source, target = examples(task, 500, seed=2)
     outputs = [best[0].text for best in Translator(model, tokenizer, beam_size=1).translate(source)]

@@ -12,6 +12,7 @@ import sacrebleu
 import tensorflow as tf
 
 import models
+from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import batches, encode_corpus
 from data_pipeline.static_shapes import choose_shapes
@@ -111,7 +112,9 @@ def trainer(
     )
     update = GradientUpdate(directory.new_model(), optimizer, **(of_update or {}))
     limits = LIMITS._replace(**changes)
-    epochs = Epochs(corpus, **{"max_tokens": 64, "seed": 1, **(of_epochs or {})})
+    of_epochs = dict(of_epochs or {})
+    seed = of_epochs.pop("seed", 1)
+    epochs = Epochs(corpus, Batching(**{"max_tokens": 64, **of_epochs}), seed)
     return Trainer(directory, update, epochs, Script(scores), limits, **(more or {}))
 
 
@@ -135,7 +138,9 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
 @pytest.mark.parametrize("seed", [1, 5])
 def test_the_seed_orders_the_batches(directory, corpus, seed):
     run = trainer(directory, corpus, [], of_epochs={"seed": seed})
-    for actual, expected in zip(run._batches(0), batches(corpus, 64, seed=seed), strict=True):
+    for actual, expected in zip(
+        run._batches(0), batches(corpus, Batching(64), seed=seed), strict=True
+    ):
         for side, ids in expected.items():
             np.testing.assert_array_equal(actual[side], ids)
 
@@ -143,7 +148,7 @@ def test_the_seed_orders_the_batches(directory, corpus, seed):
 def test_stops_after_the_largest_number_of_epochs(directory, corpus, capsys):
     run = trainer(directory, corpus, [9] * 99, max_steps=0, max_epochs=2)
     run.run()
-    last = 2 * sum(1 for _ in batches(corpus, 64, seed=1))
+    last = 2 * sum(1 for _ in batches(corpus, Batching(64), seed=1))
     assert run.state["step"] == last
     assert records(directory, "valid")[-1]["epoch"] == 2
     assert f"step {last}, epoch 2: valid" in capsys.readouterr().err
@@ -355,7 +360,7 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
             trainer(ModelDirectory(copy), corpus, [9] * 9, more=more, **limits).run()
         return read_archive(ModelDirectory(copy).checkpoint_path(max_steps))
 
-    num_batches = sum(1 for _ in batches(corpus, 64, seed=1))
+    num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
     updates = -(-num_batches // 3)
     assert num_batches % 3, "the last update of an epoch has fewer batches"
     steps = updates + 2

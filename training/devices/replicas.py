@@ -123,7 +123,7 @@ class Replicas(OneDevice):
         workers = f" at {self.num_workers} workers" if self.num_workers > 1 else ""
         return [
             f"replicas: {self.num_replicas}{workers}, each with batches of its own; an update "
-            f"takes {batches:,} batches, of at most {tokens:,} tokens a side"
+            f"takes {batches:,} batches, of at most {tokens:,} tokens per side"
         ]
 
     @contextlib.contextmanager

@@ -5,32 +5,26 @@ import time
 import numpy as np
 
 from data_pipeline.batching import largest_shape
-from data_pipeline.pipeline import dataset_of, describe, plan_batches
+from data_pipeline.pipeline import dataset_of, describe
 
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
-def report(
-    corpus, tokenizer, max_tokens, seed, *, num_parameters, seconds=3.0, plan=None, **options
-):
+def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
     """The plan of the first epoch in lines for people.
 
     Args:
         corpus: `EncodedCorpus`.
         tokenizer: its `Tokenizer`.
-        max_tokens: as `data_pipeline.pipeline.plan_batches`.
-        seed: as `plan_batches`.
+        batching: `Batching`.
+        plan: `EpochPlan` by these rules.
         num_parameters: of the model.
         seconds: how long to time the pipeline.
-        plan: as `data_pipeline.pipeline.describe`.
-        **options: more of `plan_batches`.
 
     Yields:
         str.
     """
-    if plan is None:
-        plan = plan_batches(corpus, max_tokens, seed=seed, **options)
-    yield from describe(corpus, tokenizer, max_tokens, seed, plan=plan, **options)
+    yield from describe(corpus, tokenizer, batching, plan)
     lengths = corpus.source.lengths, corpus.target.lengths
     yield from _shapes(plan, plan.padded_shapes(*lengths))
     largest = largest_shape(plan, *lengths)

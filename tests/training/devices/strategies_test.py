@@ -9,7 +9,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from data_pipeline.batching import plan_epoch
+from data_pipeline.batching import Batching, plan_epoch
 from data_pipeline.files import UserError
 from tests.tiny import SMALL
 from training import recipes
@@ -144,7 +144,7 @@ def test_replicas_take_every_batch_once_and_as_many(num_replicas):
 
 def test_batches_of_a_step_are_of_similar_length():
     lengths = np.random.default_rng(0).integers(2, 40, (2, 2000))
-    plan = plan_epoch(*lengths, 200, seed=1, num_workers=4)
+    plan = plan_epoch(*lengths, Batching(200, num_workers=4), seed=1)
     widths = plan.padded_shapes(*lengths)[:, 1:].max(axis=1).reshape(-1, 4)
     assert np.ptp(widths, axis=1).mean() < 2
 

@@ -6,6 +6,7 @@ import pytest
 import tensorflow as tf
 
 import models
+from data_pipeline.batching import Batching
 from data_pipeline.pipeline import EncodedCorpus, batches
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from model_directory.directory import restore
@@ -162,7 +163,7 @@ def test_lengths_are_those_of_the_regression():
 def by_gradient(model, corpus, steps):
     """Log-likelihood after gradient descent on the whole corpus at once."""
     update = GradientUpdate(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
-    (batch,) = batches(corpus, 10_000)
+    (batch,) = batches(corpus, Batching(10000))
     for _ in range(steps):
         update.step(batch)
     return log_likelihood(model, corpus)

@@ -4,8 +4,11 @@ import re
 
 import pytest
 
+from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import batch_options, encode_corpus, plan_batches
+from data_pipeline.mixing import parse_mixture
+from data_pipeline.pipeline import encode_corpus, plan_batches
+from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.data_pipeline.small import SOURCE, TARGET
 from training.reports.plan import report
@@ -25,11 +28,12 @@ def corpus(tokenizer, tmp_path_factory):
 
 @pytest.mark.parametrize("pad_to_bucket", [False, True])
 def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
-    options = batch_options(corpus, [220], BUDGET, pad_to_bucket=pad_to_bucket)
-    text = "\n".join(report(corpus, tokenizer, BUDGET, 1, num_parameters=10**9, **options))
-    plan = plan_batches(corpus, BUDGET, seed=1, **options)
+    lengths = [side.lengths for side in corpus]
+    batching = Batching(BUDGET, shapes=choose_shapes(*lengths, BUDGET) if pad_to_bucket else None)
+    plan = plan_batches(corpus, batching, seed=1)
+    text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=10**9))
     assert "training pairs: 220" in text
-    assert f"batches an epoch: {plan.batch_sizes.size}" in text
+    assert f"batches per epoch: {plan.batch_sizes.size}" in text
     assert "memory of the device: 16.0 GB" in text
     assert re.search(r"the pipeline alone: [\d,]+ target tokens/s", text)
     assert re.search(r"largest batch: \d+ rows of \d+ source and \d+ target tokens", text)
@@ -38,7 +42,9 @@ def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
 
 
 def test_examples_are_pairs_of_the_text(corpus, tokenizer):
-    text = "\n".join(report(corpus, tokenizer, BUDGET, 1, num_parameters=1))
+    batching = Batching(BUDGET)
+    plan = plan_batches(corpus, batching, seed=1)
+    text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=1))
     examples = re.findall(r"^pair (\d+):\n    (.*)\n      (.*)\n    (.*)\n", text, re.M)
     assert len(examples) == 3
     for number, source, pieces, target in examples:
@@ -47,18 +53,19 @@ def test_examples_are_pairs_of_the_text(corpus, tokenizer):
 
 
 def test_mixture_is_named(corpus, tokenizer):
-    options = batch_options(corpus, [20, 200], BUDGET, corpus_weights="1,1")
-    lines = report(corpus, tokenizer, BUDGET, 1, num_parameters=1, **options)
+    batching = Batching(BUDGET, mixture=parse_mixture([20, 200], "1,1"))
+    plan = plan_batches(corpus, batching, seed=1)
+    lines = report(corpus, tokenizer, batching, plan, num_parameters=1)
     assert "an epoch has 110 of 20 and 110 of 200" in next(lines)
 
 
 @pytest.mark.parametrize("weights", ["1", "1,2,3", "a,b", "1,-1", "0,0", "1,"])
-def test_weights_that_do_not_fit_the_corpora_are_refused(corpus, weights):
+def test_weights_that_do_not_fit_the_corpora_are_refused(weights):
     with pytest.raises(UserError, match=r"--corpus_weights=.*each of 2 corpora") as e:
-        batch_options(corpus, [20, 200], BUDGET, corpus_weights=weights)
+        parse_mixture([20, 200], weights)
     assert "\n" not in str(e.value)
 
 
-def test_corpus_of_which_nothing_is_left_is_named(corpus):
+def test_corpus_of_which_nothing_is_left_is_named():
     with pytest.raises(UserError, match="left of corpus 2"):
-        batch_options(corpus, [220, 0], BUDGET)
+        parse_mixture([220, 0])
