@@ -48,19 +48,39 @@ class _Panel(NamedTuple):
     weights: np.ndarray  # [rows, columns]
 
 
+class Drawing(NamedTuple):
+    """The parts of the attention that `save_attention` draws, and how.
+
+    Attributes:
+        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
+            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
+            the last: row t has not seen token t.
+        layer: only this layer, counted from 1; None draws all.
+        head: only this head, counted from 1, or "mean" over all heads; None draws all. A
+            single layer or a single head per layer is wrapped into a block.
+        merge_subwords: whether to merge subword pieces into words, see
+            `subword_merging.merge_words`.
+        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn:
+            a frame around each, dashed where it is possible but not sure.
+        title: a line above the picture; long titles are wrapped.
+        dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
+    """
+
+    kind: str = "cross"
+    layer: int | None = None
+    head: int | str | None = None
+    merge_subwords: bool = False
+    gold: GoldAlignment | None = None
+    title: str | None = None
+    dpi: float = 150
+
+
 def save_attention(
     maps: Mapping[str, np.ndarray],
     source_tokens: Sequence[str],
     target_tokens: Sequence[str],
     path: str | os.PathLike,
-    *,
-    kind: str = "cross",
-    layer: int | None = None,
-    head: int | str | None = None,
-    merge_subwords: bool = False,
-    gold: GoldAlignment | None = None,
-    title: str | None = None,
-    dpi: float = 150,
+    **drawing: Any,
 ) -> None:
     """Draws attention weights as a grid of heat maps: one row per layer, one column per head.
 
@@ -73,17 +93,7 @@ def save_attention(
         source_tokens: S tokens or words, with "</s>" if the maps have it.
         target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
         path: the file to write; it ends in .png, .svg or .pdf.
-        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
-            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
-            the last: row t has not seen token t.
-        layer: only this layer, counted from 1; None draws all.
-        head: only this head, counted from 1, or "mean" over all heads; None draws all. A
-            single layer or a single head per layer is wrapped into a block.
-        merge_subwords: merge subword pieces into words, see `subword_merging.merge_words`.
-        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn:
-            a frame around each, dashed where it is possible but not sure.
-        title: a line above the picture; long titles are wrapped.
-        dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
+        **drawing: attributes of `Drawing`, such as `head="mean"`.
 
     Raises:
         ValueError: unknown file ending, kind, layer or head; weights that do not fit the tokens;
@@ -96,6 +106,7 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
+    kind, layer, head, merge_subwords, gold, title, dpi = Drawing(**drawing)
     ending = check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
