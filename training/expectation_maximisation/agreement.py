@@ -1,8 +1,8 @@
-"""Training both directions so that they agree.
+"""Trains the models of both directions so that their alignments agree.
 
-A model of each direction lets several target words look at one source word, but not the other way
-round, so the two err in different places. Liang, Taskar and Klein 2006, "Alignment by Agreement",
-let both count only what both believe.
+A model lets several target words align to one source word, but not the other way round, so the
+models of the two directions make different errors. In Liang, Taskar and Klein 2006, "Alignment by
+Agreement", both models count only links that both find probable.
 """
 
 from typing import NamedTuple
@@ -28,7 +28,7 @@ class Directions(NamedTuple):
 
 
 def index_directions(corpus, *, target_end=True):
-    """`Directions` of an `EncodedCorpus`; `target_end` as `index_word_pairs`."""
+    """Makes the `Directions` of an `EncodedCorpus`; `target_end` as `index_word_pairs`."""
     both = corpus, EncodedCorpus(corpus.target, corpus.source)
     return Directions(*(index_word_pairs(c, target_end=target_end) for c in both))
 
@@ -36,11 +36,12 @@ def index_directions(corpus, *, target_end=True):
 def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
     """Makes one step of expectation maximisation for both directions.
 
-    The posterior of a link is the product of both directions' posteriors, an approximation of the
+    The posterior of a link is the product of both directions' posteriors, which approximates the
     product of both distributions over alignments (section 3.2 there). NULL, and the target's `</s>`
-    where that has cells, face nothing and keep the posteriors of their own direction. Then what a
-    target word may come from is made to sum to 1. Position models learn from the posteriors of
-    their own direction. There is no likelihood that such steps could never lower.
+    where `</s>` has cells, have no counterpart in the other direction and keep the posteriors of
+    their own direction. Then the posteriors of each target word are scaled to sum to 1. Position
+    models learn from the posteriors of their own direction. Unlike plain expectation maximisation,
+    such a step may lower the likelihoods.
 
     Args:
         directions: `Directions`.
@@ -49,7 +50,7 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
         threads: as `training.expectation_maximisation.iteration.expect`.
 
     Returns:
-        (list of two `Estimate`s, list of the two log-likelihoods under those that were given).
+        (list of two `Estimate`s, list of the two log-likelihoods under the given estimates).
     """
     expected = [_posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)]
     results = []
@@ -62,7 +63,7 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
             for block in blocks:
                 both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
                 both[:, :-1] *= _facing(block, *twin)
-                # Nothing is left where each direction is sure that the other is wrong.
+                # The sum is 0 if each direction excludes all links that the other finds possible.
                 both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
                 np.add.at(counts, words.cell_pairs[block.cells], both.ravel())
             return counts
@@ -74,7 +75,7 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
 
 
 def _posteriors(words, estimate, threads):
-    """(`[cells]` float32 posteriors, statistics of all blocks, log-likelihood)."""
+    """Returns (`[cells]` float32 posteriors, statistics of all blocks, log-likelihood)."""
     posteriors = np.empty(words.cell_pairs.size, np.float32)
 
     def work(blocks):
@@ -90,13 +91,13 @@ def _posteriors(words, estimate, threads):
 
 
 def _facing(block, words, twin, values):
-    """What the other direction has for the word cells of a block; 1 in the rows of `</s>`.
+    """Returns the other direction's values for the word cells of a block; 1 in the rows of `</s>`.
 
     Args:
         block: `Block` of one direction.
-        words: `WordPairs` of it.
-        twin: `WordPairs` of the other one.
-        values: `[cells]`, values of its cells.
+        words: `WordPairs` of that direction.
+        twin: `WordPairs` of the other direction.
+        values: `[cells]`, a value for each cell of the other direction.
 
     Returns:
         `[R, n - 1]`.
@@ -111,12 +112,12 @@ def _facing(block, words, twin, values):
 
 
 def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
-    """Links that both directions find probable, taken together.
+    """Returns the links that both directions together find probable.
 
     Args:
         directions: `Directions`.
         estimates: two `Estimate`s.
-        threshold: links whose geometric mean of both posteriors is above it are returned.
+        threshold: a link is returned if the geometric mean of its two posteriors is above this.
         threads: as `training.expectation_maximisation.iteration.expect`.
 
     Returns:

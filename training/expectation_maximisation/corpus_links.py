@@ -9,12 +9,12 @@ from training.expectation_maximisation.iteration import expect_block
 
 
 class Links(NamedTuple):
-    """Links of a corpus, by sentence pair, then target position, then source position.
+    """Links of a corpus, sorted by sentence pair, then target position, then source position.
 
     Attributes:
         sentences: `[L]` int64, numbers of sentence pairs.
         sources: `[L]` int64, source positions counted from 0, never NULL.
-        targets: `[L]` int64, target positions counted from 0, never that of `</s>`.
+        targets: `[L]` int64, target positions counted from 0, never of `</s>`.
     """
 
     sentences: np.ndarray
@@ -22,11 +22,11 @@ class Links(NamedTuple):
     targets: np.ndarray
 
     def reversed(self):
-        """The same links of the other direction."""
+        """Returns the same links with source and target exchanged."""
         return _sorted(self.sentences, self.targets, self.sources)
 
     def lists(self, num_sentences):
-        """A list of `(source position, target position)` for every sentence pair."""
+        """Returns a list of `(source position, target position)` for every sentence pair."""
         pairs = list(zip(self.sources.tolist(), self.targets.tolist(), strict=True))
         ends = np.searchsorted(self.sentences, np.arange(num_sentences + 1)).tolist()
         return [pairs[start:end] for start, end in itertools.pairwise(ends)]
@@ -38,13 +38,13 @@ def _sorted(sentences, sources, targets):
 
 
 def posterior_links(words, estimate, *, threshold=None):
-    """The links with a high posterior probability.
+    """Returns the links with a high posterior probability.
 
     Args:
         words: `WordPairs` of the corpus to align.
         estimate: `Estimate` with a translation table of those word pairs.
-        threshold: links above it are returned, any number for a target word; None returns the most
-            probable source position of each target word, unless that is NULL.
+        threshold: returns all links with a posterior above it, any number for a target word; None:
+            returns the most probable source position of each target word, unless that is NULL.
 
     Returns:
         `Links`.
@@ -65,13 +65,13 @@ def _links_of_best(words, block, best):
 
 
 def links_of_cells(words, block, rows, columns):
-    """Links of cells of a block, without those of NULL and `</s>`.
+    """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
 
     Args:
         words: `WordPairs`.
-        block: `Block` of it.
-        rows: `[L]` int.
-        columns: `[L]` int, source positions.
+        block: `Block` of `words`.
+        rows: `[L]` int, rows of the cells.
+        columns: `[L]` int, source positions of the cells.
 
     Returns:
         Three `[L']` int64, as `Links`, in any order.
@@ -84,6 +84,6 @@ def links_of_cells(words, block, rows, columns):
 
 
 def joined_links(parts):
-    """`Links` of what `links_of_cells` returned for several blocks."""
+    """Joins the results of `links_of_cells` for several blocks into `Links`."""
     empty = (np.zeros(0, np.int64),) * 3
     return _sorted(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))

@@ -20,11 +20,11 @@ from training.expectation_maximisation.reverse_direction import open_reverse, re
 from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
 from training.updates.update import Update
 
-THREADS = min(os.cpu_count() or 1, 8)  # Each has counts of its own of all word pairs.
+THREADS = min(os.cpu_count() or 1, 8)  # Limited, as each thread holds counts of all word pairs.
 
 
 class EMUpdate(Update):
-    """Expectation maximisation of an `AlignmentModel`, which is given every new estimate.
+    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
 
     The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
     table makes a richer model less sensitive to initialisation.
@@ -34,7 +34,7 @@ class EMUpdate(Update):
         words: `WordPairs` of the training corpus.
         alpha: as `training.expectation_maximisation.iteration.em_step`.
         model1_steps: iterations of Model 1 before all others.
-        model2_steps: iterations of Model 2, on the diagonal, after those.
+        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
     """
 
     name = "em"
@@ -78,7 +78,7 @@ class EMUpdate(Update):
 
     @classmethod
     def make(cls, run, model):
-        """As `Update.make`; trains both directions where --reverse_model_dir asks for it."""
+        """As `Update.make`; trains both directions if the run has a companion directory."""
         options = {name: run.options[name] for name in ("alpha", "model1_steps", "model2_steps")}
         if not run.companion:
             return cls(model, run.prepared.words, **options)
@@ -90,7 +90,7 @@ class EMUpdate(Update):
         return [self.corpus][first:]
 
     def variables(self):
-        """name -> variable of all that an iteration changes."""
+        """Returns name -> variable for everything that an iteration changes."""
         return {
             **model_arrays(self.model),
             "em/iteration": self.iteration,
@@ -100,7 +100,7 @@ class EMUpdate(Update):
         }
 
     def stage(self, iteration):
-        """The model of an iteration, counted from 0: "Model 1", "Model 2" or "positions: ..."."""
+        """Returns the name of an iteration's model, such as "Model 1"; iterations count from 0."""
         if iteration < self.model1_steps:
             return "Model 1"
         if iteration < self.model1_steps + self.model2_steps:
@@ -114,7 +114,7 @@ class EMUpdate(Update):
             words: the `WordPairs`.
 
         Returns:
-            name -> `(sum, count)`: `loss` and `nll` over target tokens and `log_likelihood`, all
+            name -> `(sum, count)`: `loss` and `nll` over target tokens, and `log_likelihood`, all
             under the estimate before the iteration.
         """
         before = self.estimate(words)
@@ -124,11 +124,12 @@ class EMUpdate(Update):
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
     def estimate(self, words):
-        """The `Estimate` that the next iteration begins with.
+        """Returns the `Estimate` that the next iteration begins with.
 
-        With a sparse prior it is the model's, which spreads what the prior has taken from a word.
-        Without that, half of a rare word's probability would be nowhere, and other words, or NULL,
-        explain what it translates.
+        A sparse prior leaves rows of the translation table that sum to less than 1. As in the
+        model itself, the missing probability is spread evenly over the target vocabulary. Otherwise
+        half of a rare word's probability would be missing, and other source words or NULL would
+        explain its translations.
         """
         positions, variable = self._positions()
         if variable is not None:
@@ -141,7 +142,7 @@ class EMUpdate(Update):
         return Estimate(translation, positions)
 
     def take(self, estimate, words):
-        """Gives variables and model the `Estimate` that an iteration ends with."""
+        """Stores the `Estimate` at the end of an iteration in the variables and the model."""
         _, variable = self._positions()
         self.iteration.assign_add(1)
         self.translation.assign(estimate.translation)
@@ -152,12 +153,12 @@ class EMUpdate(Update):
             self.model.positions.unpack(variable.numpy())
 
     def _positions(self):
-        """(position model of the next iteration, variable of its parameters or None)."""
+        """Returns (position model of the next iteration, variable of its parameters or None)."""
         stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
         return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
 
     def progress_line(self, step, means):
-        """As `Update.progress_line`: the model of the iteration, and the likelihood before it."""
+        """As `Update.progress_line`: the model, and the likelihood before the iteration."""
         return (
             f"iteration {step} ({self.stage(step - 1)}): log-likelihood "
             f"{means['log_likelihood']:,.1f}, perplexity {perplexity(means['nll']):.3f}"
@@ -165,18 +166,18 @@ class EMUpdate(Update):
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
-        """The likelihood of a batch: `nll` as in `step`."""
+        """Computes the likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}
 
 
 class AgreementUpdate(EMUpdate):
-    """Steps of `agreement.agreeing_step`, whose estimates two `AlignmentModel`s are given.
+    """Training of two `AlignmentModel`s, one for each direction, with `agreement.agreeing_step`.
 
     Args:
         model: `AlignmentModel` from source to target, prepared.
         directions: `Directions` of the training corpus.
         reverse_model: `AlignmentModel` from target to source, prepared.
-        reverse_directory: `ModelDirectory` of the reverse model, started; None keeps it nowhere.
+        reverse_directory: `ModelDirectory` of the reverse model, started; None: it is not saved.
         **options: as `EMUpdate`.
     """
 
@@ -187,7 +188,7 @@ class AgreementUpdate(EMUpdate):
         self.reverse_directory = reverse_directory
 
     def variables(self):
-        """name -> variable of all that an iteration changes, in both directions."""
+        """Returns name -> variable for everything that an iteration changes, in both directions."""
         reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
         return {**super().variables(), **reverse}
 
@@ -198,7 +199,7 @@ class AgreementUpdate(EMUpdate):
             directions: the `Directions`.
 
         Returns:
-            As `EMUpdate.step`, of the forward direction, and `reverse_log_likelihood`.
+            As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`.
         """
         updates = self, self.reverse
         both = list(zip(updates, directions, strict=True))

@@ -1,8 +1,8 @@
 """Expectation maximisation for the IBM models and the HMM alignment model.
 
-Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model is a translation
-table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1), `PositionTable` or
-`Diagonal` (Model 2), `Jumps` (HMM).
+Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model consists of a
+translation table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1),
+`PositionTable` or `Diagonal` (Model 2), `Jumps` (HMM).
 """
 
 import concurrent.futures
@@ -32,11 +32,11 @@ class Estimate(NamedTuple):
 
 
 class Expected(NamedTuple):
-    """What an expectation step returns.
+    """Result of an expectation step.
 
     Attributes:
-        counts: `[P]` float64, how often each source word is expected to make each target word.
-        statistics: for the position model, block after block.
+        counts: `[P]` float64, how often each source word is expected to generate each target word.
+        statistics: list, what the position model learns from, one entry for each block.
         log_likelihood: float, of the whole corpus, natural logarithm.
     """
 
@@ -46,7 +46,7 @@ class Expected(NamedTuple):
 
 
 def first_estimate(words, positions=None):
-    """Every target word of the corpus as probable as any other.
+    """Makes an estimate in which all target words of the corpus are equally probable.
 
     Args:
         words: `WordPairs`.
@@ -66,11 +66,11 @@ def em_step(words, estimate, *, alpha=0.0, threads=2):
         words: `WordPairs`.
         estimate: `Estimate`.
         alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
-            the target words that it stands together with; 0 for maximum likelihood.
+            the target words that occur in a sentence pair with it; 0 for maximum likelihood.
         threads: as `expect`.
 
     Returns:
-        (`Estimate`, the log-likelihood under the estimate that was given). Without priors the
+        (`Estimate`, the log-likelihood under the given estimate). Without a prior the
         log-likelihood never falls from one step to the next.
     """
     expected = expect(words, estimate, threads=threads)
@@ -80,13 +80,13 @@ def em_step(words, estimate, *, alpha=0.0, threads=2):
 
 
 def expect(words, estimate, *, threads=2):
-    """The expectation step.
+    """Makes the expectation step.
 
     Args:
         words: `WordPairs`.
         estimate: `Estimate`.
-        threads: how many parts of the corpus are worked on at once; that changes nothing but the
-            order of sums.
+        threads: how many parts of the corpus are processed at once, which changes only the order of
+            sums.
 
     Returns:
         `Expected`.
@@ -111,18 +111,18 @@ def expect(words, estimate, *, threads=2):
 
 
 def expect_block(words, estimate, block):
-    """The `training.expectation_maximisation.position_estimates.Expectation` of one block."""
+    """Returns the `position_estimates.Expectation` of one block."""
     return estimate.positions.expect(block, block_translation(words, estimate, block))
 
 
 def block_translation(words, estimate, block):
-    """`[R, n]` float64, t(target word | source word) of the cells of a block."""
+    """Returns t(target word | source word) of the cells of a block, `[R, n]` float64."""
     translation = estimate.translation[words.cell_pairs[block.cells]]
     return translation.reshape(-1, block.source_length)
 
 
 def in_threads(work, blocks, threads):
-    """Calls `work` with runs of blocks of about as many cells, side by side.
+    """Splits blocks into runs of about equally many cells, and calls `work` on each in a thread.
 
     NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
 
@@ -140,7 +140,7 @@ def in_threads(work, blocks, threads):
 
 
 def maximise_translation(words, counts, alpha=0.0):
-    """The maximisation step of the translation table.
+    """Makes the maximisation step of the translation table.
 
     Args:
         words: `WordPairs`.

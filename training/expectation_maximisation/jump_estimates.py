@@ -1,8 +1,8 @@
-"""The hidden Markov alignment model: where a target word looks depends on where the last one did.
+"""The hidden Markov model of alignments: each source position depends on the one before.
 
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
-Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2: a target
-word from NULL remembers the source word before it.
+Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2: after a
+target word from NULL, the next jump starts at the last source word before NULL.
 """
 
 from typing import NamedTuple
@@ -11,15 +11,15 @@ import numpy as np
 
 from training.expectation_maximisation.position_estimates import Expectation
 
-_STEPS = 30  # Of the maximisation of jumps; each one climbs.
+_STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 
 
 class Jumps(NamedTuple):
     """Parameters of the model: a weight for every jump from source word to source word.
 
-    From source word q, 1 ... N, the next target word comes from NULL with probability p0, and
+    After source word q, 1 ... N, the next target word comes from NULL with probability p0, and
     from source word r with (1 - p0) s(r - q) / sum over r' of s(r' - q). The first target word has
-    weights of its own, by r. Jumps beyond the ends of a table have the weight of its end.
+    separate weights, by r. Jumps beyond the ends of a table have the weight at its end.
 
     Attributes:
         widths: `[2W + 1]` float64, s(d) for d = -W ... W.
@@ -33,7 +33,7 @@ class Jumps(NamedTuple):
 
     @classmethod
     def first(cls, *, max_jump=20, null_probability=0.2, **_settings):
-        """Parameters to start from: the next word is the most probable, and far ones are not."""
+        """Returns parameters to start from: the next word is most probable, far words least."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
         return cls(widths, widths[max_jump + 1 :], null_probability)
@@ -46,7 +46,7 @@ class Jumps(NamedTuple):
         return self._replace(widths=array[:size], starts=array[size:])
 
     def transitions(self, num_words):
-        """P(next source word | last source word), given that it is not NULL.
+        """Computes P(next source word | last source word), given that the next is not NULL.
 
         Returns:
             `[num_words + 1, num_words]` float64; row 0 is the start; rows sum to 1.
@@ -56,10 +56,10 @@ class Jumps(NamedTuple):
         return table / table.sum(axis=1, keepdims=True)
 
     def expect(self, block, translation):
-        """Forward-backward on all sentences of a block at once.
+        """Runs forward-backward on all sentences of a block at once.
 
-        The state after a target token is the last source word, `[N + 1]` with the start as 0. A
-        token from NULL leaves it as it is, so NULL needs no states of its own.
+        The state after a target token is the last source word, `[N + 1]`, where 0 is the start. A
+        token from NULL leaves the state unchanged, so NULL needs no states of its own.
 
         Args:
             block: `Block`.
@@ -76,7 +76,7 @@ class Jumps(NamedTuple):
         transitions = (1 - p0) * self.transitions(num_words)
         words, null = translation[:, :-1], p0 * translation[:, -1:]
         before, arrived, scales = _forward(block, transitions, words, null)
-        # From here on everything of a row is divided by its scale.
+        # From here on, all values of a row are divided by the row's scale.
         np.reciprocal(scales, out=scales)
         null = null * scales
         after = _backward(block, transitions, words * scales, null)
@@ -90,7 +90,7 @@ class Jumps(NamedTuple):
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
     def maximise(self, statistics):
-        """New weights, from the expected number of jumps between any two positions."""
+        """Returns new weights, from the expected number of jumps between any two positions."""
         sums = {}
         for counts in (block[0] for block in statistics if block):
             num_words = counts.shape[1]
@@ -107,26 +107,26 @@ class Jumps(NamedTuple):
 
 
 def _buckets(num_words, widest):
-    """Places in `widths`, `[num_words, num_words]`, and in `starts`, `[1, num_words]`."""
+    """Returns indices into `widths`, `[num_words, num_words]`, and `starts`, `[1, num_words]`."""
     position = np.arange(num_words)
     jumps = np.clip(position - position[:, None], -widest, widest) + widest
     return jumps, np.minimum(position, widest - 1)[None]
 
 
 def _climb(table, groups):
-    """Maximises sum of counts x log of normalised weights.
+    """Maximises the sum of counts x log of normalised weights.
 
     Each context (a row of counts) normalises over the weights that fit into its sentence, so the
-    maximum is no ratio of counts. Replacing each log-normaliser by its tangent gives a bound whose
-    maximum is one, and which touches: no step ever goes down. (Hunter 2004, "MM Algorithms for
-    Generalized Bradley-Terry Models".)
+    maximum is not a ratio of counts. Replacing each log-normaliser by its tangent gives a lower
+    bound that is exact at the current weights and whose maximum is a ratio of counts. So no step
+    ever lowers the sum. (Hunter 2004, "MM Algorithms for Generalized Bradley-Terry Models".)
 
     Args:
         table: `[D]` float64, weights to start from.
-        groups: list of (places `[C, N]` int in the table, counts `[C, N]` float64).
+        groups: list of (indices `[C, N]` int into the table, counts `[C, N]` float64).
 
     Returns:
-        `[D]` float64 weights; their scale means nothing.
+        `[D]` float64 weights; their scale is arbitrary.
     """
     if not groups:
         return table
@@ -140,23 +140,23 @@ def _climb(table, groups):
             slope = mass / table[places].sum(axis=1)
             slopes += np.bincount(places.ravel(), np.repeat(slope, places.shape[1]), table.size)
         table = np.where(slopes > 0, wanted / np.where(slopes > 0, slopes, 1), table)
-        # No jump is impossible: a short sentence may allow no other.
+        # No jump may become impossible, because it may be the only one in a short sentence.
         table = np.maximum(table / table.max(), 1e-15)
     return table
 
 
 def _forward(block, transitions, words, null):
-    """Runs over target positions, all sentences of the block side by side.
+    """Makes the forward pass over target positions, for all sentences of the block at once.
 
     Args:
         block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, translation probabilities from source words.
-        null: `[R, 1]`, those from NULL, times p0.
+        null: `[R, 1]`, translation probabilities from NULL, times p0.
 
     Returns:
-        (`[R, N + 1]` state before every token, normalised; `[R, N]` the probability with which its
-        source word is then jumped to; `[R, 1]` P(token | tokens before)).
+        (`[R, N + 1]` probabilities of the state before each token; `[R, N]` probabilities of the
+        source word that is jumped to from there; `[R, 1]` P(token | tokens before)).
     """
     before = np.empty([words.shape[0], transitions.shape[0]])
     arrived = np.empty_like(words)
@@ -177,13 +177,13 @@ def _forward(block, transitions, words, null):
 
 
 def _backward(block, transitions, words, null):
-    """P(tokens after this one | state) / P(tokens after this one | tokens up to it).
+    """Computes P(tokens after this one | state) / P(tokens after this one | tokens up to it).
 
     Args:
         block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, as in `_forward`, divided by the row's scale.
-        null: `[R, 1]`, the same.
+        null: `[R, 1]`, likewise.
 
     Returns:
         `[R, N + 1]` float64, by the state after the row's token.

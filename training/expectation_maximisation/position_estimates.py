@@ -1,14 +1,14 @@
-"""Where a target word looks in its source sentence: the position models of IBM Models 1 and 2.
+"""Position models of IBM Models 1 and 2: the probability of each source position.
 
 Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with these methods:
-`expect(block, translation)` is their share in the expectation step on a `Block`, and
-`maximise(statistics)` makes new parameters of what `expect` returned for all blocks. Letters as
-there: R rows (target tokens), n source positions, of which the last is NULL.
+`expect(block, translation)` makes the expectation step on a `Block`, and `maximise(statistics)`
+makes new parameters from the statistics that `expect` returned for all blocks. Letters as in
+`Block`: R rows (target tokens), n source positions, of which the last is NULL.
 
 `first(**settings)` makes the parameters that training begins with, for the settings of a
 `models.ibm.AlignmentModel`. `pack(words, max_positions)` returns the parameters as one float64
-array, for checkpoints and for the layer of `models.layers` that has the same name; `unpack(array)`
-is its inverse, and takes everything else from the parameters that it is called on.
+array, for checkpoints and for the layer of `models.layers` with the same name. `unpack(array)` is
+the inverse; parameters that are not in the array stay those of the object that it is called on.
 """
 
 from typing import NamedTuple
@@ -17,12 +17,12 @@ import numpy as np
 
 
 class Expectation(NamedTuple):
-    """What `expect` returns.
+    """Result of `expect`.
 
     Attributes:
         posteriors: `[R, n]` float64, P(target token is aligned to source position | the pair).
         log_likelihood: float, the sum of log P(target | source, target length) of the block.
-        statistics: what `maximise` needs to know of the block.
+        statistics: arrays of the block from which `maximise` makes new parameters.
     """
 
     posteriors: np.ndarray
@@ -31,13 +31,13 @@ class Expectation(NamedTuple):
 
 
 def _normalised(weights):
-    """(`[R, n]` rows that sum to 1, log of the product of the sums that they had)."""
+    """Returns (`[R, n]` rows scaled to sum to 1, log of the product of their sums before)."""
     totals = weights.sum(axis=1, keepdims=True)
     return weights / totals, float(np.log(totals).sum())
 
 
 class Uniform(NamedTuple):
-    """Model 1: every source position with probability 1/n; Brown et al. 1993, section 4.1."""
+    """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
     @classmethod
     def first(cls, **_settings):
@@ -63,7 +63,7 @@ class PositionTable(NamedTuple):
     """Model 2 with a free table a(j | i, n), whatever the target length; Brown et al., section 4.2.
 
     Attributes:
-        tables: n -> `[T, n]` float64, rows sum to 1. What has no row is uniform.
+        tables: n -> `[T, n]` float64, rows sum to 1. Target positions without a row are uniform.
     """
 
     tables: dict
@@ -73,7 +73,7 @@ class PositionTable(NamedTuple):
         return cls({})
 
     def pack(self, words, max_positions):
-        """`[n - 1, target position, source position]`, 0 where there is no row.
+        """Returns `[n - 1, target position, source position]`, 0 where there is no row.
 
         The array is as large as the corpus needs and `max_positions` allows.
         """
@@ -105,7 +105,7 @@ class PositionTable(NamedTuple):
         return Expectation(posteriors, log_likelihood, (counts,))
 
     def maximise(self, statistics):
-        """New parameters: counts divided by their sums."""
+        """Returns new parameters: counts divided by their sums."""
         sums = {}
         for (counts,) in statistics:
             total = sums.setdefault(counts.shape[1], np.zeros([0, counts.shape[1]]))
@@ -146,7 +146,7 @@ class Diagonal(NamedTuple):
         if not num_words:  # There is only NULL.
             return Expectation(*_normalised(translation), ())
         i, m = block.row_positions, block.target_lengths[block.row_sentences]
-        # Rows of the same i and m stand together; there are C such contexts.
+        # Rows with the same i and m are adjacent; there are C such contexts.
         firsts = np.flatnonzero(np.diff(i, prepend=-1) | np.diff(m, prepend=0))
         sizes = np.diff(firsts, append=m.size)
         positions = (i[firsts] + 1) / m[firsts]
@@ -161,10 +161,10 @@ class Diagonal(NamedTuple):
         return Expectation(posteriors, log_likelihood, (distances, mass))
 
     def maximise(self, statistics):
-        """New parameters, with the best tension for the expected distances.
+        """Returns new parameters, with the best tension for the expected distances.
 
-        Dyer et al. climb by a few gradient steps of a fixed size. The function is concave in
-        the one variable, so Newton's steps, kept inside [0, 100], reach its top instead.
+        Dyer et al. take a few gradient steps of a fixed size. The function is concave in the
+        tension, so Newton steps, kept inside [0, 100], find its maximum instead.
         """
         by_length = {}
         for distances, mass in filter(None, statistics):

@@ -1,7 +1,7 @@
-"""The model directory of the reverse direction, where both directions are trained to agree.
+"""The model directory of the reverse direction, in runs that train both directions to agree.
 
 The forward direction is the run, with checkpoints, metrics and validation. The reverse model has a
-directory of its own, which is complete except for those.
+directory of its own, which is complete but has no checkpoints or metrics.
 """
 
 import os
@@ -18,7 +18,7 @@ def reverse_directory(directory, config):
 
     Args:
         directory: `ModelDirectory` of the run.
-        config: its configuration, as far as it is known before the tokenizer.
+        config: configuration of the run, as far as it is known before the tokenizer.
 
     Raises:
         UserError: the directory holds something else.
@@ -44,13 +44,13 @@ def reverse_directory(directory, config):
 
 
 def open_reverse(run):
-    """Starts the reverse direction of a run, or opens it again.
+    """Starts the directory of the reverse model, or opens it if the run is resumed.
 
     Args:
         run: `training.run.Run`, started.
 
     Returns:
-        (`Directions`, reverse model, prepared).
+        (`Directions`, the prepared reverse model).
     """
     reverse, tokenizer, corpus = run.companion, run.tokenizer, run.epochs.corpus
     preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))

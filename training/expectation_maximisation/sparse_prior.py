@@ -2,11 +2,11 @@
 
 import numpy as np
 
-_SHIFT = 8  # The series below is exact to about 1e-13 from here on.
+_SHIFT = 8  # The series in `digamma` is exact to about 1e-13 for x of at least this.
 
 
 def digamma(x):
-    """The derivative of the logarithm of the gamma function.
+    """Computes the derivative of the logarithm of the gamma function.
 
     Abramowitz and Stegun 1964, equations 6.3.5 (recurrence) and 6.3.18 (series).
 
@@ -25,18 +25,18 @@ def digamma(x):
 
 
 def weights(counts, alpha):
-    """What stands for counts in a maximisation under a symmetric Dirichlet prior.
+    """Returns the weights that replace counts in a maximisation under a symmetric Dirichlet prior.
 
     A mean-field posterior of the table has the expected log-probabilities digamma(count + alpha)
     minus a constant (Johnson 2007, "Why Doesn't EM Find Good HMM POS-Taggers?", section 2.3). With
-    a small alpha a count of 10 is hardly changed, and one of 0.1 vanishes: tables become sparse.
+    a small alpha, a count of 10 hardly changes and a count of 0.1 vanishes: tables become sparse.
 
     Args:
         counts: float64 array, at least 0.
-        alpha: at least 0; 0 is maximum likelihood, which leaves counts as they are.
+        alpha: at least 0; 0 is maximum likelihood, which leaves counts unchanged.
 
     Returns:
         float64 array of the same shape.
     """
-    # Not 0: something must be left where the prior thinks little of all that explains a word.
+    # Never 0: a target word all of whose weights vanish would have no possible source word.
     return np.maximum(np.exp(digamma(counts + alpha)), 1e-200) if alpha else counts

@@ -1,4 +1,4 @@
-"""A text aligned by models that are trained on it, in arrays alone: TensorFlow is not needed."""
+"""Aligns a text by models that are trained on that text, with NumPy only, without TensorFlow."""
 
 import math
 import time
@@ -17,8 +17,8 @@ from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
 from training.expectation_maximisation.word_pairs import index_word_pairs
 
-# The position models of a chain: each is trained after, and begins with the table of, the one
-# before it. Model 1 has a single optimum.
+# Position models that are trained in turn; each begins with the translation table of the model
+# before it. Model 1 comes first because it has a single optimum.
 CHAINS = {
     "ibm1": (Uniform(),),
     "ibm2": (Uniform(), Diagonal()),
@@ -26,11 +26,11 @@ CHAINS = {
 }
 # Dirichlet prior of every source word's translations: rare words translate sparsely.
 _PRIOR = 0.1
-_NULL = 0  # The word that is added to every sentence of the source.
+_NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
 def number_words(words):
-    """The words of a text in numbers, every line ended by NULL.
+    """Encodes the words of a text as numbers, with NULL at the end of every line.
 
     Args:
         words: list of lists of str.
@@ -55,11 +55,11 @@ def align_independently(sides, model, iterations, report=print):
     Args:
         sides: (source `EncodedSide`, target `EncodedSide`), from `number_words`.
         model: a key of `CHAINS`.
-        iterations: of every model of the chain, at least 1.
-        report: function of a line about each iteration.
+        iterations: iterations of every model of the chain, at least 1.
+        report: function that is called with a line about each iteration.
 
     Returns:
-        `Links`: the best source word of every target word that NULL does not explain.
+        `Links`: the best source word of every target word whose best source is not NULL.
     """
     began = time.monotonic()
     words = index_word_pairs(EncodedCorpus(*sides), target_end=False)
@@ -81,7 +81,7 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
         sides: as `align_independently`.
         model: likewise.
         iterations: likewise.
-        threshold: links are returned whose geometric mean of both posteriors is above it.
+        threshold: a link is returned if the geometric mean of its two posteriors is above this.
         report: likewise.
 
     Returns:
@@ -103,7 +103,7 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
 
 
 def _report(report, positions, number, num_pairs, began, *directions):
-    """One line: model, iteration, perplexity of each direction before it, rate."""
+    """Reports one line: model, iteration, perplexity of each direction before it, and rate."""
     name = {Uniform: "Model 1", Diagonal: "Model 2", Jumps: "HMM"}[type(positions)]
     perplexities = " and ".join(
         f"{math.exp(-log_likelihood / max(words.num_tokens, 1)):,.2f}"
@@ -113,5 +113,5 @@ def _report(report, positions, number, num_pairs, began, *directions):
 
 
 def _rate(text, num_pairs, began):
-    """A line with the rate of the work that began at a time."""
+    """Returns the text with the rate of work since a time, in pairs a second."""
     return f"{text} ({num_pairs / max(time.monotonic() - began, 1e-9):,.0f} pairs/s)"

@@ -1,8 +1,9 @@
-"""The words that stand together in a corpus, numbered, and the corpus written in those numbers.
+"""Numbers the word pairs of a corpus, and encodes the corpus as numbers of word pairs.
 
 A translation table has an entry only for a source and a target word that share a sentence pair. A
-*cell* is one target token beside one source token of its sentence. Cells stand in dense blocks, so
-that expectation maximisation is arithmetic on whole arrays, with no loop over sentences or words.
+*cell* is a pair of a target token and a source token of one sentence pair. Cells are stored in
+dense blocks, so that expectation maximisation is arithmetic on whole arrays, with no loop over
+sentences or words.
 """
 
 from typing import NamedTuple
@@ -11,23 +12,23 @@ import numpy as np
 
 # Cells of a block: few enough that its float64 arrays stay in the processor's cache.
 _BLOCK_CELLS = 1 << 15
-# Cells that are sorted at once: bounds what numbering them needs beyond its result.
+# Cells that are sorted at once: bounds the working memory of the numbering.
 _SORT_CELLS = 1 << 22
 
 
 class Block(NamedTuple):
     """Sentence pairs of one source length n, with the cells `[R, n]` of their R target tokens.
 
-    The rows of target position 0 come first, then those of position 1 and so on. In each the
-    sentences stand in the same order, the longest first, so those that have ended are the last
-    ones and are left out: no cell is padding.
+    The rows of target position 0 come first, then the rows of position 1 and so on. Sentences have
+    the same order at each position, by falling target length. So sentences that have ended would
+    be the last ones of a position and are left out: no cell is padding.
 
     Attributes:
         source_length: n, with the final NULL.
         pairs: `[B]` int64, numbers of the sentence pairs.
         target_lengths: `[B]` int64, never rising, at least 1.
-        active: `[T]` int64, how many of the sentences have a target position; never rising.
-        first_cell: where the block's cells start.
+        active: `[T]` int64, how many of the sentences have each target position; never rising.
+        first_cell: number of the block's first cell.
     """
 
     source_length: int
@@ -61,12 +62,12 @@ class Block(NamedTuple):
 
 
 class WordPairs(NamedTuple):
-    """What `index_word_pairs` returns. P is the number of distinct word pairs.
+    """The P distinct word pairs of a corpus, and the word pair of every cell.
 
     Attributes:
         source_words: `[P]` int32, rising; the source id of every word pair.
         target_words: `[P]` int32, rising within a source word.
-        first_pairs: `[F]` int64, where each of the F distinct source words starts in those.
+        first_pairs: `[F]` int64, the first word pair of each of the F distinct source words.
         cell_pairs: int32, the word pair of every cell, block after block, row after row.
         blocks: list of `Block`.
         token_cells: int64, the first cell of every target token of the corpus.
@@ -94,11 +95,11 @@ class WordPairs(NamedTuple):
         return sum(block.num_rows for block in self.blocks)
 
     def source_sums(self, values):
-        """Sums `[P]` float64 values of word pairs over those of each source word, `[F]`."""
+        """Sums `[P]` float64 values of word pairs for each source word, `[F]`."""
         return np.add.reduceat(values, self.first_pairs) if values.size else values
 
     def spread(self, values):
-        """Puts `[F]` values of source words beside their word pairs, `[P]`."""
+        """Repeats `[F]` values of source words for each of their word pairs, `[P]`."""
         return np.repeat(values, np.diff(self.first_pairs, append=self.source_words.size))
 
 
@@ -107,14 +108,14 @@ def index_word_pairs(corpus, *, target_end=True):
 
     Args:
         corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
-        target_end: whether the target's `</s>` is a token to explain. Alignments need none: without
-            it nothing but words competes for the source words.
+        target_end: whether the target's `</s>` gets cells, as a token that source words explain.
+            Alignments do not need it: without it only words compete for the source words.
 
     Returns:
         `WordPairs`.
 
     Raises:
-        ValueError: vocabularies that are too large to number pairs of them.
+        ValueError: the vocabularies are too large to number their pairs in 64 bits.
     """
     source, target = corpus
     heights = target.lengths.astype(np.int64) - (0 if target_end else 1)
@@ -152,7 +153,7 @@ def index_word_pairs(corpus, *, target_end=True):
 
 
 def _make_blocks(source_lengths, target_lengths):
-    """`Block`s of the sentence pairs that have a cell, in order of source length."""
+    """Makes the `Block`s of the sentence pairs that have a cell, in order of source length."""
     order = np.lexsort((-target_lengths, source_lengths))
     order = order[target_lengths[order] > 0]
     blocks, first_cell = [], 0
@@ -170,7 +171,9 @@ def _make_blocks(source_lengths, target_lengths):
 
 
 def _columns_by_word(source, heights):
-    """Source tokens that have cells, sorted by word, in runs of whole words of `_SORT_CELLS`.
+    """Yields source tokens that have cells, sorted by word, in runs of about `_SORT_CELLS` cells.
+
+    All tokens of a word are in one run.
 
     Args:
         source: `EncodedSide`.
@@ -197,7 +200,7 @@ def _number(source_words, heights, target_words):
 
     Args:
         source_words: `[tokens]` int32, never falling.
-        heights: `[tokens]` int64, cells of each of those tokens.
+        heights: `[tokens]` int64, how many cells each of the tokens has.
         target_words: `[cells]` int32.
 
     Returns:
@@ -206,8 +209,8 @@ def _number(source_words, heights, target_words):
     new = np.diff(source_words, prepend=-1) != 0
     distinct = source_words[new]
     width = int(target_words.max()) + 1
-    # One integer holds the pair and, below it, its cell: sorting those is many times faster than
-    # np.argsort or np.unique with return_inverse.
+    # One integer holds the pair and, in its lower bits, the cell: sorting such integers is many
+    # times faster than np.argsort or np.unique with return_inverse.
     bits = int(target_words.size).bit_length()
     if distinct.size * width >= 1 << (63 - bits):
         raise ValueError(f"{width} target words are too many; use a smaller vocabulary")
