@@ -2,8 +2,8 @@
 
 Chen and Goodman 1998, "An Empirical Study of Smoothing Techniques for Language Modeling", section
 3; the sentence start as Heafield et al. 2013, "Scalable Modified Kneser-Ney Language Model
-Estimation". A text of T tokens takes some sorts of T integers, one for each order, and about 80
-bytes of memory a token.
+Estimation". A text of T tokens takes one sort of T integers for each order, and about 80 bytes of
+memory a token.
 """
 
 from typing import NamedTuple
@@ -13,25 +13,27 @@ import numpy as np
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 
-# What is taken off a count of 1, of 2 and of 3 or more where the text is too small, or too
-# regular, to estimate it.
+# Discounts of counts of 1, of 2 and of 3 or more, for texts that are too small or too regular to
+# estimate discounts.
 FALLBACK = (0.5, 1.0, 1.5)
 
 
 class NgramTable(NamedTuple):
-    """An interpolated n-gram model, as `models.ngram.NgramLanguageModel` keeps it.
+    """An interpolated n-gram model, as `models.ngram.NgramLanguageModel` stores it.
 
-    The n-grams of two and more words are the nodes of a trie, numbered from V in the order of
-    their keys; the words are its nodes 0 to V - 1.
+    The n-grams are the nodes of a trie. Words are nodes 0 to V - 1; n-grams of two and more words
+    are numbered from V on, in the order of their keys.
 
     Attributes:
         unigrams: `[V]` float32, P(word); sums to 1.
         keys: `[M]` int64, rising: node of all words but the last, times V, plus the last word.
         probabilities: `[M]` float32, the discounted relative frequency of the last word.
-        backoffs: `[V + M]` float32, the weight of the shorter context behind each node.
-        num_ngrams: how many n-grams there are of 2, 3, ... words; M in all.
-        discounts: for each order, from 1, what is taken off counts of 1, 2 and 3 or more.
-        estimated: for each order, whether its discounts are from the text or `FALLBACK`.
+        backoffs: `[V + M]` float32, for each node as a context, the weight of the next shorter
+            context.
+        num_ngrams: numbers of n-grams of 2, 3, ... words; M in all.
+        discounts: for each order, from 1, the discounts of counts of 1, 2 and 3 or more.
+        estimated: for each order, whether its discounts are estimated from the text; otherwise
+            they are `FALLBACK`.
     """
 
     unigrams: np.ndarray
@@ -51,7 +53,7 @@ class _Level(NamedTuple):
 
 
 def estimate(text, vocab_size, order):
-    """Makes the language model of a text.
+    """Estimates the language model of a text.
 
     Args:
         text: `EncodedSide`; each sentence ends in `</s>`.
@@ -72,7 +74,7 @@ def estimate(text, vocab_size, order):
         totals = np.bincount(contexts, level.counts, size)
         left = np.bincount(contexts, off, size)
         probabilities.append((level.counts - off) / totals[contexts])
-        # What never goes on, as "</s>", leaves all to the shorter context.
+        # A node that nothing ever follows, such as `</s>`, leaves all to the shorter context.
         backoffs.append(np.divide(left, totals, out=np.ones(size), where=totals > 0))
         first_node += size
     backoffs.append(np.ones(levels[-1].counts.size))
@@ -88,14 +90,14 @@ def estimate(text, vocab_size, order):
 
 
 def estimate_discounts(counts):
-    """The three discounts of one order, Chen and Goodman 1998, equation 26.
+    """Estimates the three discounts of one order, Chen and Goodman 1998, equation 26.
 
     Args:
-        counts: int64 array, adjusted counts of n-grams; zeros do not count.
+        counts: int64 array, adjusted counts of n-grams; zeros are ignored.
 
     Returns:
-        (`[3]` float64, whether they are estimated). They are not where no n-gram has one of the
-        counts 1 to 4, or where a discount would be negative; it is `FALLBACK` then.
+        (`[3]` float64, whether they are estimated). They are `FALLBACK` instead if one of the
+        counts 1 to 4 does not occur, or if a discount would not be positive.
     """
     n1, n2, n3, n4 = np.bincount(np.minimum(counts, 5), minlength=6)[1:5].astype(np.float64)
     if min(n1, n2, n3, n4) > 0:
@@ -107,7 +109,7 @@ def estimate_discounts(counts):
 
 
 def _unigrams(counts, taken):
-    """`[V]` float32: discounted, and what is left shared alike by all that can be predicted."""
+    """Returns P(word), `[V]` float32: all words that can be predicted share the discounts alike."""
     possible = np.ones(counts.size, bool)
     possible[[PAD_ID, BOS_ID]] = False
     off = np.array([0, *taken])[np.minimum(counts, 3)]
@@ -116,11 +118,11 @@ def _unigrams(counts, taken):
 
 
 def _count(text, vocab_size, order):
-    """`_Level`s of the orders from 1, with adjusted counts.
+    """Returns the `_Level`s of the orders from 1 on, with adjusted counts.
 
-    The adjusted count of an n-gram is the number of different words in front of it. Those of the
-    longest n-grams, and of those at the start of a sentence, which have no word in front, are how
-    often they occur.
+    The adjusted count of an n-gram is the number of different words before it. For the longest
+    n-grams, and for n-grams at the start of a sentence, which have no word before them, it is the
+    number of occurrences.
     """
     words, places = _with_starts(text)
     nodes, first_node = words.astype(np.int64), 0  # The n-gram that ends at each word.
@@ -137,12 +139,12 @@ def _count(text, vocab_size, order):
             nodes = np.full(words.size, -1)
             nodes[ends] = first_node + numbers
             progress.update(1)
-    levels[0].counts[BOS_ID] = 0  # It is a context, and never predicted.
+    levels[0].counts[BOS_ID] = 0  # BOS is only a context, and never predicted.
     return levels
 
 
 def _with_starts(text):
-    """All words with a BOS before each sentence, and the place of each in its sentence."""
+    """Returns all words, with a BOS before each sentence, and their places in their sentences."""
     lengths = text.lengths.astype(np.int64) + 1
     starts = np.cumsum(lengths) - lengths
     words = np.full(lengths.sum(), BOS_ID, text.ids.dtype)

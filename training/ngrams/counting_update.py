@@ -1,4 +1,4 @@
-"""Training of an n-gram language model, which counts its text before the one step that it takes."""
+"""Training of an n-gram language model: its text is counted before the single step."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from training.updates.update import Update
 
 
 class CountingUpdate(Update):
-    """Keeps a model as `training.corpus.preparation.NgramTable` has filled it.
+    """Leaves a model unchanged, since `training.corpus.preparation.NgramTable` has filled it.
 
     Args:
         model: `NgramLanguageModel`, prepared.
@@ -45,7 +45,7 @@ class CountingUpdate(Update):
 
     @classmethod
     def is_complete(cls, directory):
-        """As `Update.is_complete`: once the counts are there."""
+        """As `Update.is_complete`: true once best.npz exists."""
         return directory.best_state() is not None
 
     @classmethod
@@ -60,7 +60,7 @@ class CountingUpdate(Update):
         return [f"vocabulary ({kind}): {size:,} entries"]
 
     def examples(self, first, batches):
-        """As `Update.examples`: one step an epoch, which needs no example."""
+        """As `Update.examples`: one placeholder an epoch, since the step needs no example."""
         return [None][first:]
 
     def step(self, _):

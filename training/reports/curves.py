@@ -1,4 +1,4 @@
-"""Learning curves: what metrics.jsonl says of how a run went."""
+"""Learning curves, from the metrics.jsonl of a run."""
 
 import math
 
@@ -8,18 +8,18 @@ from model_directory.metrics import read_records
 
 
 def save_learning_curves(directories, path):
-    """Draws the curves of one or several runs.
+    """Draws the learning curves of one or several runs.
 
-    The log-likelihood if all runs were by expectation maximisation, otherwise the perplexity, on a
+    They show log-likelihood if all runs were by expectation maximisation, otherwise perplexity on a
     logarithmic axis.
 
     Args:
         directories: list of `ModelDirectory`.
-        path: the file to write; it ends in .png, .svg or .pdf.
+        path: file to write, ending in .png, .svg or .pdf.
 
     Raises:
         ValueError: unknown file ending.
-        UserError: as `learning_curves`; the file cannot be written.
+        UserError: as `learning_curves`, or the file cannot be written.
     """
     runs = {str(directory.path): learning_curves(directory) for directory in directories}
     by_likelihood = all("log-likelihood" in curves for curves in runs.values())
@@ -44,14 +44,15 @@ def learning_curves(directory):
         directory: `ModelDirectory`.
 
     Returns:
-        {"perplexity": {"training": (steps, values), "validation": likewise}}, without a curve that
-        has no points; also "log-likelihood", of the training text, after a run by expectation
-        maximisation, whose steps are iterations.
+        {"perplexity": {"training": (steps, values), "validation": likewise}}, without curves that
+        have no points. After a run by expectation maximisation, steps are iterations, and there is
+        also {"log-likelihood": {"training": (steps, values)}}.
 
     Raises:
-        UserError: no model directory, no metrics yet, or a line that is damaged, naming it.
+        UserError: there is no model directory or there are no metrics yet, or a line is damaged;
+            the error names it.
     """
-    directory.config()  # Says if it is no model directory.
+    directory.config()  # Raises if this is not a model directory.
     path = directory.metrics_path
     found = {}
     for record in read_records(path):

@@ -1,4 +1,4 @@
-"""What a training run would read, before any of it is trained on."""
+"""A report on the batches of a training run, printed before any training."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The event files of TensorBoard, with a disk's errors as ours."""
+"""Writes the event files of TensorBoard; errors in writing become `UserError`s."""
 
 import contextlib
 import re
@@ -12,13 +12,13 @@ from decoding.pictures.attention_pictures import save_attention
 
 
 class Board:
-    """Writes what TensorBoard shows.
+    """Writes curves, translations and pictures for TensorBoard.
 
     Args:
-        path: folder of the event files; each writer makes one of its own.
+        path: folder of the event files, in which each writer makes a new file; None writes nothing.
 
     Raises:
-        UserError: it cannot be written; so do all methods.
+        UserError: the folder cannot be written; all methods raise this, too.
     """
 
     def __init__(self, path):
@@ -45,7 +45,7 @@ class Board:
                 tf.summary.image("attention", picture[None], step=step)
 
     def close(self):
-        """Writes what is left."""
+        """Writes everything that is still buffered."""
         with self._errors():
             self._writer.close()
 
@@ -61,7 +61,7 @@ class Board:
 
 
 def _picture(weights, source_pieces, target_pieces):
-    """`[height, width, 3]` uint8, weights `[T, S]` between words."""
+    """Draws weights `[T, S]` between words; returns `[height, width, 3]` uint8."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "attention.png")
         maps = {"decoder/0/cross": weights[None]}

@@ -33,15 +33,15 @@ def adam(
     kind=None,
     **of_schedule,
 ):
-    """Adam; by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
+    """Makes Adam, by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
 
     Args:
         learning_rate: peak of the schedule.
         warmup_steps: updates until the peak, at least 1.
         schedule: one of `SCHEDULES`.
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
-        weight_decay: AdamW, Loshchilov and Hutter 2019: every update takes off the learning rate
-            times this share of all weights but biases and those of layer normalisation.
+        weight_decay: AdamW, Loshchilov and Hutter 2019: every update subtracts the learning rate
+            times this share from all weights but biases and the weights of layer normalisation.
         kind: class of the optimizer; `FusedAdam` if None.
         **of_schedule: more arguments of the schedule.
     """
@@ -57,7 +57,7 @@ def adam(
 
 
 class FusedAdam(keras.optimizers.Adam):
-    """Adam of Keras, without `amsgrad`, in one pass over a variable instead of a dozen."""
+    """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen."""
 
     def update_step(self, gradient, variable, learning_rate):
         """Updates a variable and its moments."""
@@ -80,10 +80,10 @@ class FusedAdam(keras.optimizers.Adam):
 class GradientUpdate(Update):
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
 
-    The loss of a model that predicts "scores" is their plain negative log-likelihood.
+    The loss of a model that predicts "scores" is the plain negative log-likelihood.
 
-    A model that computes in float16 has its loss scaled; an update whose gradient is not finite
-    then changes nothing but the scale.
+    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
+    then changes only the scale.
 
     Args:
         model: `TranslationModel`, built.
@@ -91,10 +91,10 @@ class GradientUpdate(Update):
         label_smoothing: in [0, 1).
         clip_norm: largest global norm of the gradient; 0 leaves it as it is.
         loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
-            by that of sentences, so that a long one counts as much more as it is longer.
+            by the number of sentences, so that a sentence counts in proportion to its length.
         jit_compile: whether XLA compiles the update, once for every shape of a batch.
-        ema_decay: that of a `MovingAverage` of the weights, which is validated and kept in their
-            place; 0 for none.
+        ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
+            place of the weights. 0: no average.
     """
 
     name = "gradient"
@@ -124,7 +124,7 @@ class GradientUpdate(Update):
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
-        self.earlier = None  # Of the batches of an update so far: gradients and sums.
+        self.earlier = None  # Gradients and sums over the batches so far of an update.
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
         self.plateau = getattr(optimizer, "plateau", None)
         optimizer.build(weights)
@@ -155,7 +155,7 @@ class GradientUpdate(Update):
 
     @classmethod
     def make(cls, run, model):
-        """As `Update.make`; on several devices, an update of all their copies of the model."""
+        """As `Update.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
@@ -184,7 +184,7 @@ class GradientUpdate(Update):
 
     @classmethod
     def closing_line(cls, run, step):
-        """As `Update.closing_line`: advice where the learning rate never reached its peak."""
+        """As `Update.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
             return None
@@ -195,7 +195,7 @@ class GradientUpdate(Update):
         )
 
     def variables(self):
-        """name -> variable of all that an update changes."""
+        """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau):
             found.update(part.variables() if part else {})
@@ -217,7 +217,7 @@ class GradientUpdate(Update):
     def step(self, *batches):
         """Makes one update, from the gradient of all batches as if they were one.
 
-        There is none if loss or gradient are not finite: weights and optimizer stay.
+        If loss or gradient are not finite, there is no update: weights and optimizer stay.
 
         Args:
             *batches: each `{"source_ids": [B, S], "target_ids": [B, T]}` int32, rows ended by EOS.
@@ -225,8 +225,8 @@ class GradientUpdate(Update):
         Returns:
             name -> `(sum, count)`, float32 scalars: `loss` and `nll` over real target tokens,
             `gradient_norm` before clipping; `skipped`, 1 if there was no update. With a scaled loss
-            also `overflows`, 1 if the scale was too large: such a step has no norm, and is no
-            skipped one.
+            also `overflows`, 1 if the scale was too large: such a step has no norm, and does not
+            count as skipped.
         """
         if len(batches) == 1:
             return self._step_alone(*batches)
@@ -238,7 +238,7 @@ class GradientUpdate(Update):
         return self._step_with_earlier(batches[-1])
 
     def _make_functions(self):
-        """The graphs of `step`: of a batch alone, of one of many, and of the last of many."""
+        """Makes the graphs of `step`: for a single batch, for one of several, and for the last."""
 
         def alone(batch):
             return self.apply(*self.gradients(batch))
@@ -264,15 +264,15 @@ class GradientUpdate(Update):
         return [tf.function(function, **options) for function in (alone, add, with_earlier)]
 
     def gradients(self, batch):
-        """Finds the gradients of the mean loss of a batch.
+        """Computes the gradients of the mean loss of a batch.
 
         Returns:
-            (list of gradients, `[4]` float32: the tokens or sentences that the mean is over; sums
-            of loss and nll; number of tokens).
+            (list of gradients, `[4]` float32: number of tokens or sentences that the mean is over,
+            sums of loss and nll, number of tokens).
         """
         with tf.GradientTape() as tape:
             loss, nll, tokens = self._losses(batch, training=True)
-            # Static shapes may have rows of padding alone.
+            # A batch padded to a fixed shape may have rows that are only padding.
             is_sentence = batch["target_ids"][:, 0] != self.model.pad_id
             sentences = tf.reduce_sum(tf.cast(is_sentence, tf.float32))
             count = tokens if self.loss_average == "tokens" else sentences
@@ -287,7 +287,7 @@ class GradientUpdate(Update):
         return gradients, tf.stack([count, loss, nll, tokens])
 
     def apply(self, gradients, sums):
-        """Changes the weights; takes what `gradients` returns, and returns what `step` does."""
+        """Changes the weights by the results of `gradients`; returns the metrics of `step`."""
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
             gradients, _ = tf.clip_by_global_norm(gradients, self.clip_norm, use_norm=norm)
@@ -312,7 +312,7 @@ class GradientUpdate(Update):
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
-        """The losses of `step` without dropout and without an update."""
+        """Returns the losses of `step`, without dropout and without an update."""
         loss, nll, tokens = self._losses(batch, training=False)
         return {"loss": (loss, tokens), "nll": (nll, tokens)}
 

@@ -1,8 +1,8 @@
 """Label-smoothed masked cross-entropy.
 
-Szegedy et al. 2016, section 7: the distribution to be met has `1 - e` on the target and `e` spread
-evenly over the vocabulary, so the loss is `(1 - e) * nll + e * mean_v(-log p_v)`. Padding counts
-nothing.
+Szegedy et al. 2016, section 7: the smoothed distribution has `1 - e` on the target and `e` spread
+evenly over the vocabulary, so the loss is `(1 - e) * nll + e * mean_v(-log p_v)`. Padding is
+ignored.
 """
 
 import tensorflow as tf
@@ -12,12 +12,13 @@ BATCH_SIGNATURE = {
     "target_ids": tf.TensorSpec([None, None], tf.int32),
 }
 
-# Logits at a time: few enough to stay in a processor's cache, but rows enough for fast products.
+# Logits at a time, few enough for a processor's cache, and fewest rows (tokens), enough for fast
+# matrix products.
 _LOGITS, _ROWS = 1 << 20, 256
 
 
 def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
-    """The loss of predictions.
+    """Computes the loss of predictions.
 
     Args:
         logits: `[B, T, V]` float32.
@@ -27,7 +28,7 @@ def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
 
     Returns:
         `(loss, nll, tokens)`, float32 scalars: the sums over real tokens of the smoothed loss and
-        of the plain negative log-likelihood in nats, and the number of real tokens. The loss alone
+        of the plain negative log-likelihood in nats, and the number of real tokens. Only the loss
         has a gradient.
     """
     mask = tf.cast(target_ids != pad_id, tf.float32)
@@ -45,25 +46,25 @@ def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
 
 
 def negative_log_likelihood(model, batch):
-    """(sum over real target tokens, their number), float32 scalars."""
+    """Returns (sum over real target tokens, number of real target tokens), float32 scalars."""
     real = batch["target_ids"] != model.pad_id
     scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
     return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))
 
 
 def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_smoothing):
-    """The loss of predictions `features kernel + bias`, which are never held all at once.
+    """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
 
-    Tokens are worked off in groups, and the gradient of a group is found while its predictions are
-    at hand: p - q for predictions p and the smoothed distribution q. For the gradient of the whole
-    the logits of a batch would be needed several times over, in a small model under a large
-    vocabulary most of its memory and half of its time.
+    Tokens are processed in groups. The gradient of a group is computed while its predictions p are
+    in memory: it is p - q for the smoothed distribution q. Automatic differentiation would store
+    several arrays as large as the logits of a batch. In a small model with a large vocabulary, that
+    takes most of the memory and half of the time.
 
     Args:
         features: `[B, T, D]`.
         kernel: `[D, V]`.
         bias: `[V]`, or None.
-        target_ids: as `smoothed_cross_entropy`, and so are the others.
+        target_ids, pad_id, label_smoothing: as `smoothed_cross_entropy`.
 
     Returns:
         As `smoothed_cross_entropy`.
@@ -90,7 +91,7 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
 
 
 def _in_groups(x, groups):
-    """`[B, T, ...]` -> `[groups, tokens, ...]`, with zeros where the last group has room."""
+    """Splits `[B, T, ...]` into `[groups, tokens, ...]`; zeros fill the last group."""
     shape = x.shape[2:]
     x = tf.reshape(x, [-1, *shape])
     count = tf.shape(x)[0]
@@ -100,17 +101,17 @@ def _in_groups(x, groups):
 
 
 def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
-    """Losses of all groups, and the gradients of the first.
+    """Computes both losses over all groups, and the gradients of the smoothed loss.
 
-    The gradient of a token's loss by its logits is p - q. Predictions p are exponentials over their
-    sum, and q has two different numbers, so that neither is ever written out: a pass over the
-    logits takes a good part of the time of a product.
+    The gradient of a token's loss by its logits is p - q. Neither p nor q is written out, because
+    a pass over the logits takes a good part of the time of a matrix product: p is exponentials
+    divided by their sum, and q has only two different values.
 
     Args:
         features: `[G, N, D]`.
         target_ids: `[G, N]`.
         mask: `[G, N]` float32, 1 or 0.
-        kernel: as `projected_cross_entropy`, and so is `label_smoothing`.
+        kernel, label_smoothing: as `projected_cross_entropy`.
         bias: `[bias]`, or empty.
 
     Returns:
@@ -118,8 +119,8 @@ def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
         `[V]`.
     """
     log_sums, of_features, of_weights = _of_predictions(features, mask, kernel, bias)
-    everywhere = label_smoothing / kernel.shape[1]  # What q has of every word,
-    of_target = 1 - label_smoothing  # and of the target besides.
+    everywhere = label_smoothing / kernel.shape[1]  # Probability that smoothing gives every word.
+    of_target = 1 - label_smoothing  # Probability that the target gets on top.
 
     x, kernel, *bias = (tf.cast(x, tf.float32) for x in (features, kernel, *bias))
     targets = tf.gather(tf.transpose(kernel), target_ids)
@@ -143,13 +144,15 @@ def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
 
 
 def _of_predictions(features, mask, kernel, bias):
-    """What takes all logits: `[G, N]` logarithms of their sums, and the part of p in the gradients.
+    """Computes everything that needs all logits, in one loop over groups.
 
     Args:
         features, mask, kernel, bias: as `_grouped`.
 
     Returns:
-        `(log_sums, gradient of features, [that of the kernel, that of a bias])`.
+        (log_sums, gradient by features, [gradient by kernel, gradient by bias if any]): `log_sums`
+        are `[G, N]` logarithms of the sums of exponentials; the gradients are the part of p in
+        p - q.
     """
     groups = tf.shape(features)[0]
 

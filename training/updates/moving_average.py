@@ -8,8 +8,8 @@ import tensorflow as tf
 class MovingAverage:
     """The exponential moving average of weights; Polyak and Juditsky 1992 on why averages help.
 
-    `a += (1 - d) (w - a)` after each update, with `d = min(decay, (1 + t) / (10 + t))` after t of
-    them, so that a young average does not hold on to the weights that training began with.
+    `a += (1 - d) (w - a)` after each update, with `d = min(decay, (1 + t) / (10 + t))` after t
+    updates, so that an early average soon forgets the weights that training began with.
 
     Args:
         weights: list of variables.
@@ -22,11 +22,11 @@ class MovingAverage:
         self.averages = [tf.Variable(w.numpy(), trainable=False) for w in weights]
 
     def variables(self):
-        """name -> variable, for the checkpoint."""
+        """Returns name -> variable, for the checkpoint."""
         return {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
 
     def follow(self, updates):
-        """Makes one step; `updates` is a scalar, how many have been made before."""
+        """Updates the average; `updates` is a scalar, the number of updates of the weights."""
         t = tf.cast(updates, tf.float32)
         share = 1 - tf.minimum(self.decay, (1 + t) / (10 + t))
         for average, weight in zip(self.averages, self.weights, strict=True):
@@ -34,7 +34,7 @@ class MovingAverage:
 
     @contextlib.contextmanager
     def in_place(self):
-        """While it lasts the weights are the average."""
+        """Returns a context in which the average replaces the weights."""
         own = [weight.numpy() for weight in self.weights]
         for weight, average in zip(self.weights, self.averages, strict=True):
             weight.assign(average)

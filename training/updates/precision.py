@@ -1,7 +1,8 @@
-"""Numbers of 16 bits in the products of a model; weights, softmax and loss stay in float32.
+"""Mixed precision: products of a model in 16 bits; weights, softmax and loss in float32.
 
 Micikevicius et al. 2018, "Mixed Precision Training". bfloat16 has the range of float32 and needs
-nothing else; in float16 small gradients become 0, so the loss is scaled up before they are found.
+nothing else. In float16 small gradients would become 0, so the loss is scaled up before gradients
+are computed.
 """
 
 import tensorflow as tf
@@ -15,10 +16,10 @@ PRECISIONS = {
 
 
 class LossScale:
-    """Dynamic loss scaling, section 3.2: as large as lets no gradient overflow.
+    """Dynamic loss scaling, section 3.2: the scale is as large as possible without overflow.
 
-    An update whose gradient is not finite is left out and halves the scale, down to 1; so many
-    finite ones after one another double it.
+    An update whose gradient is not finite is skipped and halves the scale, down to 1. After
+    `double_every` finite updates in a row, the scale doubles.
 
     Args:
         first: scale of the first update.
@@ -31,19 +32,19 @@ class LossScale:
         self.double_every = double_every
 
     def variables(self):
-        """name -> variable, for the checkpoint."""
+        """Returns name -> variable, for the checkpoint."""
         return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
 
     def adapt(self, is_finite, loss):
         """Sets the scale of the next update.
 
         Args:
-            is_finite: bool scalar, whether loss and gradient of this update are.
+            is_finite: bool scalar, whether loss and gradient of this update are finite.
             loss: float32 scalar.
 
         Returns:
-            float32 scalar, 1 if the scale was too large for the gradient, else 0. A loss that is
-            itself not finite, or a gradient that is not even with a scale of 1, has other reasons.
+            float32 scalar, 1 if the scale was too large for the gradient, else 0. It is 0 if the
+            loss itself is not finite, or the scale was 1, because then the scale is not the reason.
         """
         overflow = ~is_finite & tf.math.is_finite(loss) & (self.scale > 1.0)
         updates = tf.where(is_finite, self.finite_updates + 1, 0)

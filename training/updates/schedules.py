@@ -8,7 +8,7 @@ from keras import ops
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Constant(keras.optimizers.schedules.LearningRateSchedule):
-    """Linear warm-up, then the same rate for ever: `peak * min(s / w, 1)` at step s = 1, 2, ...
+    """Linear warm-up, then a constant rate: `peak * min(s / w, 1)` at step s = 1, 2, ...
 
     Args:
         peak: the largest learning rate, reached at step `warmup_steps`.
@@ -25,12 +25,12 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         self.warmup_steps = warmup_steps
 
     def __call__(self, step):
-        """Learning rate of the update after `step` updates, float32 scalar."""
+        """Returns the learning rate of the update after `step` updates, float32 scalar."""
         step = ops.cast(step, "float32") + 1.0
         return self.peak * ops.minimum(step / self.warmup_steps, self._after(step))
 
     def _after(self, step):
-        """What the peak is multiplied with once warm-up is over, 1 at its last step."""
+        """Returns the factor on the peak after warm-up; it is 1 at the last step of warm-up."""
         return ops.ones_like(step)
 
     def get_config(self):
@@ -41,7 +41,7 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
 class InverseSquareRoot(Constant):
     """Linear warm-up, then decay with the inverse square root of the step.
 
-    Vaswani et al. 2017, equation 3, written by its peak: `peak * min(s / w, sqrt(w / s))` at step
+    Vaswani et al. 2017, equation 3, in terms of the peak: `peak * min(s / w, sqrt(w / s))` at step
     s = 1, 2, ... The paper's own peak is `(width * warmup_steps) ** -0.5`. Arguments as `Constant`.
     """
 
@@ -50,12 +50,12 @@ class InverseSquareRoot(Constant):
 
 
 class _Decay(Constant):
-    """Warm-up, then a fall that ends with the last update.
+    """Warm-up, then a decay that ends with the last update.
 
     Args:
         peak: as `Constant`.
         warmup_steps: w, as `Constant`.
-        decay_steps: n, the last update; the rate is 0 behind it.
+        decay_steps: n, the last update; the rate is 0 after it.
 
     Raises:
         ValueError: `decay_steps` is below `warmup_steps`.
@@ -70,7 +70,7 @@ class _Decay(Constant):
         self.decay_steps = decay_steps
 
     def _left(self, step):
-        """1 at the last step of the warm-up, 0 behind the last of all."""
+        """Returns the share of the decay that is left: 1 at the end of warm-up, 0 after step n."""
         end = self.decay_steps + 1.0
         return ops.clip((end - step) / (end - self.warmup_steps), 0.0, 1.0)
 
@@ -99,13 +99,14 @@ class Cosine(_Decay):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Plateau(Constant):
-    """Linear warm-up, then the same rate until validations stop to get better.
+    """Linear warm-up, then a constant rate, reduced whenever validation stops improving.
 
     Args:
         peak: as `Constant`.
         warmup_steps: as `Constant`.
-        patience: every so many validations without a better one the rate falls, at least 1.
-        factor: what it is multiplied with then, in (0, 1).
+        patience: the rate falls after every `patience` validations without a better one; at least
+            1.
+        factor: factor on the rate each time, in (0, 1).
     """
 
     def __init__(self, peak, warmup_steps, patience=2, factor=0.5):
@@ -118,12 +119,12 @@ class Plateau(Constant):
         return super().__call__(step) * self.reduction
 
     def after_validation(self, evaluations_since_best):
-        """Is told how many validations there have been since the best one."""
+        """Reduces the rate if due, by the number of validations since the best one."""
         if evaluations_since_best and evaluations_since_best % self.patience == 0:
             self.reduction.assign(self.reduction * self.factor)
 
     def variables(self):
-        """name -> variable, for the checkpoint."""
+        """Returns name -> variable, for the checkpoint."""
         return {"schedule/reduction": self.reduction}
 
     def get_config(self):

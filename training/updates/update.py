@@ -7,11 +7,11 @@ from typing import ClassVar
 class Update:
     """One way of training a model.
 
-    A subclass states the facts below, and has `model`, `step`, `evaluate` and `variables`.
-    `training.ways` lists all of them and the models that each one trains.
+    A subclass sets the attributes below, and defines `model`, `step`, `evaluate` and `variables`.
+    `training.ways` lists all subclasses and the models that each subclass trains.
 
     Attributes:
-        name: of the way of training, as the option `update` names it.
+        name: name of the way of training, a value of the option `update`.
         options: names of the training options that only this way reads.
         defaults: name -> value of training options where this way has other defaults.
         takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
@@ -27,18 +27,18 @@ class Update:
 
     @classmethod
     def check(cls, preset, options, given, undecided=()):
-        """Raises `UserError` where training options do not go together.
+        """Raises `UserError` if training options contradict each other.
 
         Args:
             preset: name of the model.
             options: name -> value of all training options.
             given: name -> value of the options that the user gave.
-            undecided: names of options that `training.pace` may still make smaller.
+            undecided: names of options that `training.pace` may still lower.
         """
 
     @classmethod
     def recorded(cls, options):
-        """Returns the training options that config.json keeps."""
+        """Returns the training options that config.json records."""
         return options
 
     @classmethod
@@ -47,10 +47,10 @@ class Update:
 
         Args:
             directory: `ModelDirectory` of the run.
-            config: its configuration, as far as it is known before the tokenizer.
+            config: configuration of the run, as far as it is known before the tokenizer.
 
         Raises:
-            UserError: a directory that holds something else.
+            UserError: the second directory holds something else.
         """
 
     @classmethod
@@ -60,7 +60,7 @@ class Update:
 
     @classmethod
     def make(cls, run, model):
-        """Makes the update of a `training.run.Run` for its model, which is prepared."""
+        """Makes the update of a `training.run.Run` for its prepared model."""
         raise NotImplementedError
 
     @classmethod
@@ -75,7 +75,7 @@ class Update:
             *examples: from `examples`.
 
         Returns:
-            name -> `(sum, count)` of what was measured. A step that reports "skipped" has changed
+            name -> `(sum, count)` of each measured value. A step that reports "skipped" has changed
             nothing, because its loss or gradient was not finite.
         """
         raise NotImplementedError
@@ -85,15 +85,15 @@ class Update:
         raise NotImplementedError
 
     def variables(self):
-        """Returns name -> variable for everything that a step changes: what checkpoints hold."""
+        """Returns name -> variable for everything that a step changes, to save in checkpoints."""
         raise NotImplementedError
 
     def examples(self, first, batches):
         """Returns an iterable of the examples that are left of an epoch.
 
         Args:
-            first: how many examples of the epoch the run has already taken.
-            batches: function that returns the batches of the epoch from number `first`.
+            first: how many examples of the epoch the run has already used.
+            batches: function that returns the batches of the epoch from number `first` on.
         """
         return batches(first)
 
@@ -106,20 +106,20 @@ class Update:
 
         Args:
             step: the last step.
-            means: name -> mean since the last record of what `step` returns.
+            means: name -> mean of a value that `step` returns, since the last record.
         """
 
     @classmethod
     def closing_line(cls, run, step):
-        """Returns a line to print after a run that ended at a step, or None."""
+        """Returns a line to print after a run that ended at step `step`, or None."""
 
     def for_validation(self):
-        """Returns a context in which the model has the weights to validate and to keep."""
+        """Returns a context in which the model has the weights to validate and to save as best."""
         return contextlib.nullcontext()
 
     def after_validation(self, evaluations_since_best):
-        """Takes note of the number of validations since the best one: 0 if it was this one."""
+        """Reacts to a validation; the argument is 0 if this validation was the best so far."""
 
     def companions(self):
-        """Returns `ModelDirectory` -> model to keep there whenever the best weights are kept."""
+        """Returns `ModelDirectory` -> model whose weights are saved there along with the best."""
         return {}
