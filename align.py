@@ -4,14 +4,15 @@
     python align.py --source=a.en-de --model=ibm2 --symmetrise=intersection --alignments=a.align
     python align.py --model_dir=runs/x --source=a.en --target=a.de --gold=a.gold --lexicon=a.lex
 
-The first two train on the text itself, both directions, and need no TensorFlow; the third aligns
-with a model that train.py made. A line of `a.en`, one of `a.de`, or a line of `a.en-de` with both:
+The first two commands train models of both directions on the text itself, without TensorFlow. The
+third command aligns with a model that train.py has trained. A line of `a.en` and a line of `a.de`,
+or one line of `a.en-de` with both:
 
     the old dog runs
     der alte Hund läuft
     the old dog runs ||| der alte Hund läuft
 
-becomes a line of `a.align`: `i-j` for source word i and target word j, counted from 0:
+become a line of `a.align`, with `i-j` for source word i and target word j, counted from 0:
 
     0-0 1-1 2-2 3-3
 """
@@ -54,7 +55,7 @@ JOINED = [*SYMMETRISATIONS, "agree"]
 flags.DEFINE_string("source", "", "Text to align, a sentence a line.")
 flags.DEFINE_string("target", "", "Its translation; empty: after a ||| in --source.")
 flags.DEFINE_string("alignments", "", "File to write: links i-j, words counted from 0.")
-# Models that are trained on the text.
+# Flags of models that are trained on the text.
 flags.DEFINE_enum("model", "hmm", list(text_alignment.CHAINS), "Model to train on the text.")
 flags.DEFINE_integer("iterations", 5, "Iterations of each model; all begin with ibm1.", 1, 1000)
 flags.DEFINE_enum(
@@ -64,7 +65,7 @@ flags.DEFINE_enum(
     "How two directions become one. agree (default of training): trained to agree, linked by the "
     "product of their probabilities. forward, reverse: only that direction is trained.",
 )
-# Models of train.py, or links, in place of training.
+# Flags that replace this training by models of train.py, or by links.
 flags.DEFINE_string("model_dir", "", "Directory of a model from source to target.")
 flags.DEFINE_string("reverse_model_dir", "", "Directory of a model from target to source.")
 flags.DEFINE_list("from_alignments", [], "One file of links, or two to join, instead of models.")
@@ -78,7 +79,7 @@ flags.DEFINE_float(
     lower_bound=0.0,
     upper_bound=1.0,
 )
-# What else to make of the links.
+# Flags for further uses of the links.
 flags.DEFINE_string("gold", "", "True links, i-j sure, ipj or i?j possible: prints AER.")
 flags.DEFINE_integer(
     "gold_base", None, "Number of the first word there; not given: 1 if no link names 0.", 0, 1
@@ -92,7 +93,7 @@ flags.DEFINE_string(
 
 
 def the_head():
-    """--head as `Aligner` takes it."""
+    """Returns --head as `Aligner` takes it: a number, "mean" or None."""
     if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
         head = shortened(FLAGS.head)
         raise UserError(f"--head={head}: expected a number, counted from 1, or mean")
@@ -100,12 +101,12 @@ def the_head():
 
 
 def given(*names):
-    """Those of some flags that the command line has, as text; "" for none."""
+    """Returns the flags among `names` that the command line has, as text such as "--a and --b"."""
     return " and ".join(f"--{name}" for name in names if FLAGS[name].present)
 
 
 def check_flags():
-    """Raises `UserError` where flags do not go together."""
+    """Raises `UserError` if flags contradict each other or something is missing."""
     learns, files, agree = trains(), FLAGS.from_alignments, FLAGS.symmetrise == "agree"
     directions = len(files) or bool(FLAGS.model_dir) + bool(FLAGS.reverse_model_dir)
     models = given("model_dir", "reverse_model_dir")
@@ -145,11 +146,18 @@ def check_flags():
         if wrong:
             raise UserError(message)
     for path in filter(None, (FLAGS.alignments, FLAGS.lexicon, FLAGS.save_scores)):
-        check_writable(path)  # Before the work, not after it.
+        check_writable(path)  # Now, so that no work is lost.
 
 
 def train_and_align(words):
-    """(links of each direction or of both, what --save_scores keeps of the models)."""
+    """Trains on a text and aligns it.
+
+    Args:
+        words: (source, target), lists of the words of every line.
+
+    Returns:
+        (list of links for each direction, or of one list for both; entries for --save_scores).
+    """
     sides = [text_alignment.number_words(side) for side in words]
     settings = FLAGS.model, FLAGS.iterations
     method = FLAGS.symmetrise or "agree"
@@ -171,8 +179,13 @@ def train_and_align(words):
 
 
 def align_with_models(text):
-    """(links of each direction, {direction: what --save_scores keeps of its model})."""
-    from command_line import quiet  # Before all that imports TensorFlow.
+    """Aligns a `ParallelText` with models of train.py.
+
+    Returns:
+        (list of links for each direction, or of one list for both; direction -> entries for
+        --save_scores).
+    """
+    from command_line import quiet  # Before every module that imports TensorFlow.
     from decoding.alignment.aligner import Aligner, align_agreeing, align_directions
     from model_directory.directory import ModelDirectory
 
@@ -194,13 +207,13 @@ def align_with_models(text):
 
 
 def the_threshold():
-    """--threshold, or what stands for it."""
+    """Returns --threshold, or its default, which is None unless directions agree."""
     agree = FLAGS.symmetrise == "agree" or (trains() and not FLAGS.symmetrise)
     return AGREED if FLAGS.threshold is None and agree else FLAGS.threshold
 
 
 def trains():
-    """Whether models are trained, not loaded or replaced by links."""
+    """Returns whether models are trained, rather than loaded or replaced by links."""
     return not (FLAGS.model_dir or FLAGS.reverse_model_dir or FLAGS.from_alignments)
 
 
@@ -239,7 +252,7 @@ def align_text():
 
 
 def print_scores(alignments, gold, records):
-    """Prints AER, precision and recall; keeps them as JSON if asked."""
+    """Prints AER, precision and recall; writes them as JSON with --save_scores."""
     score = score_alignments(alignments, gold)
     num_links = sum(map(len, alignments))
     console.write_result(
@@ -260,8 +273,8 @@ def print_scores(alignments, gold, records):
 
 
 def write_table():
-    """Writes the word translations of a model's own table."""
-    from command_line import quiet  # Before all that imports TensorFlow.
+    """Writes the lexicon from a model's own translation table."""
+    from command_line import quiet  # Before every module that imports TensorFlow.
     from model_directory.directory import ModelDirectory
 
     check_writable(FLAGS.lexicon)
@@ -275,7 +288,7 @@ def write_table():
 
 
 def main(argv):
-    """Aligns a text; or, with a model and a lexicon alone, writes the model's own table."""
+    """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
     del argv
     the_head()
     asked = {name for name in FLAGS if FLAGS[name].present}

@@ -4,8 +4,8 @@ r"""Trains a translation model.
     python train.py --model=transformer_tiny --train_source=a.en --train_target=a.de \
         --valid_source=v.en --valid_target=v.de --model_dir=runs/x
 
-The same command again resumes the run. Defaults of options are general ones; models and corpora
-have their own where others suit them better (training/recipes.py).
+The same command again resumes the run. The defaults of options are general; some models and corpora
+have other defaults that suit them better (training/recipes.py).
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -83,7 +83,7 @@ with group("Several devices"):
 
 
 def settings_given(preset):
-    """The --set flags, each value read as the type of the preset's own."""
+    """Reads the --set flags; each value gets the type of the preset's value."""
     valid = models.preset_settings(preset)
     settings = {}
     for text in FLAGS.set:
@@ -101,7 +101,7 @@ def settings_given(preset):
 
 
 def corpus_files():
-    """(dataset name, train and valid `Split` of files, or None if they have to be prepared)."""
+    """Returns (dataset name, train and valid `Split` of files, or None for a dataset by name)."""
     own = {name: FLAGS[name].value for name in OWN_FILES}
     if FLAGS.dataset in ("", "files") and any(own.values()):
         targets_suffice = not models.model_class(FLAGS.model).reads_source
@@ -123,7 +123,7 @@ def corpus_files():
 
 
 def prepare(dataset):
-    """The train and valid `Split` of a dataset by name."""
+    """Prepares a dataset; returns its `Split`s by name, such as "train"."""
     return datasets.prepare(dataset, FLAGS.data_dir, offline=FLAGS.offline, mirror=FLAGS.mirror)
 
 
@@ -131,14 +131,14 @@ OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
 def options_given():
-    """Name -> value of the training options on the command line."""
+    """Returns name -> value of the training options on the command line."""
     given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
     if FLAGS.vocab_size is None:
         return given
     tokenizer = recipes.options(FLAGS.model, "", given)["tokenizer"]
     if FLAGS.init_from and "tokenizer" not in given:
         tokenizer = ModelDirectory(FLAGS.init_from).config()["tokenizer"]
-    if tokenizer == "pretokenized":  # Where it has never meant anything.
+    if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
         return given
     older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
     if both := set(older) & set(given):
@@ -147,7 +147,7 @@ def options_given():
 
 
 def read_flags():
-    """Returns the `Request` that the flags make."""
+    """Returns the flags as a `Request`."""
     dataset, splits = corpus_files()
     given = options_given()
     given_settings = settings_given(FLAGS.model)
@@ -161,7 +161,7 @@ def read_flags():
     suited = recipes.MODEL_SETTINGS_BY_DATASET.get(dataset, {})
     settings = {name: value for name, value in suited.items() if name in valid}
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
-        settings["tie_embeddings"] = "target"  # Each side has a vocabulary of its own.
+        settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
     settings.update({**inherited, **given_settings})
     undecided = pace.undecided(dataset, options, given)
     check_options(FLAGS.model, options, given, undecided)
@@ -209,7 +209,7 @@ def train_or_plan():
 
 
 def print_run(this, model):
-    """Prints what a `Run` is about to train."""
+    """Prints the model, options, text and limits of a `Run` that is about to train."""
     config = this.config
     bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
     options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
@@ -230,7 +230,7 @@ def print_run(this, model):
 
 
 def print_end(this):
-    """Prints what a `Run` has trained, and how to use it."""
+    """Prints the result of a `Run`, and how to use the model."""
     path = this.directory.path
     print(*summary.table([this.directory]), sep="\n")
     flag = "model_dir" if models.model_class(FLAGS.model).reads_source else "language_model"
@@ -243,7 +243,7 @@ def print_end(this):
 
 
 def main(argv):
-    """Does what the flags ask for."""
+    """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
     del argv
     if FLAGS.list_datasets:
         console.write_result(*datasets.listing())

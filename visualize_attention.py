@@ -4,7 +4,7 @@
     python visualize_attention.py --model_dir=runs/x --embeddings=words.png
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 
-A name of a picture ends in .png, .svg or .pdf.
+The name of a picture ends in .png, .svg or .pdf.
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -34,7 +34,7 @@ FLAGS = flags.FLAGS
 flags.DEFINE_multi_string(
     "model_dir", [], "Directory that train.py wrote. Repeatable with --curves."
 )
-# The attention of one sentence as a picture.
+# Flags of a picture of the attention in one sentence.
 flags.DEFINE_string("source", None, "The sentence to read.")
 flags.DEFINE_string("target", "", "Its translation; empty: the model's own.")
 flags.DEFINE_string("output", "attention.png", "Picture to write: .png, .svg or .pdf.")
@@ -52,7 +52,7 @@ flags.DEFINE_string("gold_links", "", "Links to mark, with --target: i-j sure, i
 flags.DEFINE_integer(
     "gold_base", None, "Number of the first word there; not given: 1 if no link names 0.", 0, 1
 )
-# Embeddings and learning curves as pictures.
+# Flags of pictures of embeddings and learning curves.
 flags.DEFINE_string("embeddings", "", "Picture of source and target words by their embeddings.")
 flags.DEFINE_enum(
     "projection", "pca", list(PROJECTIONS), "Into the plane; tsne needs scikit-learn."
@@ -62,19 +62,19 @@ flags.DEFINE_string("curves", "", "Picture of perplexity (EM: log-likelihood) in
 
 
 def the_model_dir():
-    """The only --model_dir."""
+    """Returns the --model_dir; raises `UserError` unless there is exactly one."""
     if len(FLAGS.model_dir) != 1:
         raise UserError(f"expected one --model_dir, found {len(FLAGS.model_dir)}")
     return FLAGS.model_dir[0]
 
 
 def the_head():
-    """--head as `save_attention` takes it."""
+    """Returns --head as `save_attention` takes it: a number, "mean" or None."""
     return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
 
 
 def draw_attention():
-    """Translates a sentence if needed, draws the attention between the two."""
+    """Draws the attention between a sentence and its translation; translates it if needed."""
     if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
         raise UserError("--gold_links needs --target, the words that it links, and cross attention")
     if FLAGS["gold_base"].present and not FLAGS.gold_links:
@@ -132,7 +132,7 @@ def draw_embeddings():
 
 
 def draw_curves():
-    """Draws how perplexity, or the likelihood in EM, went in training."""
+    """Draws the perplexity during training, or the log-likelihood in EM."""
     if not FLAGS.model_dir:
         raise UserError("--curves needs a --model_dir, or several")
     console.check_picture("curves", FLAGS.curves)
@@ -140,7 +140,7 @@ def draw_curves():
         save_learning_curves([ModelDirectory(path) for path in FLAGS.model_dir], FLAGS.curves)
 
 
-# What can be asked for: the flags that ask for it, those that go with them.
+# Function -> (flag that asks for it, flags that go with that flag).
 MODES = {
     draw_attention: (
         "source",
@@ -152,7 +152,7 @@ MODES = {
 
 
 def main(argv):
-    """Does the one thing that the flags ask for."""
+    """Draws the one picture that the flags ask for."""
     del argv
     if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
         head = shortened(FLAGS.head)

@@ -1,13 +1,13 @@
-"""Word alignment from text to links, beside other aligners: seconds, memory, alignment error rate.
+"""Compares align.py with other word aligners: seconds, memory and alignment error rate.
 
     python benchmarks/aligners.py --source=a.en --target=a.fr --gold=a.gold
 
-The text is tokenised, and its first lines are those of the gold alignment. Every aligner starts
-from files, in processes of its own, and everything counts: imports, reading, training, writing.
-Ours is align.py, one direction after the other; with --held_out train.py, without those first
-lines, and then align.py with its models. Beside it: eflomal (`pip install eflomal`, which needs a
-compiler), and fast_align if such a command is on the path. They take turns, --rounds times; the
-seconds are medians.
+The text is tokenised, and the gold alignment is of its first lines. Every aligner starts from files
+in its own processes, and all of its time counts: imports, reading, training, writing. align.py runs
+on one direction after the other. With --held_out, train.py trains without the first lines, and then
+align.py aligns with its models. The other aligners are eflomal (`pip install eflomal`, which needs
+a compiler), and fast_align if such a command is on the path. The aligners take turns, --rounds
+times; the seconds are medians.
 """
 
 import importlib.util
@@ -81,7 +81,7 @@ def run(command, log):
 
 
 def ours(flags_of, sides, work, reverse):
-    """Trains and aligns one direction; returns what `run` does, and the file of links."""
+    """Trains and aligns one direction; returns (seconds, memory, file of links)."""
     name = "reverse" if reverse else "forward"
     links = work / f"{name}.align"
     align, train = flags_of
@@ -103,7 +103,7 @@ def agreeing(sides, work):
 
 
 def texts_of(sides):
-    """The flags of train.py that name its texts."""
+    """Returns the flags of train.py that name its texts."""
     return [
         f"--{split}_{side}={path}{ending}"
         for split, ending in (("train", ".train"), ("valid", ".head"))
@@ -112,7 +112,7 @@ def texts_of(sides):
 
 
 def run_ours(align, links, sides, work, train=()):
-    """Aligns the text, first training on what is not held out; returns as `run`."""
+    """Aligns the text, after training with the flags `train` if there are any; returns as `run`."""
     align = [*align, f"--source={sides[0]}", f"--target={sides[1]}", f"--alignments={links}"]
     commands = [("align.py", align)]
     if train:
@@ -126,14 +126,14 @@ def run_ours(align, links, sides, work, train=()):
 
 
 def eflomal(sides, work):
-    """Both directions at once: (seconds, memory, the two files of links)."""
+    """Aligns both directions at once; returns (seconds, memory, the two files of links)."""
     links = [work / "forward.align", work / "reverse.align"]
     command = [sys.executable, "-c", EFLOMAL, *map(str, (*sides, *links))]
     return *run(command, work / "log"), *links
 
 
 def fast_align(sides, work, reverse):
-    """One direction with its best settings, as `ours`."""
+    """Aligns one direction with fast_align's best settings; returns as `ours`."""
     joined, links = work / "joined", work / ("reverse.align" if reverse else "forward.align")
     write_lines(joined, [f"{s} ||| {t}" for s, t in zip(*map(read_lines, sides), strict=True)])
     command = f'fast_align -i "$0" -d -o -v {"-r" if reverse else ""} > "$1"'
@@ -141,7 +141,7 @@ def fast_align(sides, work, reverse):
 
 
 def prepare(work, num_held_out):
-    """Writes the texts to align, and those to train on; returns the paths of the former."""
+    """Writes the texts to align and to train on; returns the paths of the texts to align."""
     sides = [read_lines(path) for path in (FLAGS.source, FLAGS.target)]
     if len(sides[0]) != len(sides[1]):
         raise UserError(f"{FLAGS.source} and {FLAGS.target} have different numbers of lines")
@@ -149,7 +149,7 @@ def prepare(work, num_held_out):
     for name, lines in zip(("source", "target"), sides, strict=True):
         rounds = itertools.count(1)
         while len(lines) < FLAGS.pairs:
-            ending = f"{next(rounds)}"  # New words, as many as there are, in every round.
+            ending = f"{next(rounds)}"  # Makes the long words of every round new words.
             lines = lines + [
                 " ".join(f"{w}{ending}" if len(w) > 4 else w for w in line.split())
                 for line in sides[len(paths)][: FLAGS.pairs - len(lines)]
@@ -157,12 +157,12 @@ def prepare(work, num_held_out):
         paths.append(work / name)
         write_lines(paths[-1], lines)
         write_lines(f"{paths[-1]}.train", lines[num_held_out:])
-        write_lines(f"{paths[-1]}.head", lines[:200])  # train.py wants some to validate.
+        write_lines(f"{paths[-1]}.head", lines[:200])  # train.py needs validation text.
     return paths
 
 
 def scores(files, gold):
-    """AER of every file of links, and of every symmetrisation of two."""
+    """Computes the AER of every file of links, and of every symmetrisation of two files."""
     found = [read_alignments(path)[: len(gold)] for path in files]
     result = {
         path.stem: score_alignments(a, gold).aer for path, a in zip(files, found, strict=True)
@@ -175,7 +175,10 @@ def scores(files, gold):
 
 
 def aligners():
-    """name -> function of (texts, folder) that returns [(seconds, memory, files of links ...)]."""
+    """Returns name -> function of (texts, folder).
+
+    Each function returns a list of (seconds, memory, files of links ...), one for each run.
+    """
     found = {
         name: lambda sides, work, flags_of=flags_of: [
             ours(flags_of, sides, work, reverse) for reverse in (False, True)

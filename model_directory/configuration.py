@@ -1,4 +1,4 @@
-"""What config.json must hold: one check of all of it, before anything uses it."""
+"""Reads config.json, and checks all of it before anything uses it."""
 
 import json
 import reprlib
@@ -13,7 +13,7 @@ from models.base import LARGEST
 
 FORMAT = 1
 
-# Options that every version wrote. Those that came later may be missing, and have their defaults.
+# Options that every version wrote. Options added later may be missing, and get their defaults.
 _OF_VOCABULARY = ("tokenizer", "min_word_count", "vocab_file")
 _OF_FIRST_VERSION = (
     *_OF_VOCABULARY,
@@ -32,11 +32,11 @@ def read_configuration(path):
         path: the file.
 
     Returns:
-        name -> value. Options that older versions did not have are there, with their defaults.
+        name -> value. Options that older versions lack are included, with their defaults.
 
     Raises:
-        UserError: unreadable, damaged, or not a configuration that this version can use; names the
-            file and the key, what was found and what was expected.
+        UserError: the file is unreadable or damaged, or not a configuration that this version can
+            use. The error names the file and the key, what was found and what was expected.
     """
     text = "\n".join(read_lines(path))
     remedy = "restore the file, or train again in a new --model_dir"
@@ -46,12 +46,12 @@ def read_configuration(path):
         raise UserError(f"{path}, line {error.lineno}: damaged ({error.msg}); {remedy}") from None
     except RecursionError:
         raise UserError(f"{path}: damaged (nested too deeply); {remedy}") from None
-    except ValueError as error:  # One of ours, or of a number of thousands of digits.
+    except ValueError as error:  # Raised by `_checked`, or by a number with thousands of digits.
         raise UserError(f"{path}: {error}; {remedy}") from None
 
 
 def _checked(config):
-    """The configuration with its defaults; raises `ValueError` where it cannot be used."""
+    """Returns the configuration with defaults; raises `ValueError` if it cannot be used."""
     _require(isinstance(config, dict), "config.json", config, "an object, {...}")
     if config.get("format") != FORMAT:
         raise ValueError(
@@ -71,7 +71,7 @@ def _checked(config):
 
 
 def _options(found, model):
-    """Options with the defaults of those that older versions did not have."""
+    """Checks the options; returns them with defaults for options that older versions lack."""
     is_language_model = not models.model_class(model).reads_source
     tokenizer = found.get("tokenizer")
     required = _OF_VOCABULARY if is_language_model else _OF_FIRST_VERSION
@@ -85,7 +85,7 @@ def _options(found, model):
 
 
 def _check_sizes(config):
-    """Checks what a corpus has told of the model and of its vocabulary."""
+    """Checks the sizes of the vocabularies and the model, which depend on the corpus."""
     found = config.get("vocab_sizes", _MISSING)
     least = len(SPECIALS) + 1
     _require(

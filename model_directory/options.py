@@ -1,4 +1,4 @@
-"""The options of training, each once: flags, checks, config.json and docs/options.md follow it."""
+"""Defines the training options once, for flags, checks, config.json and docs/options.md."""
 
 from typing import NamedTuple
 
@@ -7,19 +7,19 @@ from data_pipeline.tokenization.tokenizers import KINDS
 
 
 class Option(NamedTuple):
-    """An option of training, as config.json keeps it.
+    """A training option, as config.json stores it.
 
     Attributes:
-        name: of the flag and of the key in config.json.
-        default: the value where neither flags nor `training.recipes` have another; its type is the
-            option's.
+        name: name of the flag and of the key in config.json.
+        default: the value unless flags or `training.recipes` set another; its type is the option's
+            type.
         help: a whole phrase, with its unit.
         group: heading in --help and docs/options.md.
         minimum: least number.
         maximum: largest number; None for the largest that the type holds.
         choices: the texts that are allowed; empty for any.
-        only_with: (name of another option, values of it that give this one a meaning), or empty.
-        resumable: whether it may change when a run is resumed.
+        only_with: (name of another option, its values that give this option a meaning), or empty.
+        resumable: whether the option may change when a run is resumed.
     """
 
     name: str
@@ -33,12 +33,12 @@ class Option(NamedTuple):
     resumable: bool = False
 
     def applies(self, options):
-        """Whether the option has a meaning beside the values of the others (name -> value)."""
+        """Returns whether the option has a meaning, given all options (name -> value)."""
         other, values = self.only_with or ("", ())
         return not other or options[other] in values
 
     def takes(self, value):
-        """Whether a value has the right type and lies in the range of the option."""
+        """Returns whether a value has the type of the option and lies in its range."""
         if isinstance(self.default, float):
             if type(value) not in (int, float):
                 return False
@@ -50,12 +50,12 @@ class Option(NamedTuple):
         return least <= value <= largest  # False for NaN.
 
     def range(self):
-        """(least, largest) number."""
+        """Returns the (least, largest) number."""
         largest = 3.4e38 if isinstance(self.default, float) else 2**31 - 1
         return self.minimum or 0, largest if self.maximum is None else self.maximum
 
     def expected(self):
-        """The values that the option takes, in words."""
+        """Returns the values that the option takes, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
         if isinstance(self.default, bool):
@@ -106,7 +106,7 @@ OPTIONS = (
     ),
     Option(
         "min_word_count",
-        2,  # Words seen once teach the model what UNK is.
+        2,  # Words that occur once become UNK, so that the model learns to handle UNK.
         "Rarer words become UNK.",
         _VOCABULARY,
         1,
@@ -122,7 +122,7 @@ OPTIONS = (
     Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
     Option(
         "max_length_ratio",
-        9.0,  # Only what cannot be a translation.
+        9.0,  # Drops only pairs that cannot be translations.
         "Largest ratio of the two lengths of a training pair.",
         _PAIRS,
         1.0,
@@ -162,7 +162,7 @@ OPTIONS = (
     Option("adam_beta_2", 0.98, "Decay of Adam's second moment.", _RATE, 0.0, 0.99999),
     Option(
         "learning_rate",
-        7e-4,  # (512 * 4000) ** -0.5, the peak of Vaswani et al. 2017 for base.
+        7e-4,  # (512 * 4000) ** -0.5, the peak for the base model in Vaswani et al. 2017.
         "Learning rate at the end of the warm-up.",
         _RATE,
         0.0,
@@ -347,12 +347,12 @@ BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
 LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
-# Options that make the vocabulary.
+# Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
 
 
 def check_given(options, given):
-    """Raises `UserError` at an option that has no meaning beside the others.
+    """Raises `UserError` if a given option has no meaning together with the other options.
 
     Args:
         options: name -> value of all options.
@@ -367,16 +367,16 @@ def check_given(options, given):
 
 
 def size_option(tokenizer):
-    """Name of the option that limits the vocabulary of a kind of tokenizer."""
+    """Returns the name of the option that limits the vocabulary of a kind of tokenizer."""
     return "max_words" if tokenizer == "word" else "num_pieces"
 
 
 def renamed(options, tokenizer):
-    """Options by today's names: `vocab_size` was once the name of two of them.
+    """Returns options under today's names: `vocab_size` is the old name of two options.
 
     Args:
-        options: name -> value; a new name counts before the old one.
-        tokenizer: kind of the tokenizer that they are for.
+        options: name -> value; if both names are there, the new name counts.
+        tokenizer: kind of the tokenizer.
     """
     rest = {name: value for name, value in options.items() if name != "vocab_size"}
     if len(rest) == len(options):

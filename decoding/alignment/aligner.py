@@ -1,7 +1,7 @@
 """Word alignments of whole texts from the soft alignments of a model.
 
 A model aligns its own tokens; people and other tools count the words of their lines. So weights of
-subword pieces are merged to those of words, and every word is linked with what has its weight.
+subword pieces are merged into weights of words, and words are linked by these weights.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ from decoding.alignment.subword_merging import word_weights
 from decoding.pictures.attention_pictures import layer_names
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-# Of a batch, whose sentences cost length x (length + 256), for attention is quadratic: 960 of 16
-# tokens, 200 of 64, 10 of 512.
+# Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
+# so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
 _MAX_COST = 1 << 22
 
 
@@ -37,12 +37,12 @@ class Aligner:
 
     Args:
         model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
-        name: what to call the model in errors, such as its directory.
-        layer: the decoder layer whose cross-attention counts, from 1; None: `model.align`, which is
-            the posterior of an IBM model.
-        head: the head of that layer, from 1; None or "mean": the mean of all. Without a layer, of
-            the only one that attends to the source.
+        tokenizer: `Tokenizer` of the model.
+        name: name of the model in errors, such as its directory.
+        layer: decoder layer whose cross-attention is used, counted from 1; None without a head:
+            `model.align`, which is the posterior of an IBM model. None with a head: the only layer
+            that attends to the source.
+        head: head of that layer, counted from 1; None or "mean": the mean of all heads.
 
     Raises:
         UserError: the model has no alignment, or no such layer or head.
@@ -60,32 +60,33 @@ class Aligner:
         self.tokenizer = tokenizer
         self.name = name
         align = model.align if layer is head is None else _attention(model, name, layer, head)
-        # Not converted by AutoGraph, which has nothing to do in a model and would hide its errors.
+        # Without AutoGraph, which a model does not need and which would hide the model's errors.
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
     def count_unknown(self, text):
         """Counts the lines of a `ParallelText` that have words, but none in the vocabulary.
 
         Raises:
-            UserError: all lines of a side.
+            UserError: no line of a side has a known word.
         """
         return self._encode(*text).count_unknown(self.name)
 
     def links(self, source_lines, target_lines, *, threshold=None, description=None):
         """Aligns every line with its translation.
 
-        Words are what stands between ASCII white space, whatever the tokenizer.
+        Words are separated by ASCII white space, whatever the tokenizer.
 
         Args:
             source_lines: list of str.
-            target_lines: list of str, as many.
-            threshold: links with a weight above it, any number for a target word; None: the source
-                word with the largest weight for each target word, none where that is `</s>`.
+            target_lines: list of str, the translation of each line.
+            threshold: returns all links with a weight above it, any number for a target word; None:
+                links each target word with the source word of largest weight, unless that is
+                `</s>`.
             description: name of the progress bar, or None for no bar.
 
         Returns:
             For every pair, the sorted list of its (source position, target position), counted from
-            0; empty where a line is.
+            0; an empty list if a line of the pair is empty.
         """
         text = self._encode(("source", "target"), (source_lines, target_lines))
         return _links([text], threshold, description)
@@ -98,8 +99,8 @@ class _EncodedText:
     """A text in the ids of an aligner's tokenizer.
 
     Attributes:
-        lengths: `[2, pairs]`, tokens with `</s>` of source and target lines.
-        num_words: `[2, pairs]`.
+        lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
+        num_words: `[2, pairs]`, numbers of words of source and target lines.
     """
 
     def __init__(self, aligner, names, lines):
@@ -131,9 +132,10 @@ class _EncodedText:
         return total
 
     def weights(self, rows):
-        """`[B, T', S']` float32 between words with `</s>` of some pairs, the longest of them.
+        """Returns weights `[B, T', S']` float32 between the words, with `</s>`, of some pairs.
 
-        What stands behind `</s>` means nothing.
+        T' and S' are the largest numbers of words, with `</s>`, among these pairs. Weights after
+        the `</s>` of a pair are meaningless.
         """
         weights = self.align(*(self._padded(side, rows) for side in (0, 1))).numpy()
         if self.of_words:
@@ -150,7 +152,7 @@ class _EncodedText:
         return merged
 
     def _padded(self, side, rows):
-        """`[B, longest]` int32 ids."""
+        """Returns the ids of some rows, `[B, longest]` int32, padded."""
         lengths = self.lengths[side, rows][:, None]
         places = np.arange(lengths.max())
         cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
@@ -158,12 +160,12 @@ class _EncodedText:
 
 
 def _links(texts, threshold, description):
-    """The links of a text by one direction, or those on which two agree.
+    """Returns the links of a text by one direction, or the links on which two directions agree.
 
     Args:
-        texts: the `_EncodedText` of one aligner; or that of two, the second with the text swapped.
-        threshold: as `Aligner.links`; that of the geometric mean where there are two.
-        description: likewise.
+        texts: one `_EncodedText`; or two, the second for the other direction, with swapped text.
+        threshold: as `Aligner.links`; with two texts, for the geometric mean of the two weights.
+        description: as `Aligner.links`.
     """
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
@@ -196,11 +198,11 @@ def align_directions(text, forward=None, reverse=None, *, threshold=None):
     Args:
         text: `ParallelText`.
         forward: `Aligner` of a model from source to target, or None.
-        reverse: that of a model from target to source, or None.
+        reverse: `Aligner` of a model from target to source, or None.
         threshold: as `Aligner.links`.
 
     Returns:
-        The links of every pair for each of the aligners, all as (source position, target position).
+        For each aligner, the links of every pair, all as (source position, target position).
     """
     found = []
     for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
@@ -211,13 +213,13 @@ def align_directions(text, forward=None, reverse=None, *, threshold=None):
 
 
 def align_agreeing(text, forward, reverse, *, threshold=AGREED):
-    """Links that two directions find probable, taken together; Liang et al. 2006, section 3.2.
+    """Returns links that two directions together find probable; Liang et al. 2006, section 3.2.
 
     Args:
         text: `ParallelText`.
         forward: `Aligner` of a model from source to target.
-        reverse: that of a model from target to source.
-        threshold: links whose geometric mean of both weights is above it are returned.
+        reverse: `Aligner` of a model from target to source.
+        threshold: a link is returned if the geometric mean of its two weights is above this.
 
     Returns:
         The links of every pair.
@@ -227,7 +229,7 @@ def align_agreeing(text, forward, reverse, *, threshold=AGREED):
 
 
 def _encode_known(aligner, text):
-    """A `ParallelText` encoded; says of how many lines nothing is known."""
+    """Encodes a `ParallelText`; prints how many lines have no known word."""
     encoded = _EncodedText(aligner, *text)
     unknown = encoded.count_unknown(aligner.name)
     if unknown:
@@ -236,16 +238,16 @@ def _encode_known(aligner, text):
 
 
 def word_maps(maps, tokenizer, lines):
-    """Cross-attention between the words of one sentence pair instead of its tokens.
+    """Merges cross-attention between tokens of a sentence pair into attention between its words.
 
     Args:
-        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` of the encoded lines.
+        maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines.
         tokenizer: `Tokenizer`.
         lines: (source line, target line).
 
     Returns:
-        (name -> `[H, T', S']` of every cross-attention, (source words, target words)), words with
-        `</s>`.
+        (name -> `[H, T', S']` of every cross-attention, (source words, target words)); the words
+        include `</s>`.
     """
     sides = zip(tokenizer[1:], lines, strict=True)
     numbers = [vocabulary.word_numbers([line])[0] for vocabulary, line in sides]
@@ -255,7 +257,7 @@ def word_maps(maps, tokenizer, lines):
 
 
 def _attention(model, name, layer, head):
-    """The cross-attention of one layer as a function like `model.align`."""
+    """Makes a function like `model.align` from the cross-attention of one layer."""
     one = tf.constant([[EOS_ID]], tf.int32)
     maps = model.attention_maps(one, one)
     layers = layer_names(maps, "cross")
@@ -279,12 +281,12 @@ def _attention(model, name, layer, head):
 
 
 def _decide(weights, num_sources, num_targets, threshold):
-    """The links of every pair of a batch.
+    """Returns the links of every pair of a batch.
 
     Args:
-        weights: `[B, T', S']` of words, with `</s>`, or more of both.
-        num_sources: `[B]`, source words.
-        num_targets: `[B]`, target words.
+        weights: `[B, T', S']` between words with `</s>`; T' and S' may be larger than needed.
+        num_sources: `[B]`, numbers of source words.
+        num_targets: `[B]`, numbers of target words.
         threshold: as `Aligner.links`.
     """
     positions = [np.arange(size) for size in weights.shape[1:]]

@@ -1,6 +1,6 @@
-"""Lexicons: which words translate which, counted in word alignments or read from a model's table.
+"""Lexicons of word translations, counted in word alignments or read from a model's table.
 
-`decoding.unknowns.read_lexicon` reads what `write_lexicon` writes.
+`decoding.unknowns.read_lexicon` reads the files of `write_lexicon`.
 """
 
 import collections
@@ -15,8 +15,8 @@ from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import SPECIALS
 from decoding.alignment.links import Link
 
-LEAST_PROBABLE = 0.01  # Below that stands what occurred beside a word by chance.
-_CELLS = 1 << 24  # Of the rows that are in memory together.
+LEAST_PROBABLE = 0.01  # Less probable pairs occur together only by chance.
+_CELLS = 1 << 24  # Most cells of the table that are in memory at once.
 
 
 def lexicon_entries(
@@ -32,9 +32,9 @@ def lexicon_entries(
         target_words: likewise.
 
     Returns:
-        (source word, target word, probability) of all words that are linked, the probability being
-        that target word's share of all links of the source word; by source word, the most probable
-        first.
+        (source word, target word, probability) of all linked words. The probability is the target
+        word's share of all links of the source word. Entries are sorted by source word, then by
+        falling probability.
 
     Example:
         >>> lexicon_entries([[(0, 1)]], [["Haus"]], [["the", "house"]])
@@ -63,17 +63,18 @@ def table_entries(
 
     Args:
         model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
-        threshold: word pairs of more probability are returned.
-        name: what to call the model in errors, such as its directory.
+        tokenizer: `Tokenizer` of the model.
+        threshold: word pairs that are more probable than this are returned.
+        name: name of the model in errors, such as its directory.
 
     Returns:
         (source word, target word, t(e | f)) as `lexicon_entries`, without NULL and UNK, so that the
-        probabilities of a source word sum to less than 1. How many source words have no such pair
-        is said on standard error.
+        probabilities of a source word sum to less than 1. The number of source words without an
+        entry is printed on standard error.
 
     Raises:
-        UserError: the model has no table, or one of pieces of words, or none so probable.
+        UserError: the model has no table, its table is of subword pieces, or no pair is so
+            probable.
 
     Example:
         table_entries(model, tokenizer, threshold=0.1)  # [("Haus", "house", 0.8), ...]
@@ -119,18 +120,18 @@ def table_entries(
 def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     """Writes a lexicon file of lines `source_word target_word probability`, atomically.
 
-    White space separates the three, so a word that has some inside, such as a number with no-break
-    spaces, cannot be written and is left out.
+    White space separates the three, so a word with white space inside, such as a number with
+    no-break spaces, cannot be written and is left out.
 
     Args:
         path: the file.
         entries: (source word, target word, probability from 0 to 1), in the order to write.
 
     Returns:
-        How many entries were written.
+        Number of entries written.
 
     Raises:
-        UserError: cannot be written.
+        UserError: the file cannot be written.
     """
     lines = [
         f"{source} {target} {probability:.6g}"

@@ -1,7 +1,7 @@
 """Word alignments as text: reading, writing, symmetrising, scoring.
 
 An alignment of a sentence pair is a list of links `(source position, target position)`, both
-counted from 0, in rising order. A line of a file in the Pharaoh format holds those of one pair:
+counted from 0, in rising order. A line of a file in the Pharaoh format holds the links of one pair:
 `0-0 1-2 2-1`.
 """
 
@@ -22,7 +22,7 @@ SYMMETRISATIONS = (
     "grow-diag-final-and",
 )
 
-AGREED = 0.4  # A threshold that suits two directions together.
+AGREED = 0.4  # Default threshold for the geometric mean of two directions.
 
 _GOLD = {"kinds": "-p?", "form": "i-j (sure), ipj or i?j (possible)"}
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
@@ -30,11 +30,11 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 class GoldAlignment(NamedTuple):
-    """What people say of a sentence pair.
+    """The alignment that people have given a sentence pair.
 
     Attributes:
         sure: links that an alignment should have.
-        possible: links that it may have; the sure ones are among them.
+        possible: links that an alignment may have, including the sure links.
     """
 
     sure: frozenset[Link]
@@ -42,11 +42,11 @@ class GoldAlignment(NamedTuple):
 
 
 class AlignmentScore(NamedTuple):
-    """How well alignments agree with gold; all from 0 to 1.
+    """Agreement of alignments with gold alignments; all scores from 0 to 1.
 
     Attributes:
         aer: alignment error rate; 0 is perfect.
-        precision: share of the links that are possible.
+        precision: share of the found links that are possible links.
         recall: share of the sure links that were found.
     """
 
@@ -69,8 +69,8 @@ def read_alignments(
         The links of every line, sorted, each once.
 
     Raises:
-        UserError: unreadable; a token that is no link; as many lines as there are not pairs; a
-            link outside its sentence.
+        UserError: the file is unreadable, a token is not a link, the number of lines differs from
+            the number of pairs, or a link lies outside its sentence.
 
     Example:
         A file with the line `0-0 2-1 1-2` gives `[[(0, 0), (1, 2), (2, 1)]]`.
@@ -82,10 +82,10 @@ def read_alignments(
 def read_directions(
     paths: Sequence[str], *, pairs: Sequence[tuple[int, int]] | None = None
 ) -> list[list[list[Link]]]:
-    """Reads the alignments of both directions of a text, or of one, as `read_alignments`.
+    """Reads the alignments of one or both directions of a text, as `read_alignments`.
 
     Raises:
-        UserError: as there, or files of different numbers of lines.
+        UserError: as `read_alignments`, or the files differ in their numbers of lines.
     """
     found = [read_alignments(path, pairs=pairs) for path in paths]
     if len({len(alignments) for alignments in found}) > 1:
@@ -99,8 +99,8 @@ def read_gold(
 ) -> list[GoldAlignment]:
     """Reads alignments made by people: `i-j` is a sure link, `ipj` or `i?j` a possible one.
 
-    Args and Raises as `read_alignments`; without a `base`, words are counted from 1 if no link
-    names word 0, which is said on standard error.
+    Args and Raises as `read_alignments`. Without a `base`, words are counted from 1 if no link
+    names word 0; a line on standard error reports this.
 
     Returns:
         `GoldAlignment` of every line. A link that is both sure and possible is sure.
@@ -116,19 +116,19 @@ def parse_gold(
 
     Args:
         text: as a line of `read_gold`.
-        name: what to call it in errors.
-        pair: (source words, target words), to check it against.
+        name: name of the text in errors.
+        pair: (source words, target words), the numbers of words to check the links against.
         base: as `read_gold`.
 
     Raises:
-        UserError: a token that is no link, or a link outside the sentence.
+        UserError: a token is not a link, or a link lies outside the sentence.
     """
     base = _first_number([text], name) if base is None else base
     return _gold(_parse(text, name, pair, base, **_GOLD))
 
 
 def _first_number(lines, name):
-    """1 if there are links and none of them names word 0; else 0."""
+    """Returns the first word's number: 1 if there are links but no link names word 0, else 0."""
     numbers = {int(n) for line in lines for n in re.findall("[0-9]{1,9}", line)}
     if not numbers or 0 in numbers:
         return 0
@@ -146,7 +146,7 @@ def _gold(links):
 
 
 def _read(path, pairs, base, kinds, form):
-    """The (link, kind) of every token of every line."""
+    """Returns the (link, kind) of every token of every line."""
     lines = read_lines(path)
     if pairs is not None and len(lines) != len(pairs):
         raise UserError(
@@ -159,7 +159,7 @@ def _read(path, pairs, base, kinds, form):
 
 
 def _parse(line, name, pair, base, kinds, form):
-    """The (link, kind) of every token of a line."""
+    """Returns the (link, kind) of every token of a line."""
     links = []
     for token in line.split():
         match = _LINK.fullmatch(token)
@@ -187,7 +187,7 @@ def _check_inside(name, token, link, pair, base):
 
 
 def format_links(links: Iterable[Link]) -> str:
-    """A line of the Pharaoh format, links in rising order."""
+    """Returns a line of the Pharaoh format, with links in rising order."""
     return " ".join(f"{source}-{target}" for source, target in sorted(links))
 
 
@@ -195,33 +195,34 @@ def write_alignments(path: str, alignments: Iterable[Iterable[Link]]) -> None:
     """Writes a file in the Pharaoh format, atomically.
 
     Raises:
-        UserError: cannot be written.
+        UserError: the file cannot be written.
     """
     write_lines(path, map(format_links, alignments))
 
 
 def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) -> list[Link]:
-    """Makes one alignment out of those of both directions.
+    """Combines the alignments of both directions into one.
 
     Koehn, Och and Marcu 2003, "Statistical Phrase-Based Translation", section 4.3; Koehn et al.
     2005, "Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation".
 
-    * grow-diag: the intersection, and then again and again the links of the union that are next
-      to a link, straight or diagonally, and align a word that has no link yet. Links are visited
-      by source position, then target position.
-    * final: then each link of the forward, and after that of the reverse alignment that aligns a
-      word that has no link yet; final-and: two such words.
+    * grow-diag: starts with the intersection. Repeatedly adds links of the union that are next to
+      a link, straight or diagonally, and align a word that has no link yet. Links are visited by
+      source position, then target position.
+    * final: then adds each link of the forward alignment, and after that of the reverse alignment,
+      that aligns a word that has no link yet; final-and: only links between two such words.
 
     Args:
         forward: links of a source-to-target alignment.
-        reverse: those of the other direction, also as (source position, target position).
+        reverse: links of the target-to-source alignment, also as (source position, target
+            position).
         method: one of `SYMMETRISATIONS`.
 
     Returns:
         Links in rising order.
 
     Raises:
-        ValueError: unknown method.
+        ValueError: the method is unknown.
 
     Example:
         >>> symmetrise([(0, 0), (1, 0)], [(0, 0), (1, 1)], "intersection")
@@ -249,7 +250,7 @@ def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) ->
 
 
 def _grow(links, aligned, union):
-    """Adds neighbours of links, until there is none that aligns a new word."""
+    """Adds neighbours of links until no neighbour aligns a new word."""
     allowed, before = set(union), -1
     while before < len(links) < len(allowed):
         before = len(links)
@@ -271,18 +272,20 @@ def _add(link, links, aligned):
 def score_alignments(
     alignments: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]
 ) -> AlignmentScore:
-    """Alignment error rate, precision and recall of a corpus; Och and Ney 2003, section 5.1.
+    """Computes the alignment error rate, precision and recall of a corpus.
+
+    Och and Ney 2003, section 5.1.
 
     Args:
         alignments: links of every sentence pair.
-        gold: of as many sentence pairs.
+        gold: gold alignment of every sentence pair.
 
     Returns:
-        `AlignmentScore`. Precision is 1 where there are no links at all, and recall where there
-        are no sure ones.
+        `AlignmentScore`. Precision is 1 if there are no links, recall is 1 if there are no sure
+        links.
 
     Raises:
-        ValueError: different numbers of sentence pairs.
+        ValueError: the numbers of sentence pairs differ.
     """
     found = num_links = num_sure = num_possible = 0
     for links, (sure, possible) in zip(alignments, gold, strict=True):

@@ -1,4 +1,4 @@
-"""A text and its translation, line by line, as alignments count it: in words."""
+"""A text and its translation, line by line, split into the words that alignments count."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ class ParallelText(NamedTuple):
     """Both sides of a text.
 
     Attributes:
-        names: of source and target, for errors.
+        names: names of source and target, for errors.
         lines: (source lines, target lines), equally many.
     """
 
@@ -19,9 +19,9 @@ class ParallelText(NamedTuple):
 
     @classmethod
     def read(cls, source_path, target_path=""):
-        """Reads two files, or one file of lines `source ||| target` if there is no second.
+        """Reads two files, or one file of lines `source ||| target` if there is no second path.
 
-        One file `.tsv` that is named twice has lines of source, tab and target.
+        If both paths name the same `.tsv` file, its lines are source, tab and target.
 
         Raises:
             UserError: as `read_split` and `read_joined`.
@@ -31,9 +31,9 @@ class ParallelText(NamedTuple):
         return cls((source_path, source_path), read_joined(source_path))
 
     def swapped(self):
-        """The same text in the other direction."""
+        """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])
 
     def words(self):
-        """The words of every line, (source, target): what stands between ASCII white space."""
+        """Returns the words of every line, (source, target), as split at ASCII white space."""
         return tuple([split_words(line) for line in side] for side in self.lines)

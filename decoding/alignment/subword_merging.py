@@ -1,8 +1,8 @@
 """Attention between words instead of between subword pieces.
 
-Models attend from piece to piece; people read words. `word_weights` merges by the words of a line.
-`merge_words` knows the pieces alone: it turns the weights of `▁Donau dampf schiff </s>` into those
-of `Donaudampfschiff </s>`.
+Models attend from piece to piece; people read words. `word_weights` merges weights given the word
+of each token. `merge_words` finds the words from the pieces themselves: it turns the weights of
+`▁Donau dampf schiff </s>` into weights of `Donaudampfschiff </s>`.
 """
 
 import re
@@ -20,9 +20,9 @@ def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[in
 
     Args:
         pieces: the subword pieces, or plain words, of one sentence.
-        style: "sentencepiece" (a piece that begins with "▁" begins a word), "@@" (a piece that
-            ends in "@@" goes on in the next one) or "plain" (every piece is a word). None
-            decides from the pieces themselves.
+        style: "sentencepiece" (a piece that begins with "▁" begins a word), "@@" (the word of a
+            piece that ends in "@@" continues in the next piece) or "plain" (every piece is a
+            word). None: decided from the pieces themselves.
 
     Returns:
         One list of positions for each word, in order; together they are 0 ... len(pieces) - 1.
@@ -54,19 +54,19 @@ def word_weights(
 ) -> np.ndarray:
     """Merges weights between tokens to weights between words.
 
-    The weights of a source word are the sum over its tokens, because attention is a mass that
-    its tokens share. Those of a target word are the mean over its tokens, because each token
-    has spent a whole unit of attention. So rows that sum to 1 still do.
+    The weight of a source word is the sum over its tokens, because the tokens share the word's
+    attention. The weight of a target word is the mean over its tokens, because each token spends
+    one unit of attention. So rows that sum to 1 still do.
 
     Args:
-        weights: [..., T, S], any floating dtype, or more of both where padding follows.
+        weights: [..., T, S], any floating dtype; T and S may be larger, for padding.
         source_numbers: the word of each of S tokens, counted from 0 and never falling; the last
             token, such as `</s>`, is a word of its own.
         target_numbers: likewise, of T tokens.
 
     Returns:
-        The weights [..., T', S'], at least float32. A word in which no token begins has the weight
-        0, and looks at the last word.
+        The weights [..., T', S'], at least float32. A source word in which no token begins has
+        weight 0; such a target word attends to the last source word.
     """
     sources, columns = np.unique(source_numbers, return_index=True)
     targets, rows, counts = np.unique(target_numbers, return_index=True, return_counts=True)
@@ -85,13 +85,13 @@ def merge_words(
     """Merges attention between pieces into attention between words, as `word_weights`.
 
     Args:
-        weights: [..., T, S], any floating dtype; row t is what target piece t attends to.
+        weights: [..., T, S], any floating dtype; row t is the attention of target piece t.
         source_pieces: S pieces. For self-attention, the pieces that are attended to.
         target_pieces: T pieces.
 
     Returns:
         The weights [..., T', S'], at least float32; the S' source words; the T' target words.
-        Words are without subword markers, byte pieces decoded where they are valid UTF-8.
+        Words have no subword markers, and byte pieces are decoded if they are valid UTF-8.
 
     Raises:
         ValueError: the last two sizes of `weights` are not T and S.
@@ -136,13 +136,13 @@ def _join(pieces: list[str], style: str) -> str:
         pieces = [piece[:-2] if _continues(piece) else piece for piece in pieces]
     text = _decode_bytes(pieces)
     if style == "sentencepiece":
-        # A "▁" inside a piece is a space; a word that is nothing but "▁" must stay visible.
+        # A "▁" inside a piece is a space; a word that is only "▁" must stay visible.
         text = text.replace("▁", " ").strip() or text
     return text
 
 
 def _decode_bytes(pieces: list[str]) -> str:
-    """Joins pieces, with "<0xC3>" "<0xA9>" read as "é"; as written if that is not UTF-8."""
+    """Joins pieces and decodes bytes, "<0xC3>" "<0xA9>" as "é", unless that is not UTF-8."""
     encoded = b""
     try:
         for piece in pieces:

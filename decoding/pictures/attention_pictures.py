@@ -36,7 +36,7 @@ _KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": 
 # White is exactly zero; the lightness then falls in proportion to the weight.
 _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
-# How the frames of gold links look: in print and to who cannot tell colours, too.
+# Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
     "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
     "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
@@ -49,21 +49,21 @@ class _Panel(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """The parts of the attention that `save_attention` draws, and how.
+    """Options of `save_attention`: the parts of the attention to draw, and their look.
 
     Attributes:
         kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
             its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
             the last: row t has not seen token t.
-        layer: only this layer, counted from 1; None draws all.
-        head: only this head, counted from 1, or "mean" over all heads; None draws all. A
-            single layer or a single head per layer is wrapped into a block.
+        layer: only this layer, counted from 1; None draws all layers.
+        head: only this head, counted from 1, or "mean" over all heads; None draws all heads. The
+            panels of a single layer, or of a single head per layer, are wrapped into a block.
         merge_subwords: whether to merge subword pieces into words, see
             `subword_merging.merge_words`.
-        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn:
-            a frame around each, dashed where it is possible but not sure.
+        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn.
+            Each gets a frame, dashed if the link is possible but not sure.
         title: a line above the picture; long titles are wrapped.
-        dpi: dots per inch of a .png, lowered towards 72 where the picture would be huge.
+        dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
     """
 
     kind: str = "cross"
@@ -84,21 +84,21 @@ def save_attention(
 ) -> None:
     """Draws attention weights as a grid of heat maps: one row per layer, one column per head.
 
-    Every row of a map is a token that attends, every column one that is attended to. All panels
-    share one colour scale, from 0 to the largest weight drawn, rounded up.
+    Rows of a map are tokens that attend, columns are tokens that are attended to. All panels share
+    one colour scale, from 0 to the largest weight drawn, rounded up.
 
     Args:
         maps: weights in [0, 1], without padding, named "decoder/0/cross" [H, T, S],
             "encoder/0/self" [H, S, S] and "decoder/0/self" [H, T, T], layers counted from 0.
         source_tokens: S tokens or words, with "</s>" if the maps have it.
         target_tokens: T tokens, likewise. Tokens of over 40 characters are shortened.
-        path: the file to write; it ends in .png, .svg or .pdf.
+        path: file to write, ending in .png, .svg or .pdf.
         **drawing: attributes of `Drawing`, such as `head="mean"`.
 
     Raises:
-        ValueError: unknown file ending, kind, layer or head; weights that do not fit the tokens;
-            gold links outside of the sentences, or with another kind; a .png that would be too
-            large.
+        ValueError: the file ending, kind, layer or head is unknown; weights do not fit the tokens;
+            gold links lie outside of the sentences, or the kind is not "cross"; a .png would be
+            too large.
         UserError: the file cannot be written.
 
     Example:
@@ -132,12 +132,12 @@ def save_attention(
 
 
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
-    """Returns the kinds that `save_attention` can draw of some maps."""
+    """Returns the kinds of attention that `save_attention` can draw from some maps."""
     return [kind for kind in _KINDS if layer_names(maps, kind)]
 
 
 def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
-    """Raises `UserError` if a model of this name, which has these maps, has none of a kind."""
+    """Raises `UserError`, with the name of the model, if its maps do not include a kind."""
     found = kinds(maps)
     if not found:
         raise UserError(f"{name} has no attention, so there is nothing to draw")
@@ -153,7 +153,7 @@ def check_choice(
 
     Args:
         maps: the maps of any text, "decoder/0/cross" [B, H, T, S] and so on.
-        kind: a kind that they have.
+        kind: a kind that the maps include.
         layer: counted from 1, or None.
         head: counted from 1, or "mean", or None.
     """
@@ -188,21 +188,21 @@ def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) ->
             f"{name}: the weights have shape {weights.shape}, which is not [heads, *{expected}], "
             "the numbers of tokens"
         )
-    if not np.all((weights > -0.01) & (weights < 1.01)):  # so much for the rounding of bfloat16
+    if not np.all((weights > -0.01) & (weights < 1.01)):  # 0.01 for the rounding of bfloat16
         raise ValueError(f"{name}: attention weights must lie between 0 and 1")
 
 
 def _select_panels(
     layers: Mapping[int, np.ndarray], layer: int | None, head: int | str | None
 ) -> tuple[list[_Panel], int]:
-    """Returns the panels to draw, row by row, and how many stand in a row."""
+    """Returns the panels to draw, row by row, and the number of panels in a row."""
     if layer is not None and layer not in layers:
         raise ValueError(f"there is no layer {layer}; layers: {', '.join(map(str, layers))}")
     chosen = list(layers) if layer is None else [layer]
     panels = []
     for number in chosen:
         for name, weights in _select_heads(layers[number], head).items():
-            # Only what there are several of is named: recurrent models have but one map.
+            # Layers and heads are named only if there are several: recurrent models have one map.
             names = [f"layer {number}"] * (len(layers) > 1) + [name] * (len(layers[number]) > 1)
             panels.append(_Panel(", ".join(names), weights))
     count = len(panels)
@@ -264,7 +264,7 @@ def _draw(
     )
     for panel, box in zip(panels, layout.boxes, strict=True):
         axes = add_axes(*box)
-        # Some viewers of .svg and .pdf blur from one image pixel to the next: 12 for each cell.
+        # Some viewers of .svg and .pdf blur neighbouring image pixels, so a cell gets 12 x 12.
         image = panel.weights.repeat(12, axis=0).repeat(12, axis=1)
         extent = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
         axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
@@ -307,8 +307,8 @@ def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
 
 
 def _draw_key(axes: Any) -> None:
-    """Says what the frames mean."""
-    height = KEY_HEIGHT / BAR_WIDTH  # The unit is the width of the bar: of a frame there.
+    """Draws the key to the frames."""
+    height = KEY_HEIGHT / BAR_WIDTH  # The unit is the width of the bar, and of a frame in the key.
     axes.set(xlim=(-0.5, (BAR_WIDTH + BAR_SPACE) / BAR_WIDTH - 0.5), ylim=(height, 0))
     axes.axis("off")
     places = {name: (0, 1.4 * row + 1.7) for row, name in enumerate(_FRAMES)}
@@ -322,7 +322,7 @@ def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> 
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=72 * PAD, labelsize=font_size)
     axes.set_yticks(range(len(rows)), rows)
-    # In .svg, such anchors hold even if the viewer has another font.
+    # With these anchors, labels of an .svg stay in place even if the viewer has another font.
     slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}
     axes.set_xticks(range(len(columns)), columns, **slanted)
     lines = {"color": "#dddddd", "linewidth": 0.4}

@@ -1,4 +1,4 @@
-"""Source and target words in one plane, by the embeddings of a model that has both in one space."""
+"""Places source and target words in one plane, by embeddings that share one space."""
 
 import numpy as np
 
@@ -13,24 +13,24 @@ PROJECTIONS = {"pca": principal_components, "tsne": tsne}
 def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="the model"):
     """Projects the embeddings of the most frequent words of both languages into one plane.
 
-    In `softmax(U V_f)` a target word e is probable beside a source word f where U_e and V_f point
-    in the same direction. So each vector is divided by its length. Before, the mean of the words
-    that are drawn is subtracted on each side: one vector added to all U_e changes no probability,
-    and one added to all V_f only says how frequent target words are.
+    In `softmax(U V_f)` a target word e is probable given a source word f if U_e and V_f point in
+    the same direction. So each vector is divided by its length. Before that, the mean of the drawn
+    words is subtracted on each side: a vector added to all U_e changes no probability, and a vector
+    added to all V_f changes only how frequent target words are.
 
     Args:
         model: a `WordAttention`.
-        tokenizer: its `Tokenizer`, "word".
+        tokenizer: `Tokenizer` of the model, of kind "word".
         projection: "pca" or "tsne".
         num_words: how many words of each side.
-        name: what to call the model in errors, such as its directory.
+        name: name of the model in errors, such as its directory.
 
     Returns:
         {"source": (words, their points `[n, 2]`), "target": likewise}, for
         `decoding.pictures.points.save_points`.
 
     Raises:
-        UserError: another model or tokenizer, which has no such words, or too few of them.
+        UserError: the model or tokenizer is of another kind, or there are too few words.
     """
     if not isinstance(model, WordAttention):
         raise UserError(

@@ -1,4 +1,4 @@
-"""What every picture shares: fonts and style, files written whole or not at all, line plots.
+"""Line plots, and code that all pictures share: fonts, style and atomic writing of files.
 
 Only matplotlib's object interface is used: no display is needed and no global figure is left open.
 """
@@ -48,14 +48,14 @@ def save_curves(
 
     Args:
         series: name -> (x values, y values), equally many of both. NaN leaves a gap.
-        path: the file to write; it ends in .png, .svg or .pdf.
+        path: file to write, ending in .png, .svg or .pdf.
         x_label: name and unit of the x axis.
         y_label: name and unit of the y axis.
-        y_scale: "linear" or "log", where all y values are above 0.
+        y_scale: "linear", or "log" if all y values are above 0.
         title: a line above the picture.
 
     Raises:
-        ValueError: unknown file ending, no series, or x and y of different lengths.
+        ValueError: the file ending is unknown, there are no series, or x and y differ in length.
         UserError: the file cannot be written.
 
     Example:
@@ -78,7 +78,7 @@ def save_curves(
             if xs.shape != ys.shape or xs.ndim != 1:
                 raise ValueError(f"series {name!r}: x has shape {xs.shape}, y has {ys.shape}")
             colour = LINE_COLOURS[index % len(LINE_COLOURS)]
-            marker = "o" if len(xs) <= 20 else ""  # a single point would else be invisible
+            marker = "o" if len(xs) <= 20 else ""  # without a marker, a single point is invisible
             lines += axes.plot(xs, ys, color=colour, marker=marker, markersize=4, linewidth=1.6)
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.set_title(title or "", loc="left")
@@ -88,7 +88,8 @@ def save_curves(
         if y_scale == "log":
             axes.set_yscale("log")
             axes.yaxis.set_major_formatter("{x:,g}")
-            axes.yaxis.set_minor_formatter(LogFormatter())  # Of less than a power of ten.
+            # Also labels axes that span less than a power of ten.
+            axes.yaxis.set_minor_formatter(LogFormatter())
         else:
             axes.ticklabel_format(useOffset=False)
         if all(float(x).is_integer() for line in lines for x in line.get_xdata()):
@@ -109,7 +110,8 @@ def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:
     widths = {}
     for text in set(texts):
         measured = figure.text(0, 0, text, fontsize=font_size).get_window_extent(renderer).width
-        # An .svg viewer may have the Chinese or Japanese font that is missing here: one em each.
+        # An .svg viewer may have the Chinese or Japanese font that is missing here, in which each
+        # wide character takes one em.
         num_wide = sum(unicodedata.east_asian_width(character) in "WF" for character in text)
         widths[text] = max(measured / figure.dpi, num_wide * font_size / 72)
     return np.array([widths[text] for text in texts])
@@ -122,7 +124,7 @@ def shorten(token: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Spells out what an .svg must not contain, such as control characters."""
+    """Escapes characters that an .svg must not contain, such as control characters."""
     bad = ("Cc", "Cs", "Cn", "Zl", "Zp")
     return "".join(ascii(c)[1:-1] if unicodedata.category(c) in bad else c for c in text)
 
@@ -131,7 +133,7 @@ def printable(text: str) -> str:
 def style(texts: Sequence[str], ending: str) -> Iterator[None]:
     """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
 
-    Where no installed font has a character, a line on standard error says which font would.
+    If no installed font has a character, a line on standard error names a font that has it.
     """
     from matplotlib import style
 
@@ -139,11 +141,11 @@ def style(texts: Sequence[str], ending: str) -> Iterator[None]:
     drawn = "".join(filter(str.isprintable, missing))
     if drawn and ending != ".svg":  # an .svg holds text, and the viewer finds the font
         _say_once(_missing_fonts(drawn))
-    # A font of one weight alone is no news.
+    # Warnings that a font has only one weight are noise.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings = {
-        # Each glyph is looked for in these families in turn. The generic name goes into the .svg as
-        # a last resort.
+        # Each glyph is looked up in these families in turn. The generic name is the last resort of
+        # a viewer of the .svg.
         "font.family": [*families, "sans-serif"],
         "font.sans-serif": families,
         "text.parse_math": False,  # "$" is text
@@ -154,18 +156,18 @@ def style(texts: Sequence[str], ending: str) -> Iterator[None]:
         "axes.unicode_minus": False,
     }
     with style.context(["default", settings]), warnings.catch_warnings():
-        for character in missing:  # These have been named; matplotlib may warn of others.
+        for character in missing:  # Already reported; matplotlib may warn of other characters.
             warnings.filterwarnings("ignore", message=rf"Glyph {ord(character)} .* missing from")
         yield
 
 
 def _font_families(text: str) -> tuple[list[str], str]:
-    """Returns installed fonts that together have the text's glyphs, and the ones none has."""
+    """Returns installed fonts that together have the text's glyphs, and characters in no font."""
     from matplotlib import font_manager
 
     families = ["DejaVu Sans"]  # comes with matplotlib
     missing = _add_families(families, set(text))
-    if missing:  # matplotlib remembers the fonts of its first start
+    if missing:  # matplotlib caches the list of fonts; fonts installed since are not in it
         manager = font_manager.fontManager
         known = {font.fname for font in manager.ttflist}
         for path in sorted(set(font_manager.findSystemFonts()) - known):
@@ -203,12 +205,12 @@ def _add_families(families: list[str], missing: set[str]) -> set[str]:
 
 @functools.cache
 def _say_once(line: str) -> None:
-    """Prints a line on standard error, but not again for the next picture."""
+    """Prints a line on standard error, once in a process."""
     print(line, file=sys.stderr, flush=True)
 
 
 def _missing_fonts(characters: str) -> str:
-    """Returns a line that says which fonts to install for some characters."""
+    """Returns a line that names the fonts to install for some characters."""
     groups = collections.defaultdict(str)
     for character in characters:
         groups[_font_for(character)] += character
@@ -237,7 +239,7 @@ def _font_for(character: str) -> str:
 
 
 def check_path(path: str | os.PathLike) -> str:
-    """Returns the file ending."""
+    """Returns the file ending; raises `ValueError` if it is not a picture's."""
     path = Path(path)
     ending = path.suffix.lower()
     if ending not in _METADATA:
@@ -246,10 +248,10 @@ def check_path(path: str | os.PathLike) -> str:
 
 
 def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
-    """Returns the dots per inch of a picture of a size in inches, at most those wanted.
+    """Returns the dots per inch for a picture of a size in inches, at most `dpi`.
 
     Raises:
-        ValueError: too large for a legible .png.
+        ValueError: the picture is too large for a legible .png.
     """
     if ending != ".png":
         return dpi
@@ -262,7 +264,7 @@ def check_size(size: Sequence[float], ending: str, dpi: float) -> float:
 
 
 def save(figure: Any, path: str | os.PathLike, dpi: float) -> None:
-    """Writes the figure whole or not at all."""
+    """Writes the figure atomically."""
     path = Path(path)
     ending = path.suffix.lower()
     dpi = check_size(figure.get_size_inches(), ending, dpi)

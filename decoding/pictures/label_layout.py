@@ -1,7 +1,7 @@
-"""Where the parts of a picture of attention go.
+"""Lays out the parts of a picture of attention.
 
-Sizes are worked out in inches from measured text before anything is drawn, so the figure grows
-with the sentence and no label is cut off, shrunk or laid over another.
+Sizes are computed in inches from measured text before anything is drawn, so the figure grows with
+the sentence, and no label is cut off, shrunk or drawn over another label.
 """
 
 import math
@@ -19,7 +19,7 @@ KEY_HEIGHT = 0.55  # inches, below the bar
 
 
 class Layout(NamedTuple):
-    """Where everything goes; lengths in inches, font size in points."""
+    """Places and sizes of all parts of a picture; lengths in inches, font size in points."""
 
     font_size: float
     width: float
@@ -38,18 +38,18 @@ def lay_out(
     title: str,
     has_key: bool,
 ) -> Layout:
-    """Works out the places of everything.
+    """Computes the places and sizes of all parts.
 
     Args:
         rows: labels on the left of every panel.
         columns: labels above every panel.
-        names: of the panels; empty for those without.
-        row_length: how many panels stand side by side.
+        names: names of the panels; empty for panels without a name.
+        row_length: number of panels side by side.
         title: a line above the picture, or empty.
-        has_key: whether there is a key to the marks below the bar.
+        has_key: whether a key to the marks is below the bar.
     """
-    # A line of text is 1.2 times as high as its font size. For lines at 45 degrees not to touch,
-    # cells must be the square root of 2 times as wide as that: 0.19 inches at 8 points.
+    # A line of text is 1.2 times as high as its font size. Cells must be sqrt(2) times as wide as
+    # that, 0.19 inches at 8 points, so that lines at 45 degrees do not touch.
     cell = _snap(float(np.clip(3.5 / max(len(rows), len(columns)), 0.2, 0.4)))
     font_size = 8 + 10 * (cell - 0.2)
     line = 1.2 * font_size / 72
@@ -61,7 +61,7 @@ def lay_out(
     name_height = 2 * line if any(names) else 0
     top = _snap(name_height + (lengths.max() + line) * slant + PAD)
     body = cell * len(columns), cell * len(rows)
-    name_width = 1.2 * text_widths(names, font_size).max()  # they are bold
+    name_width = 1.2 * text_widths(names, font_size).max()  # names are bold
     pitch_x = _snap(left + max(body[0] + right, name_width) + _GAP)
     pitch_y = top + body[1] + _GAP
 

@@ -1,4 +1,4 @@
-"""Pictures of labelled points in the plane, such as words of two languages by their embeddings."""
+"""Pictures of labelled points in the plane, such as words placed by their embeddings."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ _ALIGNMENT = {1: "left", 0: "center", -1: "right"}
 class _Label(NamedTuple):
     box: np.ndarray  # left, bottom, right, top in inches
     direction: int  # 1: right of the point, -1: left of it, 0: above or below
-    is_far: bool  # so far from its point that a line must join them
+    is_far: bool  # whether the label is so far from its point that a line must join them
 
 
 def save_points(
@@ -39,19 +39,19 @@ def save_points(
 ) -> None:
     """Draws groups of labelled points, each group in its colour, with one scale for both axes.
 
-    Labels stand beside their points where there is room, otherwise farther off with a line; where
-    there is none at all, they overlap as little as possible. The picture grows with the number of
-    points.
+    Labels are beside their points if there is room, otherwise farther away and joined by a line. If
+    there is no room at all, they overlap as little as possible. The picture grows with the number
+    of points.
 
     Args:
         groups: name -> (n labels, their points `[n, 2]`). Labels of over 40 characters are
             shortened.
-        path: the file to write; it ends in .png, .svg or .pdf.
+        path: file to write, ending in .png, .svg or .pdf.
         title: a line above the picture.
 
     Raises:
-        ValueError: unknown file ending, no points, labels and points of different numbers, a point
-            that is not finite, or a .png that would be too large.
+        ValueError: the file ending is unknown, there are no points, labels and points differ in
+            number, a point is not finite, or a .png would be too large.
         UserError: the file cannot be written.
 
     Example:
@@ -83,7 +83,7 @@ def _check(groups: Mapping[str, tuple[Sequence[str], np.ndarray]]) -> None:
 def _draw(
     points: np.ndarray, texts: list[str], counts: list[int], names: list[str], title: str
 ) -> Any:
-    """Returns the matplotlib figure of groups of so many points each."""
+    """Returns the matplotlib figure; `counts` are the numbers of points of the groups."""
     from matplotlib.figure import Figure
 
     widths = text_widths(texts, _FONT_SIZE)
@@ -98,7 +98,7 @@ def _draw(
     group = np.repeat(np.arange(len(counts)), counts)
     handles = []
     for index in range(len(counts)):
-        # Another marker too, for who cannot tell the colours.
+        # A different marker for each group, too, for readers who cannot tell the colours apart.
         look = {"marker": _MARKERS[index % len(_MARKERS)], "color": _colour(index)}
         handles += axes.plot(*places[group == index].T, linestyle="", markersize=4, **look)
     labels = _place_labels(places, widths, size)
@@ -124,7 +124,7 @@ def _colour(index: int) -> str:
 
 
 def _to_inches(points: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarray]:
-    """Returns where the points go, counted from the lower left, and the size of the picture."""
+    """Returns the places of the points, from the lower left, and the size of the picture."""
     points = np.asarray(points, np.float64)
     spread = np.ptp(points, axis=0)
     side = np.clip(0.9 * np.sqrt(len(points)), 2.5, 16)
@@ -134,15 +134,15 @@ def _to_inches(points: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarra
 
 
 def _place_labels(places: np.ndarray, widths: np.ndarray, size: np.ndarray) -> list[_Label]:
-    """Chooses for one label after the other the nearest free place around its point.
+    """Chooses the nearest free place around its point for each label in turn.
 
     Args:
         places: `[n, 2]`, points in inches.
-        widths: `[n]`, of the labels in inches.
-        size: `[2]`, of the picture in inches.
+        widths: `[n]`, widths of the labels in inches.
+        size: `[2]`, size of the picture in inches.
     """
     count = len(places)
-    # What is taken: all points, and then the labels placed so far.
+    # Boxes that are taken: all points, and then the labels placed so far.
     taken = np.concatenate([places - _MARKER, places + _MARKER], axis=1)
     angles = np.arange(16) * np.pi / 8
     directions = np.stack([np.cos(angles), np.sin(angles)], axis=1)
@@ -164,7 +164,7 @@ def _place_labels(places: np.ndarray, widths: np.ndarray, size: np.ndarray) -> l
 
 
 def _overlaps(boxes: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """`[c, 4]` boxes and `[m, 4]` boxes -> `[c]`: the area that each shares with the others."""
+    """Returns the area that each of `[c, 4]` boxes shares with `[m, 4]` taken boxes, `[c]`."""
     low = np.maximum(boxes[:, None, :2], taken[None, :, :2])
     high = np.minimum(boxes[:, None, 2:], taken[None, :, 2:])
     return np.maximum(high - low, 0).prod(axis=2).sum(axis=1)

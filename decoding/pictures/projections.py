@@ -1,4 +1,4 @@
-"""Vectors of many dimensions as points in the plane, for pictures of embeddings."""
+"""Projects vectors of many dimensions into the plane, for pictures of embeddings."""
 
 import numpy as np
 
@@ -13,9 +13,9 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> np.ndarray:
         count: number of directions.
 
     Returns:
-        `[n, count]` float64 with mean 0, the direction of the largest variance first; 0 in
-        directions that the vectors do not have. Directions point to where the vector farthest
-        from the mean along them is positive, so the result does not depend on the machine.
+        `[n, count]` float64 with mean 0, the direction of the largest variance first. If the
+        vectors have fewer directions, the others are 0. The sign of each direction is such that the
+        vector farthest from the mean is positive, so the result does not depend on the machine.
 
     Example:
         >>> principal_components(np.array([[1.0, 1.0], [3.0, 3.0], [8.0, 8.0]]), 1).round(2)
@@ -32,18 +32,18 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> np.ndarray:
 
 
 def tsne(vectors: np.ndarray) -> np.ndarray:
-    """Points in the plane whose near neighbours are those of the vectors.
+    """Maps vectors to points in the plane so that near neighbours stay near.
 
     van der Maaten and Hinton 2008, "Visualizing Data using t-SNE", by scikit-learn, an optional
-    package. It begins at the principal components and a fixed seed, so the same vectors give the
+    package. It starts at the principal components with a fixed seed, so the same vectors give the
     same points.
 
     Args:
-        vectors: `[n, d]`, n at least 4. Divide each by its length where angles are what counts.
+        vectors: `[n, d]`, n at least 4. Divide each by its length if only angles matter.
 
     Returns:
-        `[n, 2]` float64. Only what lies close together means something; distances between groups
-        and the axes do not.
+        `[n, 2]` float64. Only small distances have a meaning; distances between groups and the axes
+        have none.
 
     Raises:
         UserError: scikit-learn is not installed.
@@ -57,7 +57,7 @@ def tsne(vectors: np.ndarray) -> np.ndarray:
         ) from None
     vectors = np.asarray(vectors, np.float64)
     perplexity = min(30.0, (len(vectors) - 1) / 3)
-    # Not init="pca", which divides by the spread of points that may all be one.
+    # Not init="pca", which divides by the spread of the points, which is 0 if all are equal.
     start = principal_components(vectors)
     start = 1e-4 * start / max(start.std(), 1e-300)
     start += np.random.default_rng(0).normal(size=start.shape) * 1e-6

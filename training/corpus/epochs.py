@@ -1,4 +1,4 @@
-"""The batches of every epoch of a run."""
+"""Plans the batches of every epoch of a run."""
 
 import functools
 
@@ -6,7 +6,7 @@ from data_pipeline.pipeline import describe, plan_batches
 
 
 class Epochs:
-    """Plans the batches of a run: everything that they depend on but the number of the epoch.
+    """The corpus and all settings that determine the batches of an epoch, given its number.
 
     Args:
         corpus: `EncodedCorpus` to train on.

@@ -11,14 +11,14 @@ _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float
 
 
 def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
-    """The plan of the first epoch in lines for people.
+    """Describes the plan of the first epoch in lines for people.
 
     Args:
         corpus: `EncodedCorpus`.
-        tokenizer: its `Tokenizer`.
+        tokenizer: `Tokenizer` of the corpus.
         batching: `Batching`.
-        plan: `EpochPlan` by these rules.
-        num_parameters: of the model.
+        plan: `EpochPlan` made with `batching`.
+        num_parameters: number of parameters of the model.
         seconds: how long to time the pipeline.
 
     Yields:
