@@ -1,4 +1,4 @@
-"""The loop, its limits and the model directory, with a real model on a small corpus."""
+"""Tests of the training loop and the model directory, with a real model on a small corpus."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def corpus(text, tokenizer, tmp_path_factory):
 
 
 def started(path, tokenizer, preset, settings):
-    """A model directory in which no step has been made."""
+    """Starts a model directory, without any step."""
     directory = ModelDirectory(path)
     config = {
         "model": preset,
@@ -71,19 +71,19 @@ def started(path, tokenizer, preset, settings):
 
 @pytest.fixture
 def directory(tmp_path, tokenizer):
-    """Of a model whose updates are traced in a fifth of the time of a Transformer's."""
+    """A directory of a model whose updates are traced in a fifth of a Transformer's time."""
     return started(tmp_path / "run", tokenizer, "attention_ibm2", {"width": 16, "max_positions": 8})
 
 
 @pytest.fixture
 def transformer_directory(tmp_path, tokenizer):
-    """Of a model with layers and dropout, whose seeds are state, too."""
+    """A directory of a model with layers and dropout, whose seeds are state, too."""
     settings = {**SMALL, "tie_embeddings": "target"}
     return started(tmp_path / "run", tokenizer, "transformer_tiny", settings)
 
 
 class Script:
-    """An evaluator that gives the scores of a list, one after the other: perplexity, BLEU."""
+    """An evaluator that returns the scores of a list in turn: perplexities, or with BLEU."""
 
     def __init__(self, scores):
         self.scores = [s if isinstance(s, tuple) else (s, 0.0) for s in scores]
@@ -102,10 +102,10 @@ def trainer(
     more=None,
     **changes,
 ):
-    """A `Trainer`.
+    """Makes a `Trainer`.
 
-    `of_update`, `of_epochs`, `more`: arguments of the update, of the epochs and of the trainer;
-    `changes` of limits.
+    `of_update`, `of_epochs` and `more` are arguments of the update, the epochs and the trainer;
+    `changes` are limits.
     """
     optimizer = adam(
         learning_rate=learning_rate, warmup_steps=10, **(of_update or {}).pop("of_adam", {})
@@ -162,7 +162,7 @@ def test_stops_after_the_largest_number_of_minutes(directory, corpus):
 
 @pytest.fixture
 def clock(monkeypatch):
-    """Seconds of the loop's clock, in a list, which tests move."""
+    """The seconds of the loop's clock, in a list that tests change."""
     seconds = [1000.0]
     monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     return seconds
@@ -190,11 +190,11 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
     # 7 seconds are left for the average.
     assert (run.state["step"], run.reason) == (12, "1 minutes")
     assert clock[0] - began == 60
-    run = make([9], 1.2)  # 12 seconds more are over before an update.
+    run = make([9], 1.2)  # The 12 seconds more have passed before the first update.
     run.run()
     assert run.state["step"] == 12 and run.state["seconds"] > 72
     assert "average of 2" in capsys.readouterr().err
-    run = make([], 1)  # The start alone goes on for too long to validate the average again.
+    run = make([], 1)  # The start alone takes too long to validate the average again.
     run.run()
     assert "no time is left to validate the average" in capsys.readouterr().err
 
@@ -222,7 +222,7 @@ def test_work_is_saved_by_the_clock_too_and_what_is_averaged_stays(
     keras.utils.set_random_seed(1)
     trainer(other, corpus, [9, 3], **limits).run()
     assert saved == list(range(1, 9))
-    assert other.checkpoint_steps() == [4, 7, 8]  # 7 is before the newest.
+    assert other.checkpoint_steps() == [4, 7, 8]  # 7 is kept as the one before the newest.
     (best, state), (same, same_state) = (read_archive(d.best_path) for d in (directory, other))
     assert state == same_state and state["averaged_steps"] == [4, 8]
     assert all(np.array_equal(best[name], same[name]) for name in best)
@@ -296,7 +296,7 @@ def test_the_average_is_kept_if_it_is_better(directory, corpus):
     ends = [read_archive(directory.checkpoint_path(step))[0] for step in (8, 12)]
     for name, array in best.items():
         np.testing.assert_allclose(array, (ends[0][name] + ends[1][name]) / 2, atol=1e-6)
-    # Training weights are still those of the last step.
+    # The training weights are still the weights of the last step.
     now = model_arrays(run.update.model)
     assert all(np.array_equal(ends[1][name], now[name].numpy()) for name in now)
 
@@ -368,7 +368,7 @@ def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
     assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
     assert (state["step"], state["epoch"], state["batch"]) == (steps, 1, 6)
     epochs = [r["epoch"] for r in records(ModelDirectory(tmp_path / "a"), "train")]
-    assert epochs == [1] * updates + [2] * 2  # As on the screen.
+    assert epochs == [1] * updates + [2] * 2  # Counted from 1, as on the screen.
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):
@@ -429,7 +429,7 @@ def test_the_model_directory_gives_back_the_model(transformer_directory, corpus)
 
 
 def test_best_npz_is_only_replaced_by_what_is_better_than_what_it_holds(directory, corpus, capsys):
-    trainer(directory, corpus, [9, 8, 7, 3]).run()  # The last score is that of the average.
+    trainer(directory, corpus, [9, 8, 7, 3]).run()  # The average gets the last score.
     kept = directory.best_path.read_bytes()
     run = trainer(directory, corpus, [6.9, 9], max_steps=16)
     run.run()
@@ -480,7 +480,7 @@ def test_a_validation_that_is_not_finite_is_none(directory, corpus, capsys):
 
 
 def test_a_run_without_a_finite_validation_ends_with_an_error(directory, corpus):
-    for max_steps in (8, 12):  # Also where it goes on.
+    for max_steps in (8, 12):  # A new run and a resumed run.
         run = trainer(directory, corpus, [NAN] * 9, max_steps=max_steps)
         with pytest.raises(UserError, match=f"no validation was finite up to step {max_steps}"):
             run.run()

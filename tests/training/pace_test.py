@@ -1,4 +1,4 @@
-"""The pace of a new run: warm-up, validation and saving."""
+"""Tests of the pace of a new run: warm-up, validation and saving."""
 
 import pytest
 
@@ -27,7 +27,7 @@ def test_a_short_run_leaves_its_warm_up_and_is_validated_and_saved_often(updates
         assert updates // found["eval_every_steps"] >= 8
     if updates >= 100:
         assert updates // found["save_every_steps"] >= 10
-        # The checkpoints that are averaged in the end are of the last half.
+        # The checkpoints that are averaged in the end come from the last half of the run.
         averaged = SMALL["average_checkpoints"] * found["save_every_steps"]
         assert averaged <= updates / 2
 

@@ -1,4 +1,4 @@
-"""Options of training that do not go together."""
+"""Tests of training options: their order of precedence, and refusals of contradictions."""
 
 import json
 

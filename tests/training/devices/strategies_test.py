@@ -1,4 +1,4 @@
-"""Replicas on two logical devices of the processor: they do what one device would."""
+"""Replicas on two logical devices of the processor make the same updates as one device."""
 
 import itertools
 import json
@@ -61,7 +61,7 @@ def assert_copies_equal(update):
 
 @pytest.fixture(scope="module")
 def updates(two):
-    """Of one device, and of two replicas."""
+    """The update of one device, and the update of two replicas."""
     settings = {"clip_norm": 0.5, "ema_decay": 0.9}
     return [create_update(replicas, **settings) for replicas in (OneDevice(), two)]
 

@@ -1,4 +1,4 @@
-"""Both directions trained at once, by the update and by train.py."""
+"""Trains both directions at once, by the update and by train.py."""
 
 import json
 import signal
@@ -23,7 +23,7 @@ from training.expectation_maximisation.iteration import POSITIONS, first_estimat
 
 
 def new_update(corpus, positions, **options):
-    """(`AgreementUpdate`, `Directions`)."""
+    """Returns (`AgreementUpdate`, `Directions`)."""
     directions = index_directions(corpus)
     both = (corpus, EncodedCorpus(corpus.target, corpus.source))
     twins = []
@@ -111,7 +111,7 @@ HMM = ("--model=hmm_alignment", "--model1_steps=10", "--max_steps=40", "--eval_e
 
 @pytest.fixture(scope="module")
 def trained(folder, corpus):
-    """The directories of a run that nothing disturbs."""
+    """The directories of a run that is never interrupted."""
     assert run_script("train", flags(folder, corpus, "run", *HMM)).status == 0
     return folder / "run", folder / "run-reverse"
 
@@ -131,7 +131,7 @@ def test_both_directories_hold_whole_models_of_one_iteration(trained):
     ids = [np.array(vocabulary.encode([line]), np.int32) for vocabulary, line in sides]
     there = forward.align(*ids).numpy()[0, :-1, :-1]
     back = reverse.align(*ids[::-1]).numpy()[0, :-1, :-1]
-    # Words are translated one by one in this language.
+    # In this corpus, sentences are translated word by word, in the same order.
     for weights in (there, back):
         assert np.array_equal(weights.argmax(axis=1), np.arange(weights.shape[0]))
     np.testing.assert_allclose(there, back.T, atol=0.2)

@@ -1,4 +1,4 @@
-"""Alignments of a corpus."""
+"""Tests of the alignments of a corpus."""
 
 import itertools
 
@@ -24,7 +24,7 @@ from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
 from training.expectation_maximisation.word_pairs import index_word_pairs
 
-# Adjectives follow their nouns on one side; (source, target, links that a person draws).
+# (source, target, links that a person would draw); adjectives follow their nouns on one side.
 TEXT = [
     ("la fleur", "the flower", "0-0 1-1"),
     ("la maison", "the house", "0-0 1-1"),
@@ -74,7 +74,7 @@ def test_links_to_null_and_of_the_end_are_left_out():
 
 
 def enumerated(words, sentences, estimate):
-    """For every pair: `[T, S]` posteriors."""
+    """Returns `[T, S]` posteriors of every pair, by enumeration."""
     jumps, t = estimate.positions, table_of(words, estimate.translation)
     widest = jumps.starts.size
     for source, target in sentences:
@@ -159,8 +159,8 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
         if not alpha:
             wanted = textbook.normalised(counts, lambda key: key[0])
             found = table_of(words, steps[side].translation)
-            assert found == pytest.approx(wanted, abs=1e-5)  # Posteriors are kept in float32.
-        # The position model learns from its own direction alone.
+            assert found == pytest.approx(wanted, abs=1e-5)  # Posteriors are stored in float32.
+        # The position model learns only from its own direction.
         alone = textbook.fit(words, estimates[side], 1)[0].positions
         for mine, others in zip(steps[side].positions, alone, strict=True):
             np.testing.assert_allclose(mine, others)

@@ -31,7 +31,7 @@ def random_corpus(count=40, seed=1, **sizes):
 
 
 def create(words, corpus, positions="uniform", **settings):
-    """A prepared model that knows the words 0 to 39."""
+    """Makes a prepared model whose vocabularies are the words 0 to 39."""
     settings = {"smoothing": 0.0, "max_positions": 8, "null_probability": 0.2, **settings}
     model = models.create(
         "ibm1", 40, 40, positions=positions, num_word_pairs=words.source_words.size, **settings
@@ -41,7 +41,7 @@ def create(words, corpus, positions="uniform", **settings):
 
 
 def trained(corpus, positions, steps, **options):
-    """(model, its log-likelihoods, last estimate) after some iterations."""
+    """Returns (update, its log-likelihoods) after some iterations."""
     words = index_word_pairs(corpus)
     update = EMUpdate(create(words, corpus, positions), words, **options)
     history = [update.step(words)["log_likelihood"][0] for _ in range(steps)]
@@ -60,7 +60,7 @@ def log_likelihood(model, corpus):
 
 
 def random_positions(name, words, max_positions):
-    """Parameters that favour nothing, and their packed form."""
+    """Returns arbitrary parameters of a position model."""
     rng = np.random.default_rng(2)
     if name == "jumps":
         return Jumps(rng.random(41) + 0.1, rng.random(20) + 0.1, 0.2)
@@ -79,7 +79,7 @@ def random_positions(name, words, max_positions):
 @pytest.mark.parametrize("max_positions", [3, 8])
 @pytest.mark.parametrize("name", POSITIONS)
 def test_a_model_has_the_likelihood_and_posteriors_of_its_estimate(name, max_positions):
-    """Forward, backward, priors and bisection against the NumPy of expectation maximisation."""
+    """Compares forward, backward, priors and bisection with expectation maximisation in NumPy."""
     corpus = random_corpus(words=8)
     words = index_word_pairs(corpus)
     values = np.random.default_rng(1).random(words.source_words.size)
@@ -122,7 +122,7 @@ def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_result
 
 @pytest.mark.parametrize("name", POSITIONS)
 def test_the_likelihood_never_falls_within_a_model(name):
-    """Nor where a table of positions has no room for the longest sentences."""
+    """Not even if a position table has no room for the longest sentences."""
     corpus = random_corpus(count=60, seed=4, longest=9)
     _, history = trained(corpus, name, 15)
     assert np.all(np.diff(history) >= -1e-9 * abs(history[0]))
@@ -161,7 +161,7 @@ def test_lengths_are_those_of_the_regression():
 
 
 def by_gradient(model, corpus, steps):
-    """Log-likelihood after gradient descent on the whole corpus at once."""
+    """Returns the log-likelihood after gradient descent on the whole corpus at once."""
     update = GradientUpdate(model, keras.optimizers.Adam(0.1), label_smoothing=0.0, clip_norm=0)
     (batch,) = batches(corpus, Batching(10000))
     for _ in range(steps):
@@ -171,7 +171,7 @@ def by_gradient(model, corpus, steps):
 
 @pytest.mark.parametrize("name", ["uniform", "diagonal"])
 def test_gradient_descent_reaches_the_likelihood_of_expectation_maximisation(name):
-    """Where there is one maximum, or nearly so."""
+    """These models have a single maximum, or nearly so."""
     corpus = random_corpus(count=60, seed=6, words=6)
     _, history = trained(corpus, name, 300)
     words = index_word_pairs(corpus)
@@ -181,7 +181,7 @@ def test_gradient_descent_reaches_the_likelihood_of_expectation_maximisation(nam
 
 @pytest.mark.parametrize("name", ["table", "jumps"])
 def test_gradient_descent_goes_on_where_expectation_maximisation_ends(name):
-    """A maximum of one is one of the other, so neither climbs where the other has stopped."""
+    """Both methods have the same maxima, so gradient descent hardly moves where the other ended."""
     corpus = random_corpus(count=60, seed=6, words=6)
     update, history = trained(corpus, name, 300, model1_steps=3)
     found = by_gradient(update.model, corpus, 100)
@@ -193,7 +193,7 @@ def test_gradient_descent_goes_on_where_expectation_maximisation_ends(name):
 
 
 def test_the_small_case_of_the_chapter():
-    """Model 1 believes that `por` and `qué` both mean `why`, and so translates `qué` wrongly."""
+    """Model 1 learns that both `por` and `qué` mean `why`, and so translates `qué` wrongly."""
     por, que, why, for_, what = range(4, 9)
     pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
     update, _ = trained(textbook.corpus_of(pairs), "uniform", 300)
@@ -223,7 +223,7 @@ wiwok nok izok kantok ok-yurp | totat nnat quat oloat at-yurp
 lalok mok nok yorok ghirok clok | wat nnat gat mat bat hilat
 lalok nok crrrok hihok yorok zanzanok | wat nnat arrat mat zanzanat
 lalok rarok nok izok hihok mok | wat nnat forat arrat vat gat"""
-# The words about which nobody who solves it has a doubt.
+# The word pairs on which everybody who solves the puzzle agrees.
 SOLUTION = """\
 ok-voon at-voon|ok-drubel at-drubel|ok-yurp at-yurp|ororok bichat|sprok dat|anok pippat|plok rrat|\
 farok jjat|hihok arrat|yorok mat|ghirok hilat|lalok wat|nok nnat|stok cat|clok bat|kantok oloat|\

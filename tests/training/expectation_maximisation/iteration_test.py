@@ -1,4 +1,4 @@
-"""Expectation maximisation against textbook loops."""
+"""Compares expectation maximisation with textbook loops."""
 
 import itertools
 import math
@@ -40,7 +40,7 @@ def random_estimate(words, positions, seed=1):
 
 
 def table_of(words, values):
-    """(source word, target word) -> value."""
+    """Returns (source word, target word) -> value."""
     keys = zip(words.source_words.tolist(), words.target_words.tolist(), strict=True)
     return dict(zip(keys, values.tolist(), strict=True))
 
@@ -103,13 +103,13 @@ def test_model_2_on_the_diagonal_is_the_textbook_loop(target_end):
 
 
 def test_the_tension_is_the_best_for_the_expected_distances():
-    """Its expected log-probability is above that of tensions beside it."""
+    """Slightly different tensions have a lower expected log-probability."""
     words, sentences = random_index(count=60)
     estimate = random_estimate(words, Diagonal())
     _, places, _ = textbook.counts_of_model_1_or_2(
         sentences, table_of(words, estimate.translation), textbook.diagonal(4.0, 0.08)
     )
-    counts = defaultdict(float)  # By target length, too, which the textbook's places leave out.
+    counts = defaultdict(float)  # Keyed by target length, too, unlike `places`.
     for pair in sentences:
         _, single, _ = textbook.counts_of_model_1_or_2(
             [pair], table_of(words, estimate.translation), textbook.diagonal(4.0, 0.08)
@@ -127,7 +127,7 @@ def test_the_tension_is_the_best_for_the_expected_distances():
 
 
 def hmm_by_enumeration(words, sentences, estimate):
-    """Word counts, jump counts, start counts and log-likelihood, from every alignment."""
+    """Returns word counts, jump counts, start counts and log-likelihood, from every alignment."""
     jumps, t = estimate.positions, table_of(words, estimate.translation)
     widest = jumps.starts.size
     widths = {d: jumps.widths[d + widest] for d in range(-widest, widest + 1)}
@@ -158,7 +158,7 @@ def hmm_by_enumeration(words, sentences, estimate):
 @pytest.mark.parametrize("widest", [1, 2, 6])
 @pytest.mark.parametrize("target_end", [True, False])
 def test_the_hmm_sums_over_every_alignment(target_end, widest):
-    """`widest` below the length of sentences: jumps share weights."""
+    """If `widest` is below the length of sentences, far jumps share a weight."""
     words, sentences = random_index(count=20, longest=4, target_end=target_end)
     estimate = random_estimate(words, random_jumps(widest=widest))
     wanted, moves, log_likelihood = hmm_by_enumeration(words, sentences, estimate)
@@ -179,7 +179,7 @@ def test_new_jump_weights_are_the_best_for_the_expected_jumps(widest):
     estimate = random_estimate(words, random_jumps(widest=widest))
     statistics = expect(words, estimate).statistics
     new = estimate.positions
-    for _ in range(20):  # Each call climbs a number of steps.
+    for _ in range(20):  # Each call makes a limited number of steps.
         new = new.maximise(statistics)
 
     def value(jumps):
@@ -225,7 +225,7 @@ def test_translation_tables_sum_to_one(name):
 
 
 def digamma(x):
-    """The derivative of math.lgamma, by a difference."""
+    """Returns the derivative of math.lgamma, by a difference quotient."""
     return (math.lgamma(x * (1 + 1e-6)) - math.lgamma(x * (1 - 1e-6))) / (2e-6 * x)
 
 
@@ -240,8 +240,11 @@ def test_a_row_under_a_sparse_prior_has_the_means_of_its_logarithms():
 
 
 def test_a_sparse_prior_never_lowers_its_bound():
-    """Variational Bayes: the log-likelihood with the expected logarithms, less the divergence of
-    the table's posterior from the prior, both by math.lgamma; the means by differences of it."""
+    """The bound of variational Bayes never falls.
+
+    It is the log-likelihood with expected logarithms, minus the divergence of the table's posterior
+    from the prior. The divergence uses math.lgamma; expected logarithms use its differences.
+    """
     words, _ = random_index(count=30, words=10)
     alpha, estimate = 0.05, first_estimate(words)
 
@@ -319,7 +322,7 @@ def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
 
 
 def test_the_small_case_of_the_chapter():
-    """Both words of `por qué` explain `why`, and each is right only where it stands alone."""
+    """Both words of `por qué` explain `why`, and so the right translation of each is too rare."""
     por, que, why, for_, what = range(4, 9)
     pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
     words = index_word_pairs(textbook.corpus_of(pairs))

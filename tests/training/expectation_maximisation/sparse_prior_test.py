@@ -1,4 +1,4 @@
-"""The Dirichlet prior."""
+"""Tests of the Dirichlet prior."""
 
 import math
 

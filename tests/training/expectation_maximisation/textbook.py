@@ -1,4 +1,4 @@
-"""Alignment models as a textbook has them: dictionaries, and loops over every alignment."""
+"""Alignment models as in a textbook: with dictionaries, and loops over every alignment."""
 
 import itertools
 import math
@@ -13,20 +13,20 @@ EOS = 3
 
 
 def side(sentences):
-    """`EncodedSide` of lists of ids; `</s>` is added."""
+    """Makes an `EncodedSide` from lists of ids; `</s>` is added."""
     ids = [i for sentence in sentences for i in (*sentence, EOS)]
     lengths = [len(sentence) + 1 for sentence in sentences]
     return EncodedSide(np.array(ids, np.int32), np.array(lengths, np.int32))
 
 
 def corpus_of(pairs):
-    """`EncodedCorpus` of (source ids, target ids) pairs."""
+    """Makes an `EncodedCorpus` from (source ids, target ids) pairs."""
     sources, targets = zip(*pairs, strict=True)
     return EncodedCorpus(side(sources), side(targets))
 
 
 def random_pairs(count, seed, *, longest=5, words=4):
-    """Pairs of 0 to `longest` words, drawn from so few that they repeat inside a sentence."""
+    """Draws pairs of 0 to `longest` words, from so few words that they repeat in a sentence."""
     rng = np.random.default_rng(seed)
     sides = [
         [rng.integers(4, 4 + words, rng.integers(0, longest + 1)).tolist() for _ in range(count)]
@@ -36,7 +36,7 @@ def random_pairs(count, seed, *, longest=5, words=4):
 
 
 def sentences_of(corpus, target_end):
-    """(source ids with NULL, target ids) of every pair, as lists."""
+    """Returns (source ids with NULL, target ids) of every pair, as lists."""
     sources, targets = (
         np.split(s.ids, np.cumsum(s.lengths)[:-1]) if s.lengths.size else [] for s in corpus
     )
@@ -51,12 +51,12 @@ def uniform(i, m, n):
 
 
 def table(a):
-    """Model 2: probabilities of (j, i, n)."""
+    """Model 2 with a table `a` of probabilities of (j, i, n)."""
     return lambda i, m, n: [a[j, i, n] for j in range(n)]
 
 
 def diagonal(tension, p0):
-    """Dyer et al. 2013, the probabilities of source positions for target position i of m."""
+    """Dyer et al. 2013: probabilities of source positions for target position i of m."""
 
     def positions(i, m, n):
         if n == 1:
@@ -68,7 +68,7 @@ def diagonal(tension, p0):
 
 
 def counts_of_model_1_or_2(sentences, t, positions):
-    """(word counts, position counts, log-likelihood) of one expectation step.
+    """Makes one expectation step; returns (word counts, position counts, log-likelihood).
 
     Args:
         sentences: from `sentences_of`.
@@ -88,7 +88,7 @@ def counts_of_model_1_or_2(sentences, t, positions):
 
 
 def normalised(counts, given):
-    """Counts over their sums by `given(key)`."""
+    """Divides counts by the sum of all counts with the same `given(key)`."""
     totals = defaultdict(float)
     for key, count in counts.items():
         totals[given(key)] += count
@@ -96,7 +96,7 @@ def normalised(counts, given):
 
 
 def hmm_joint(source, target, alignment, t, widths, starts, p0):
-    """P(target, alignment | source) of the HMM; -1 stands for NULL.
+    """Computes P(target, alignment | source) of the HMM; -1 stands for NULL.
 
     Args:
         widths: function of a jump from source word to source word.
@@ -117,7 +117,7 @@ def hmm_joint(source, target, alignment, t, widths, starts, p0):
 
 
 def hmm_alignments(source, target, t, widths, starts, p0):
-    """Every alignment of a pair with its joint probability."""
+    """Returns every alignment of a pair with its joint probability."""
     positions = range(-1, len(source) - 1)
     for alignment in itertools.product(positions, repeat=len(target)):
         yield alignment, hmm_joint(source, target, alignment, t, widths, starts, p0)
@@ -133,7 +133,7 @@ def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
 
 
 def soft_alignments(words, estimate):
-    """For every sentence pair `[T, S]` posteriors, T target tokens that have cells."""
+    """Returns `[T, S]` posteriors of every sentence pair, for T target tokens that have cells."""
     results = [np.zeros([0, 0])] * words.num_sentences
     for block in words.blocks:
         posteriors = expect_block(words, estimate, block).posteriors

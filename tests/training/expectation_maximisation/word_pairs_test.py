@@ -1,4 +1,4 @@
-"""Word pairs and the cells of a corpus."""
+"""Tests of the word pairs and cells of a corpus."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from training.expectation_maximisation.word_pairs import index_word_pairs
 
 
 def cells_of(words):
-    """Every cell as (sentence pair, target position, source position, source, target word)."""
+    """Lists cells as (sentence pair, target position, source position, source, target word)."""
     for block in words.blocks:
         cells = words.cell_pairs[block.cells].reshape(block.num_rows, block.source_length)
         for (row, j), number in np.ndenumerate(cells):

@@ -1,4 +1,4 @@
-"""The Kneser-Ney language model against a loop over dictionaries."""
+"""Compares the Kneser-Ney language model with a loop over dictionaries."""
 
 import collections
 import itertools
@@ -14,7 +14,7 @@ PAD, UNK, BOS, EOS = range(4)
 
 
 def textbook(sentences, order, vocab_size=VOCAB):
-    """`probability(context, word)` by the equations, over dictionaries."""
+    """Returns the function `probability(context, word)`, by the equations, over dictionaries."""
     padded = [(BOS, *sentence, EOS) for sentence in sentences]
     raw, left = collections.Counter(), collections.defaultdict(set)
     for sentence in padded:
@@ -105,7 +105,7 @@ def test_sentences_shorter_than_the_order_are_counted_too():
 
 
 def test_more_frequent_and_more_versatile_words_are_more_probable():
-    """In "4 5" the 5 follows but one word, so where nothing is known it is less likely than 6."""
+    """5 follows few words, mostly 4, so in an unknown context it is less likely than 6."""
     text = [[4, 5]] * 10 + [[7, 6], [4, 6], [6], [7, 5], [8, 7, 6]]
     model, _ = model_of(text, 2)
     unseen = np.exp(model._log_probs(tf.constant([[UNK]])))[0]

@@ -1,4 +1,4 @@
-"""Learning curves of runs."""
+"""Tests of the learning curves of runs."""
 
 import json
 import math

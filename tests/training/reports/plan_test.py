@@ -1,4 +1,4 @@
-"""The plan of a run, before it."""
+"""Tests of the plan that --dry_run prints."""
 
 import re
 

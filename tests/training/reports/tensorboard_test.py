@@ -1,4 +1,4 @@
-"""What TensorBoard is given."""
+"""Tests of the event files for TensorBoard."""
 
 import numpy as np
 import tensorflow as tf
@@ -8,7 +8,7 @@ from training.reports.tensorboard import Board
 
 
 def values(path):
-    """(tag, step, tensor) of every value in the event files of a folder."""
+    """Returns (tag, step, tensor) of every value in the event files of a folder."""
     for file in path.glob("events*"):
         for event in tf.compat.v1.train.summary_iterator(str(file)):
             for value in event.summary.value:

@@ -1,4 +1,4 @@
-"""Updates by gradient descent, with a learning rate of 1 so that a change is a gradient."""
+"""Updates by gradient descent, with a learning rate of 1, so that a change is a gradient."""
 
 import keras
 import numpy as np
@@ -24,7 +24,7 @@ def batch(rows=slice(None), source_columns=0, target_columns=0):
 
 
 def create_update(**settings):
-    """An update whose model has no dropout, and a source embedding of its own: sparse gradients."""
+    """Makes an update of a model without dropout and tied embeddings: gradients are sparse."""
     keras.utils.set_random_seed(0)
     model = models.create(
         "transformer_tiny",
@@ -42,7 +42,7 @@ def create_update(**settings):
 
 
 def change(update, of_batch):
-    """Makes one update and takes it back -> (all changes as one vector, metrics)."""
+    """Makes one update and undoes it; returns (all changes as one vector, metrics)."""
     before = update.model.get_weights()
     metrics = update.step(of_batch)
     changes = [a - b for a, b in zip(update.model.get_weights(), before, strict=True)]
@@ -67,7 +67,7 @@ def test_gradient_of_a_batch_is_that_of_its_parts_weighted_by_their_tokens(updat
     assert (tokens, rest_tokens) == (7, 4)
     expected = (tokens * first + rest_tokens * rest) / (tokens + rest_tokens)
     np.testing.assert_allclose(whole[0], expected, atol=1e-5)
-    # By sentences instead of tokens it would be something else.
+    # Weighted by sentences instead of tokens, the gradient would be another.
     assert np.abs(whole[0] - (first + 2 * rest) / 3).max() > 1e-2
 
 
@@ -75,7 +75,8 @@ def test_loss_by_sentences_is_the_sum_over_their_tokens(whole):
     changes, metrics = change(create_update(clip_norm=0, loss_average="sentences"), batch())
     tokens, sentences = (TARGET != 0).sum(), len(TARGET)
     np.testing.assert_allclose(changes, whole[0] * tokens / sentences, atol=1e-4)
-    np.testing.assert_allclose(metrics["loss"], whole[1]["loss"], rtol=1e-6)  # Still a token.
+    # The reported loss is still over tokens.
+    np.testing.assert_allclose(metrics["loss"], whole[1]["loss"], rtol=1e-6)
 
 
 def test_change_is_the_negative_gradient_of_the_mean_loss(update, whole):
@@ -127,7 +128,7 @@ def test_evaluation_gives_the_losses_and_changes_nothing(update, whole):
 
 
 def test_norm_counts_a_repeated_token_as_the_one_row_it_changes(whole):
-    """Token 5 stands four times in a source; its gradients add up before they are squared."""
+    """Token 5 occurs four times in a source; its gradients are added before they are squared."""
     changes, metrics = whole
     np.testing.assert_allclose(metrics["gradient_norm"][0], np.linalg.norm(changes), rtol=1e-5)
 
@@ -209,7 +210,7 @@ def test_adamw_shrinks_matrices_by_rate_and_decay_and_no_biases():
 
 
 def test_adamw_leaves_biases_and_layer_normalisation_alone():
-    """Without a gradient there is nothing but the decay."""
+    """Without a gradient, only the decay changes weights."""
     weights = create_update().model.trainable_variables
     for weight in weights:
         weight.assign(tf.ones_like(weight))

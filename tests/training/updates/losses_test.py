@@ -1,4 +1,4 @@
-"""The loss against NumPy with the smoothed target distribution spelled out, in both its forms."""
+"""Compares both forms of the loss with NumPy, where the smoothed distribution is written out."""
 
 import numpy as np
 import pytest
@@ -108,7 +108,7 @@ def test_projected_loss_and_its_gradients_are_those_of_the_logits(
     rows, label_smoothing, bias, monkeypatch
 ):
     monkeypatch.setattr(losses, "_LOGITS", 0)
-    monkeypatch.setattr(losses, "_ROWS", rows)  # Groups that fit, and ones that do not.
+    monkeypatch.setattr(losses, "_ROWS", rows)  # Groups that divide the tokens evenly, or not.
     found = values_and_gradients(projected_cross_entropy, bias, label_smoothing)
     expected = values_and_gradients(held_at_once, bias, label_smoothing)
     for one, other in zip(found, expected, strict=True):

@@ -1,4 +1,4 @@
-"""Training in 16 bits and under XLA goes as in float32."""
+"""Training in 16 bits and under XLA gives nearly the same losses as in float32."""
 
 import functools
 
@@ -20,15 +20,16 @@ WAYS = {
 }
 
 
-# Learning rates at which a dozen updates tell, and the least difference does not grow with each.
+# Learning rates at which a dozen updates show progress, but tiny differences do not grow with each
+# update.
 OWN_RATES = {"transformer_simple": 0.002, "transformer_coursework": 0.002, "attention_ibm2": 0.02}
 
-# Whose mathematics are in float32 under every policy.
+# Presets that compute in float32 under every policy.
 TABLES = ("ibm1", "ibm2", "hmm_alignment")
 
 
 def batches(count, rows=6, length=6):
-    """Sentences whose translation is themselves, all batches of one shape, with padding."""
+    """Makes batches of sentences that are their own translations, of one shape, with padding."""
     generator = np.random.default_rng(1)
     for _ in range(count):
         ids = generator.integers(4, 10, size=(rows, length))
@@ -39,7 +40,7 @@ def batches(count, rows=6, length=6):
 
 
 def create_update(preset, precision="float32", jit_compile=False, optimizer=None, **more):
-    """An update without dropout, of which other roundings would be other draws."""
+    """Makes an update without dropout, which would draw other masks in another precision."""
     keras.utils.set_random_seed(3)
     settings = {name: 0.0 for name in models.preset_settings(preset) if "dropout" in name}
     settings = {**CASES[preset], **settings, "dtype": PRECISIONS[precision]}
@@ -50,7 +51,7 @@ def create_update(preset, precision="float32", jit_compile=False, optimizer=None
 
 
 def losses(preset, steps, **way):
-    """The losses of all updates."""
+    """Returns the losses of all updates."""
     update = create_update(preset, **way)
     metrics = [update.step(batch) for batch in batches(steps)]
     return np.array([float(m["loss"][0] / m["loss"][1]) for m in metrics])
@@ -58,7 +59,7 @@ def losses(preset, steps, **way):
 
 @pytest.fixture(scope="module")
 def plain():
-    """(preset, steps) -> losses in float32, found once."""
+    """A function (preset, steps) -> losses in float32, cached."""
     return functools.cache(losses)
 
 
@@ -155,7 +156,7 @@ def test_what_the_scale_is_no_reason_of_is_no_overflow(first, loss):
 
 
 def test_a_layer_norm_is_found_in_float32():
-    """In 16 bits the mean of these numbers has an error as large as their differences."""
+    """In 16 bits the error of the mean of these numbers is as large as their differences."""
     x = np.float32([[[100.0, 101.0, 102.0, 103.0]]])
     expected, actual = (
         layer_norm("norm", policy)(tf.cast(x, dtype))

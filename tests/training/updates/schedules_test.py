@@ -19,7 +19,7 @@ from training.updates.schedules import (
 WARMUP = 40
 
 
-# Those that need no more than a peak and a warm-up, and those that end.
+# Schedules that decay to 0 at a last step; all others need only a peak and a warm-up.
 FALLING = (Linear, Cosine)
 EVERY = [
     *(schedule for schedule in SCHEDULES.values() if schedule not in FALLING),
@@ -28,7 +28,7 @@ EVERY = [
 
 
 def rates(schedule, steps):
-    """Learning rates of updates 1, 2, ...; a schedule is given the updates made before."""
+    """Returns the rates of updates 1, 2, ...; a schedule is called with the updates before."""
     return np.array([float(schedule(step)) for step in range(steps)])
 
 
