@@ -28,7 +28,7 @@ import sys
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import shortened
+from command_line.flag_values import group, shortened
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, write_text
 from decoding.alignment.lexicons import (
@@ -52,44 +52,78 @@ from training.expectation_maximisation import text_alignment
 FLAGS = flags.FLAGS
 JOINED = [*SYMMETRISATIONS, "agree"]
 
-flags.DEFINE_string("source", "", "Text to align, a sentence a line.")
-flags.DEFINE_string("target", "", "Its translation; empty: after a ||| in --source.")
-flags.DEFINE_string("alignments", "", "File to write: links i-j, words counted from 0.")
-# Flags of models that are trained on the text.
-flags.DEFINE_enum("model", "hmm", list(text_alignment.CHAINS), "Model to train on the text.")
-flags.DEFINE_integer("iterations", 5, "Iterations of each model; all begin with ibm1.", 1, 1000)
-flags.DEFINE_enum(
-    "symmetrise",
-    None,
-    [*JOINED, "forward", "reverse"],
-    "How two directions become one. agree (default of training): trained to agree, linked by the "
-    "product of their probabilities. forward, reverse: only that direction is trained.",
-)
-# Flags that replace this training by models of train.py, or by links.
-flags.DEFINE_string("model_dir", "", "Directory of a model from source to target.")
-flags.DEFINE_string("reverse_model_dir", "", "Directory of a model from target to source.")
-flags.DEFINE_list("from_alignments", [], "One file of links, or two to join, instead of models.")
-flags.DEFINE_integer("layer", None, "Only this layer of the model, counted from 1.", 1)
-flags.DEFINE_string("head", "", "Only this head, counted from 1, or: mean.")
-flags.DEFINE_float(
-    "threshold",
-    None,
-    f"Links of more weight; not given: the best of each target word; with agree: {AGREED}. "
-    f"Of --lexicon alone, word pairs of more probability; not given: {LEAST_PROBABLE}.",
-    lower_bound=0.0,
-    upper_bound=1.0,
-)
-# Flags for further uses of the links.
-flags.DEFINE_string("gold", "", "True links, i-j sure, ipj or i?j possible: prints AER.")
-flags.DEFINE_integer(
-    "gold_base", None, "Number of the first word there; not given: 1 if no link names 0.", 0, 1
-)
-flags.DEFINE_string("save_scores", "", "With --gold: writes scores and settings as JSON.")
-flags.DEFINE_string(
-    "lexicon",
-    "",
-    "Where links are counted, for translate.py --lexicon; without text: an IBM model's own table.",
-)
+with group("Text and links"):
+    flags.DEFINE_string("source", "", "File of text to align, one sentence a line.")
+    flags.DEFINE_string(
+        "target", "", "File of its translation. Default: the text after ||| in --source."
+    )
+    flags.DEFINE_string("alignments", "", "File for the links i-j, words counted from 0.")
+    flags.DEFINE_string(
+        "lexicon",
+        "",
+        "File for word translations, for translate.py --lexicon: counted from the links or, with "
+        "--model_dir and no text, the word table of an IBM model.",
+    )
+with group("Training on the text"):
+    flags.DEFINE_enum(
+        "model", "hmm", list(text_alignment.CHAINS), "Model that is trained on the text."
+    )
+    flags.DEFINE_integer(
+        "iterations",
+        5,
+        "Number of EM iterations of each stage: ibm1, then ibm2 or hmm if --model asks for it.",
+        1,
+        1000,
+    )
+with group("Instead of training"):
+    flags.DEFINE_string(
+        "model_dir", "", "Directory of a model from source to target, as train.py wrote it."
+    )
+    flags.DEFINE_string(
+        "reverse_model_dir", "", "Directory of a model from target to source, as train.py wrote it."
+    )
+    flags.DEFINE_integer(
+        "layer",
+        None,
+        "Attention layer that gives the links, counted from 1. Default: the choice of the model.",
+        lower_bound=1,
+    )
+    flags.DEFINE_string(
+        "head", "", "Attention head of that layer, counted from 1, or mean. Default: mean."
+    )
+    flags.DEFINE_list(
+        "from_alignments", [], "File of links to use instead of a model, or two files to join."
+    )
+with group("Choice of links"):
+    flags.DEFINE_enum(
+        "symmetrise",
+        None,
+        [*JOINED, "forward", "reverse"],
+        "How two directions become one. agree: both models are trained to agree, and the product "
+        "of their probabilities decides. forward, reverse: only this direction is trained. "
+        "Default when training: agree.",
+    )
+    flags.DEFINE_float(
+        "threshold",
+        None,
+        f"Weight that a link must exceed. Default: {AGREED} with agree; otherwise every target word "
+        "keeps its best link. With --model_dir and --lexicon alone: probability that a word pair "
+        f"must exceed. Default: {LEAST_PROBABLE}.",
+        lower_bound=0.0,
+        upper_bound=1.0,
+    )
+with group("Scores"):
+    flags.DEFINE_string(
+        "gold", "", "File of correct links, i-j (sure), ipj or i?j (possible); prints AER."
+    )
+    flags.DEFINE_integer(
+        "gold_base",
+        None,
+        "Number of the first word in --gold. Default: 0 if a link names word 0, else 1.",
+        0,
+        1,
+    )
+    flags.DEFINE_string("save_scores", "", "JSON file for the scores and settings; needs --gold.")
 
 
 def the_head():

@@ -17,6 +17,7 @@ from pathlib import Path
 from absl import flags
 
 from command_line import console
+from command_line.flag_values import group
 from data_pipeline.files import UserError, check_folder, read_lines
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
@@ -26,17 +27,41 @@ from model_directory.directory import ModelDirectory
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", None, "Directory that train.py wrote.", required=True)
-flags.DEFINE_string("export_dir", None, "Folder of versions of this model.", required=True)
-flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", 1, 1000)
-flags.DEFINE_float("length_penalty", 0.6, "Alpha of Wu et al. 2016; 0: none.", 0.0, 10.0)
-flags.DEFINE_integer(
-    "max_input_tokens",
-    MAX_INPUT_TOKENS,
-    "Longest line translated, in tokens with </s>; a request with a longer one is refused.",
-    lower_bound=2,
-)
-flags.DEFINE_string("check_input", "", "Source text of the check; empty: a few built-in lines.")
+with group("Folders"):
+    flags.DEFINE_string(
+        "model_dir", None, "Directory of the trained model, as train.py wrote it.", required=True
+    )
+    flags.DEFINE_string(
+        "export_dir",
+        None,
+        "Folder of all exported versions of this model; each export adds a numbered folder.",
+        required=True,
+    )
+with group("Search"):
+    flags.DEFINE_integer(
+        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+    )
+    flags.DEFINE_float(
+        "length_penalty",
+        0.6,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty).",
+        lower_bound=0.0,
+        upper_bound=10.0,
+    )
+    flags.DEFINE_integer(
+        "max_input_tokens",
+        MAX_INPUT_TOKENS,
+        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
+        "refused.",
+        lower_bound=2,
+    )
+with group("Check"):
+    flags.DEFINE_string(
+        "check_input",
+        "",
+        "File of source text that the exported model must translate like the original. "
+        "Default: a few built-in lines.",
+    )
 
 SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
 

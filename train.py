@@ -36,33 +36,39 @@ _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
 with group("Model and model directory"):
     flags.DEFINE_string("model", "transformer_tiny", f"Model to train, one of: {_NAMES}.")
-    flags.DEFINE_multi_string(
-        "set", [], "Changes a setting of the model, as name=value. Repeatable."
-    )
+    flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
         "model_dir",
         ["runs/demo"],
-        "Directory of the run; a run that is there already is resumed. Repeatable with --summary.",
+        "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
     )
     flags.DEFINE_bool(
         "verbose", False, "Also prints all options of the run, as config.json has them."
     )
 with group("Text"):
     flags.DEFINE_string(
-        "dataset", "", "Corpus by name. Default: demo, or your own files if they are given."
+        "dataset",
+        "",
+        "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
     )
     for _split, _what in (("train", "training"), ("valid", "validation")):
         for _side in tokenizers.SIDES:
             flags.DEFINE_string(
-                f"{_split}_{_side}", "", f"Your own {_what} text, {_side} side, a sentence a line."
+                f"{_split}_{_side}",
+                "",
+                f"File of your own {_what} text, {_side} side, one sentence a line.",
             )
-    flags.DEFINE_string("data_dir", "data", "Directory of downloads, prepared corpora and caches.")
-    flags.DEFINE_bool("offline", False, "Uses downloads from --data_dir alone.")
-    flags.DEFINE_string("mirror", "", "Address of a copy of the downloads of a --data_dir.")
+    flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
+    flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
+    flags.DEFINE_string(
+        "mirror", "", "Address of a copy of the download folder, which is tried first."
+    )
 with group("Instead of training"):
-    flags.DEFINE_bool("dry_run", False, "Prints the plan of the training.")
-    flags.DEFINE_bool("list_datasets", False, "Prints the corpora that have a name.")
-    flags.DEFINE_bool("summary", False, "Prints what every --model_dir holds.")
+    flags.DEFINE_bool(
+        "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
+    )
+    flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
+    flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
 for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
     with group(_title):
         for _option in _options:
@@ -71,14 +77,23 @@ for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.gro
             flags.DEFINE_integer(
                 "vocab_size",
                 None,
-                "Older name of --num_pieces or --max_words, whichever suits --tokenizer.",
+                "Older name of --num_pieces (--tokenizer=bpe) and --max_words (--tokenizer=word).",
                 lower_bound=0,
             )
 with group("Several devices"):
-    flags.DEFINE_enum("distribution", "none", KINDS, "Devices that train together.")
-    flags.DEFINE_integer("num_replicas", 0, "Number of devices for mirrored (0: all GPUs).", 0, 64)
+    flags.DEFINE_enum(
+        "distribution",
+        "none",
+        KINDS,
+        "Which devices train together: GPUs of one host, several hosts, or a TPU.",
+    )
+    flags.DEFINE_integer(
+        "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+    )
     flags.DEFINE_string(
-        "tpu_address", "", "Name or address of the TPU. Default: TPU_NAME, or the local one."
+        "tpu_address",
+        "",
+        "Name or address of the TPU. Default: that of TPU_NAME, or the local TPU.",
     )
 
 

@@ -19,6 +19,7 @@ import time
 from absl import flags
 
 from command_line import console
+from command_line.flag_values import group
 from command_line.machine import machine
 from data_pipeline.files import (
     UserError,
@@ -44,49 +45,91 @@ from training.evaluation import check_bleu_tokenizer, corpus_scores
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("model_dir", "", "Directory that train.py wrote.")
-flags.DEFINE_string("channel_model", "", "Instead: of an IBM model of the reverse direction.")
-flags.DEFINE_string("language_model", "", "Directory of an ngram_lm of the target language.")
-flags.DEFINE_float(
-    "language_model_weight",
-    None,
-    "Of its log-probabilities; 1 with --channel_model is Bayes' rule. "
-    f"Default: {FUSION_WEIGHT}, with --channel_model {CHANNEL_WEIGHT}.",
-    lower_bound=0.0,
-    upper_bound=100.0,
-)
-flags.DEFINE_string("input", "", "Source text, one sentence a line; empty: standard input.")
-flags.DEFINE_string("output", "", "Where translations go; empty: standard output.")
-flags.DEFINE_string("reference", "", "Human translations of the input: prints BLEU and chrF.")
-flags.DEFINE_integer("beam_size", 4, "Hypotheses followed at a time; 1: greedy.", 1, 1000)
-flags.DEFINE_float(
-    "length_penalty",
-    None,
-    "Alpha of Wu et al. 2016; 0: none. Default: 0.6, with --channel_model 0.",
-    lower_bound=0.0,
-    upper_bound=10.0,
-)
-flags.DEFINE_integer("batch_size", 32, "Sentences translated at once.", 1, 10_000)
-flags.DEFINE_integer(
-    "max_input_tokens",
-    MAX_INPUT_TOKENS,
-    "Longest line translated, in tokens with </s>. Memory grows with the square of it.",
-    lower_bound=2,
-    upper_bound=1_000_000,
-)
-flags.DEFINE_enum(
-    "long_lines",
-    "skip",
-    ["skip", "split"],
-    "Lines above --max_input_tokens are left untranslated, or translated in parts.",
-)
-flags.DEFINE_integer("n_best", 1, "Translations for each line, as `line ||| text ||| score`.", 1)
-flags.DEFINE_bool("scores", False, "Puts the score and a tab before each translation.")
-flags.DEFINE_bool("replace_unknowns", False, "word: UNK becomes the source word attended to.")
-flags.DEFINE_string("lexicon", "", "Its translations: source word, target word, probability.")
-flags.DEFINE_bool("lowercase", False, "BLEU without regard to case (sacrebleu -lc).")
-flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
-flags.DEFINE_string("save_scores", "", "With --reference: writes scores and settings as JSON.")
+with group("Model"):
+    flags.DEFINE_string("model_dir", "", "Directory of the trained model, as train.py wrote it.")
+    flags.DEFINE_string(
+        "language_model",
+        "",
+        "Directory of an n-gram language model (ngram_lm) of the target language, whose "
+        "log-probabilities are added to those of the translation model.",
+    )
+    flags.DEFINE_string(
+        "channel_model",
+        "",
+        "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
+        "was trained from target to source. Needs --language_model.",
+    )
+    flags.DEFINE_float(
+        "language_model_weight",
+        None,
+        "Factor on the log-probabilities of --language_model; with --channel_model, 1 is Bayes' "
+        f"rule. Default: {FUSION_WEIGHT}, or {CHANNEL_WEIGHT} with --channel_model.",
+        lower_bound=0.0,
+        upper_bound=100.0,
+    )
+with group("Text"):
+    flags.DEFINE_string(
+        "input", "", "File of source text, one sentence a line. Default: standard input."
+    )
+    flags.DEFINE_string("output", "", "File for the translations. Default: standard output.")
+    flags.DEFINE_integer(
+        "n_best",
+        1,
+        "Number of translations of each line, at most --beam_size. Above 1, they are written as "
+        "`line ||| translation ||| score`, lines counted from 0.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool("scores", False, "Writes the score and a tab before each translation.")
+with group("Search"):
+    flags.DEFINE_integer(
+        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+    )
+    flags.DEFINE_float(
+        "length_penalty",
+        None,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). "
+        "Default: 0.6, or 0 with --channel_model.",
+        lower_bound=0.0,
+        upper_bound=10.0,
+    )
+    flags.DEFINE_integer("batch_size", 32, "Number of sentences translated at once.", 1, 10_000)
+    flags.DEFINE_integer(
+        "max_input_tokens",
+        MAX_INPUT_TOKENS,
+        "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
+        "square.",
+        lower_bound=2,
+        upper_bound=1_000_000,
+    )
+    flags.DEFINE_enum(
+        "long_lines",
+        "skip",
+        ["skip", "split"],
+        "What is done with lines above --max_input_tokens: skip leaves them untranslated, split "
+        "translates them in parts.",
+    )
+with group("Unknown words"):
+    flags.DEFINE_bool(
+        "replace_unknowns",
+        False,
+        "Replaces each UNK in a translation by the source word that it attends to most. For "
+        "models with --tokenizer=word.",
+    )
+    flags.DEFINE_string(
+        "lexicon",
+        "",
+        "File of word translations, which --replace_unknowns writes in place of the source "
+        "words; lines `source_word target_word probability`, as align.py --lexicon writes them.",
+    )
+with group("Scores"):
+    flags.DEFINE_string(
+        "reference", "", "File of human translations of the input; prints BLEU and chrF."
+    )
+    flags.DEFINE_bool("lowercase", False, "Computes BLEU without regard to case (sacrebleu -lc).")
+    flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
+    flags.DEFINE_string(
+        "save_scores", "", "JSON file for the scores and settings; needs --reference."
+    )
 
 
 def read_text():

@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import shortened
+from command_line.flag_values import group, shortened
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.alignment.aligner import word_maps
@@ -31,34 +31,58 @@ from training.reports.curves import save_learning_curves
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_multi_string(
-    "model_dir", [], "Directory that train.py wrote. Repeatable with --curves."
-)
-# Flags of a picture of the attention in one sentence.
-flags.DEFINE_string("source", None, "The sentence to read.")
-flags.DEFINE_string("target", "", "Its translation; empty: the model's own.")
-flags.DEFINE_string("output", "attention.png", "Picture to write: .png, .svg or .pdf.")
-flags.DEFINE_enum(
-    "attention",
-    "cross",
-    ["cross", "encoder", "decoder"],
-    "cross: target to source; encoder, decoder: self-attention.",
-)
-flags.DEFINE_integer("layer", None, "Only this layer, counted from 1.", lower_bound=1)
-flags.DEFINE_string("head", "", "Only this head, counted from 1, or: mean.")
-flags.DEFINE_bool("merge_subwords", False, "Words instead of subword pieces.")
-flags.DEFINE_integer("beam_size", 4, "Of the search for the translation.", 1, 1000)
-flags.DEFINE_string("gold_links", "", "Links to mark, with --target: i-j sure, ipj possible.")
-flags.DEFINE_integer(
-    "gold_base", None, "Number of the first word there; not given: 1 if no link names 0.", 0, 1
-)
-# Flags of pictures of embeddings and learning curves.
-flags.DEFINE_string("embeddings", "", "Picture of source and target words by their embeddings.")
-flags.DEFINE_enum(
-    "projection", "pca", list(PROJECTIONS), "Into the plane; tsne needs scikit-learn."
-)
-flags.DEFINE_integer("num_words", 60, "Of each side, the most frequent.", lower_bound=2)
-flags.DEFINE_string("curves", "", "Picture of perplexity (EM: log-likelihood) in training.")
+with group("Model"):
+    flags.DEFINE_multi_string(
+        "model_dir",
+        [],
+        "Directory of the trained model, as train.py wrote it. Repeatable with --curves.",
+    )
+with group("Picture of the attention between a sentence and its translation"):
+    flags.DEFINE_string("source", None, "Sentence to translate.")
+    flags.DEFINE_string("target", "", "Its translation. Default: the model's own.")
+    flags.DEFINE_string("output", "attention.png", "Picture to write: .png, .svg or .pdf.")
+    flags.DEFINE_enum(
+        "attention",
+        "cross",
+        ["cross", "encoder", "decoder"],
+        "Attention to draw: cross is from target to source, encoder and decoder are "
+        "self-attention.",
+    )
+    flags.DEFINE_integer("layer", None, "Layer to draw, counted from 1. Default: all.", 1)
+    flags.DEFINE_string("head", "", "Head to draw, counted from 1, or mean. Default: all.")
+    flags.DEFINE_bool("merge_subwords", False, "Draws words instead of subword pieces.")
+    flags.DEFINE_integer(
+        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+    )
+    flags.DEFINE_string(
+        "gold_links",
+        "",
+        "Correct links to mark, i-j (sure) or ipj (possible), with spaces between; needs --target.",
+    )
+    flags.DEFINE_integer(
+        "gold_base",
+        None,
+        "Number of the first word in --gold_links. Default: 0 if a link names word 0, else 1.",
+        0,
+        1,
+    )
+with group("Picture of the embeddings"):
+    flags.DEFINE_string(
+        "embeddings", "", "Picture to write of source and target words, by their embeddings."
+    )
+    flags.DEFINE_enum(
+        "projection",
+        "pca",
+        list(PROJECTIONS),
+        "Projection into the plane; tsne needs scikit-learn.",
+    )
+    flags.DEFINE_integer(
+        "num_words", 60, "Number of words of each side, the most frequent ones.", lower_bound=2
+    )
+with group("Picture of the learning curves"):
+    flags.DEFINE_string(
+        "curves", "", "Picture to write of perplexity (EM: log-likelihood) by training time."
+    )
 
 
 def the_model_dir():
