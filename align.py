@@ -106,9 +106,9 @@ with group("Choice of links"):
     flags.DEFINE_float(
         "threshold",
         None,
-        f"Weight that a link must exceed. Default: {AGREED} with agree; otherwise every target word "
-        "keeps its best link. With --model_dir and --lexicon alone: probability that a word pair "
-        f"must exceed. Default: {LEAST_PROBABLE}.",
+        f"Weight that a link must exceed. Default: {AGREED} with agree; otherwise every target "
+        "word keeps its best link. With --model_dir and --lexicon alone: probability that a word "
+        f"pair must exceed. Default: {LEAST_PROBABLE}.",
         lower_bound=0.0,
         upper_bound=1.0,
     )
@@ -149,19 +149,31 @@ def check_flags():
     methods = "|".join(SYMMETRISATIONS) + ("" if files else "|agree")
     joins_best = learns and FLAGS.symmetrise not in (None, "agree")
     for wrong, message in (
-        (files and models, "--from_alignments stands for models; leave one out"),
+        (files and models, f"--from_alignments replaces models; leave out {models}"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (not FLAGS.source and not files, "there is no text to align; give --source and --target"),
         (FLAGS.target and not FLAGS.source, "--target needs --source"),
-        (FLAGS.lexicon and not FLAGS.source, "--lexicon needs the words of the links: --source"),
-        (not learns and training, f"{training} trains; leave out {models or '--from_alignments'}"),
-        (not learns and one_way, f"--symmetrise={FLAGS.symmetrise} is for training"),
+        (
+            FLAGS.lexicon and not FLAGS.source,
+            "--lexicon needs the text of the links; give --source",
+        ),
+        (
+            not learns and training,
+            f"{training} is for training; leave out {models or '--from_alignments'}",
+        ),
+        (
+            not learns and one_way,
+            f"--symmetrise={FLAGS.symmetrise} is only for training on the text; leave it out",
+        ),
         (learns and looking, f"{looking} needs --model_dir"),
-        (files and given("threshold"), "--threshold needs weights; --from_alignments has none"),
-        (files and looking, f"{looking} needs a model, which --from_alignments stands for"),
+        (
+            files and given("threshold"),
+            "--threshold needs the weights of a model; --from_alignments has none",
+        ),
+        (files and looking, f"{looking} needs a model; leave out --from_alignments"),
         (
             joins_best and FLAGS.threshold is not None,
-            f"--threshold goes with --symmetrise=agree, found {FLAGS.symmetrise}",
+            f"--threshold needs --symmetrise=agree, found {FLAGS.symmetrise}",
         ),
         (files and agree, "--symmetrise=agree needs the weights of two models, not their links"),
         (directions == 2 and not FLAGS.symmetrise, f"two directions need --symmetrise={methods}"),
@@ -174,7 +186,7 @@ def check_flags():
         (given("gold_base") and not FLAGS.gold, "--gold_base needs --gold"),
         (
             not (FLAGS.alignments or FLAGS.gold or FLAGS.lexicon),
-            "nothing asks for the links; give --alignments, --gold or --lexicon",
+            "no output is named; give --alignments, --gold or --lexicon",
         ),
     ):
         if wrong:
@@ -260,7 +272,7 @@ def align_text():
     if text and any(0 in pair for pair in sizes):
         empty = sum(0 in pair for pair in sizes)
         print(
-            f"{empty:,} of {len(sizes):,} pairs have an empty side and get an empty line",
+            f"{empty:,} of {len(sizes):,} pairs have an empty side; their line of links is empty",
             file=sys.stderr,
         )
     gold = read_gold(FLAGS.gold, pairs=sizes, base=FLAGS.gold_base) if FLAGS.gold else None
@@ -274,7 +286,10 @@ def align_text():
         both = zip(alignments, *reverse, strict=True)
         alignments = [symmetrise(*pair, FLAGS.symmetrise) for pair in both]
     if gold and len(gold) != len(alignments):
-        raise UserError(f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, as aligned")
+        raise UserError(
+            f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, one for each sentence "
+            "pair"
+        )
     if FLAGS.alignments:
         write_alignments(FLAGS.alignments, alignments)
         print(f"wrote {FLAGS.alignments}: {sum(map(len, alignments)):,} links")
@@ -318,7 +333,7 @@ def write_table():
     name = f"the {config['model']} of {FLAGS.model_dir}"
     entries = table_entries(model, tokenizer, threshold=threshold, name=name)
     count = write_lexicon(FLAGS.lexicon, entries)
-    print(f"wrote {FLAGS.lexicon}: {count:,} word pairs of more than {threshold:g}")
+    print(f"wrote {FLAGS.lexicon}: {count:,} word pairs of probability above {threshold:g}")
 
 
 def main(argv):

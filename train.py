@@ -61,7 +61,7 @@ with group("Text"):
     flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
     flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
     flags.DEFINE_string(
-        "mirror", "", "Address of a copy of the download folder, which is tried first."
+        "mirror", "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
     )
 with group("Instead of training"):
     flags.DEFINE_bool(
@@ -131,7 +131,9 @@ def corpus_files():
         }
         return "files", splits
     if any(own.values()):
-        raise UserError(f"--dataset={FLAGS.dataset} and --train_source exclude each other")
+        raise UserError(
+            f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
+        )
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
     return FLAGS.dataset or "demo", None
@@ -206,7 +208,7 @@ def train_or_plan():
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
     this = opening.open_run(read_flags())
     if this is None:
-        print(f"{FLAGS.model_dir[0]} holds the model of this text and these options already")
+        print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
         return 0
     if FLAGS.dry_run:
         run.print_plan(this)
@@ -267,7 +269,7 @@ def main(argv):
         console.write_result(*summary.table(map(ModelDirectory, FLAGS.model_dir)))
         return 0
     if len(FLAGS.model_dir) > 1:
-        raise UserError("a run has one --model_dir; several go with --summary only")
+        raise UserError("give one --model_dir; only --summary takes several")
     check_folder(FLAGS.data_dir)
     directory = ModelDirectory(FLAGS.model_dir[0])
     if not directory.exists():

@@ -158,7 +158,7 @@ def read_text():
         raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
     if FLAGS.input.lower().endswith(".tsv") and any("\t" in line for line in lines):
         raise UserError(
-            f"{FLAGS.input}: has tabs, so it may hold source and target; name it for --reference, "
+            f"{FLAGS.input}: has tabs, so it may hold source and target; give it as --reference, "
             f"too, or translate its first column: cut -f1 {FLAGS.input} | python translate.py ..."
         )
     return lines, FLAGS.input, None
@@ -167,10 +167,7 @@ def read_text():
 def the_directory():
     """Returns the `ModelDirectory` of --model_dir or --channel_model."""
     if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
-        raise UserError(
-            "give --model_dir, or --channel_model and --language_model, and not both: what "
-            "translates is one or the other"
-        )
+        raise UserError("give either --model_dir, or --channel_model with --language_model")
     if not FLAGS.language_model and (
         FLAGS.channel_model or FLAGS.language_model_weight is not None
     ):
@@ -242,7 +239,7 @@ def check_paths():
     for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
         check_writable(path)
         if os.path.realpath(path) in taken:
-            raise UserError(f"{path}: named for two things; give each a file of its own")
+            raise UserError(f"{path}: given for two flags; give each flag a file of its own")
         taken[os.path.realpath(path)] = path
     if FLAGS.output:
         check_writable(unfinished())
@@ -306,7 +303,10 @@ def main(argv):
         keeping = KeptTranslations(unfinished(), what_translates())
     with keeping as kept:
         if kept and kept.num_taken_up:
-            print(f"{kept.num_taken_up:,} translations taken up from {kept.path}", file=sys.stderr)
+            print(
+                f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
+                file=sys.stderr,
+            )
         results = translator.translate(
             lines, n_best=FLAGS.n_best, description="translating", kept=kept
         )

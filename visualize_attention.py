@@ -81,7 +81,7 @@ with group("Picture of the embeddings"):
     )
 with group("Picture of the learning curves"):
     flags.DEFINE_string(
-        "curves", "", "Picture to write of perplexity (EM: log-likelihood) by training time."
+        "curves", "", "Picture to write of perplexity (EM: log-likelihood) over the updates."
     )
 
 
@@ -100,7 +100,7 @@ def the_head():
 def draw_attention():
     """Draws the attention between a sentence and its translation; translates it if needed."""
     if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
-        raise UserError("--gold_links needs --target, the words that it links, and cross attention")
+        raise UserError("--gold_links needs --target and --attention=cross")
     if FLAGS["gold_base"].present and not FLAGS.gold_links:
         raise UserError("--gold_base needs --gold_links")
     path = the_model_dir()
@@ -113,7 +113,7 @@ def draw_attention():
     translator.check_known([FLAGS.source], "--source")
     ids = tokenizer.source.encode([FLAGS.source])
     if len(ids[0]) < 2:
-        raise UserError("--source is empty; there is nothing to look at")
+        raise UserError("--source is empty; there is nothing to draw")
     if FLAGS.target:
         ids += tokenizer.target.encode([FLAGS.target])
     else:
@@ -158,7 +158,7 @@ def draw_embeddings():
 def draw_curves():
     """Draws the perplexity during training, or the log-likelihood in EM."""
     if not FLAGS.model_dir:
-        raise UserError("--curves needs a --model_dir, or several")
+        raise UserError("--curves needs at least one --model_dir")
     console.check_picture("curves", FLAGS.curves)
     with console.picture("curves", FLAGS.curves):
         save_learning_curves([ModelDirectory(path) for path in FLAGS.model_dir], FLAGS.curves)

@@ -77,7 +77,7 @@ def _status(main, argv):
     except (MemoryError, *_imported("tensorflow", "errors.ResourceExhaustedError")) as error:
         message = _out_of_memory(error)
     except RecursionError:
-        message = "a value or file is nested too deeply to be read; make it plainer"
+        message = "a value or file is nested too deeply to be read; simplify it"
     message = _CONTROLS.sub(lambda control: ascii(control[0])[1:-1], message)
     print(f"error: {shortened(message, _LONGEST)}", file=sys.stderr)
     return 1
@@ -91,10 +91,7 @@ def _imported(module, name):
 def _refusal(error):
     """Describes an error of the operating system."""
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-    return (
-        f"{where}the system says: {error.strerror or error}; check names, permissions and the room "
-        "on the disk"
-    )
+    return f"{where}{error.strerror or error}; check names, permissions and free disk space"
 
 
 def _out_of_memory(error):
@@ -142,8 +139,8 @@ def check_standard_output():
 
 def _cannot_be_written(error):
     return UserError(
-        f"standard output: cannot be written ({error.strerror or error}); send it to a file or a "
-        "program that takes it"
+        f"standard output: cannot be written ({error.strerror or error}); send it to a file, or to "
+        "a program that reads it"
     )
 
 
@@ -231,7 +228,7 @@ def chosen_mode(modes, present):
     asked = {mode: names for mode, names in asked.items() if set(names) - others}
     if not asked:
         names = ", ".join(f"--{' or --'.join(first)}" for first, _ in modes.values())
-        raise UserError(f"nothing is asked for; give one of {names}")
+        raise UserError(f"nothing to do; give one of {names}")
     if len(asked) > 1:
         raise UserError(f"{' and '.join(f'--{n[0]}' for n in asked.values())} exclude each other")
     ((mode, names),) = asked.items()
@@ -240,7 +237,7 @@ def chosen_mode(modes, present):
     if strangers:
         homes = [first for first, more in modes.values() if strangers[0] in first + more]
         expected = " or ".join(f"--{name}" for first in homes for name in first)
-        raise UserError(f"--{strangers[0]} does not go with --{names[0]}, but with {expected}")
+        raise UserError(f"--{strangers[0]} cannot be used with --{names[0]}, only with {expected}")
     return mode
 
 

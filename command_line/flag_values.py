@@ -173,8 +173,8 @@ def _check_text(name, text):
     except UnicodeEncodeError as error:
         byte = ord(text[error.start]) - 0xDC00  # Python stores an undecodable byte b as 0xDC00 + b.
         raise UserError(
-            f"--{name}: not UTF-8 (byte 0x{byte:02x}); type it in a terminal that is set to UTF-8, "
-            "or give the file another name"
+            f"--{name}: not UTF-8 (byte 0x{byte:02x}); set the terminal to UTF-8, or rename the "
+            "file"
         ) from None
 
 

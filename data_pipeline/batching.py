@@ -179,7 +179,7 @@ def _split_to_multiple(sizes, num_workers):
         i = int(sizes.argmax())
         if sizes[i] < 2:
             raise UserError(
-                f"{sizes.sum()} pairs in {sizes.size} batches cannot be shared out to "
+                f"{sizes.sum()} pairs in {sizes.size} batches cannot be divided among "
                 f"{num_workers} workers; give fewer workers"
             )
         sizes = np.insert(sizes, i, sizes[i] // 2)

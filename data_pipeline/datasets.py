@@ -46,8 +46,8 @@ def _prepare_demo(folder, _):
 _DEMO = Generated(
     _prepare_demo,
     about="English-German sentences of a small grammar, with true word alignments",
-    size="24,000 pairs; made on the spot",
-    licence="that of this project",
+    size="24,000 pairs; generated here, without a download",
+    licence="Apache-2.0, like this project",
     citation="none",
 )
 
@@ -202,8 +202,8 @@ def _ted(source, target):
         valid=(_both_sides(_TED, "datasets/pt_to_en/{}.dev", languages),),
         test=(_both_sides(_TED, "datasets/pt_to_en/{}.test", languages),),
         about="talks of TED, lower-cased and tokenised",
-        size="52,000 pairs, 1,200 and 1,800, about; 131 MB to download",
-        licence="CC BY-NC-ND 4.0, that of the talks",
+        size="about 52,000 pairs, 1,200 and 1,800; 131 MB to download",
+        licence="CC BY-NC-ND 4.0, like the talks",
         citation="Qi et al. 2018, When and Why Are Pre-Trained Word Embeddings Useful for Neural "
         "Machine Translation?",
         rules=KEEP_ALL,
@@ -238,8 +238,8 @@ def prepare(name, data_dir, **how):
     """
     if name not in DATASETS:
         raise UserError(
-            f"unknown dataset {name!r}; there are {', '.join(DATASETS)}, and your own files by "
-            "--train_source and --train_target"
+            f"unknown dataset {name!r}; expected one of {', '.join(DATASETS)}, or your own files "
+            "in --train_source and --train_target"
         )
     downloads = Downloads(Path(data_dir, "downloads"), **how)
     return DATASETS[name].prepare(Path(data_dir, name), downloads)

@@ -79,13 +79,13 @@ class PairFilter(NamedTuple):
             remedies = zip(
                 dropped,
                 (
-                    "look at the files",
+                    "check the files",
                     "raise --max_length and, where it is below, --max_tokens_per_batch",
                     "raise --max_length_ratio",
                 ),
                 strict=True,
             )
             raise UserError(
-                f"no training pair is left of {sum(dropped.values()):,}: {reasons}; "
+                f"all {sum(dropped.values()):,} training pairs were dropped: {reasons}; "
                 + ", or ".join(remedy for reason, remedy in remedies if reason in found)
             )

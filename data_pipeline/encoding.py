@@ -107,7 +107,7 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
                 _write(folder, settings, chunks, name, pair_filter)
                 found = _read(folder)
     if found is None:
-        raise UserError(f"{folder}: what was written cannot be read again; check the disk")
+        raise UserError(f"{folder}: the files just written cannot be read; check the disk")
     return found
 
 
@@ -150,11 +150,11 @@ def _write(folder, settings, chunks, name, pair_filter):
     for path in (index, *arrays.values()):
         if path.is_dir():
             raise UserError(
-                f"{path}: a folder in the place of a file of the cache; remove {folder}, which is "
-                "made anew"
+                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
+                "made again"
             )
     if index.exists():
-        print(f"{folder}: damaged cache, made anew", file=sys.stderr, flush=True)
+        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
         index.unlink()
     for left in folder.glob(".unfinished-*"):  # Left by a process that was killed.
         left.unlink()
@@ -243,7 +243,11 @@ def _locked(folder):
         ) from None
     with file:
         if not lock(file, folder):
-            print(f"waiting for another process, which fills {folder}", file=sys.stderr, flush=True)
+            print(
+                f"waiting for another process that is writing {folder}",
+                file=sys.stderr,
+                flush=True,
+            )
             lock(file, folder, wait=True)
         yield
 

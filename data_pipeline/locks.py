@@ -24,7 +24,7 @@ def lock(file, name, *, wait=False):
         return False
     except OSError as error:
         print(
-            f"{name}: this file system has no locks ({error.strerror}); goes on without, so let "
+            f"{name}: this file system has no locks ({error.strerror}); continuing without, so let "
             "no other process write there",
             file=sys.stderr,
             flush=True,

@@ -73,8 +73,8 @@ def parse_weights(text, count):
     total = sum(weights)  # Infinite or NaN if a weight is, or if the sum overflows.
     if weights and (len(weights) != count or min(weights) < 0 or not 0 < total < math.inf):
         raise UserError(
-            f"--corpus_weights={text}: expected a number for each of {count} corpora, with commas "
-            "between them, finite, none negative and not all 0"
+            f"--corpus_weights={text}: expected {count} numbers separated by commas, one for each "
+            "corpus: finite, not negative and not all 0"
         )
     return weights
 
@@ -92,7 +92,9 @@ def parse_mixture(sizes, corpus_weights="", temperature=1.0):
     """
     weights = parse_weights(corpus_weights, len(sizes))
     if not all(sizes):
-        raise UserError(f"no training pair is left of corpus {sizes.index(0) + 1}; leave it out")
+        raise UserError(
+            f"all training pairs of corpus {sizes.index(0) + 1} were dropped; leave it out"
+        )
     return mixture(sizes, weights, temperature)
 
 

@@ -136,7 +136,7 @@ def _filled_up(groups, shapes, num_workers):
         if donor == last or rest < _num_batches(rest, shapes[donor][0], num_workers):
             raise UserError(
                 f"{sum(g.size for g in groups)} pairs in batches of {shapes[last][0]} or more "
-                f"cannot be shared out to {num_workers} workers; give a larger "
+                f"cannot be divided among {num_workers} workers; give a larger "
                 "--max_tokens_per_batch or fewer workers"
             )
         groups[last] = np.concatenate([groups[last], groups[donor][rest:]])

@@ -114,7 +114,7 @@ class FileLines:
                     else f"had {size} lines and now has {count}"
                 )
                 raise UserError(
-                    f"{path}: {change}; start again, and leave the file alone meanwhile"
+                    f"{path}: {change}; start again, and do not change the file while it is read"
                 )
 
 
@@ -152,7 +152,7 @@ def open_target(split):
 def _names(side):
     names = side.split(",") if isinstance(side, str) else [side]
     if not all(map(os.fspath, names)):
-        raise UserError(f"{side!r}: no file name at one side of a comma; leave the comma out")
+        raise UserError(f"{side!r}: a comma without a file name on one side; remove the comma")
     return names
 
 
@@ -172,8 +172,9 @@ def sides_of(source, target):
     if is_same:
         names = source if source == target else f"{source} and {target}"
         raise UserError(
-            f"{names}: the same file for source and target; name a translation for the other side. "
-            "One file with both has lines of source, tab, target and a name that ends in .tsv"
+            f"{names}: the same file for source and target; give the file of the other language. "
+            "If one file has both, its lines must be source, tab, target and its name must end in "
+            ".tsv"
         )
     return one_side(source), one_side(target)
 
@@ -182,8 +183,8 @@ def one_side(path):
     """Returns the path of a file that holds one side of a text; raises `UserError` at a `.tsv`."""
     if _is_tsv(path):
         raise UserError(
-            f"{path}: named for one side only, and a .tsv holds both; name it for both, or make "
-            "a file of each column, for example with `cut -f1`"
+            f"{path}: given for one side only, but a .tsv holds both; give it for both sides, or "
+            "split it into a file for each column, for example with `cut -f1`"
         )
     return path
 
@@ -216,8 +217,8 @@ def open_splits(*splits):
             shorter = paths[sizes.index(min(sizes))]
             raise UserError(
                 f"{paths[0]} has {sizes[0]} lines and {paths[1]} has {sizes[1]}; line n of one "
-                f"must translate line n of the other: see what is missing at the end of {shorter}, "
-                "or which lines were split"
+                "must translate line n of the other: check whether lines are missing at the end "
+                f"of {shorter}, or were split in the other file"
             )
     return source, target
 

@@ -48,7 +48,7 @@ class KeptTranslations:
         data = read_bytes(self.path)
         lines = decode_lines(data[: data.rfind(b"\n") + 1], self.path)
         if lines and not lines[0].startswith(f'{{"{_KIND}": '):
-            raise UserError(f"{self.path}: in the way, and not of translate.py; move it")
+            raise UserError(f"{self.path}: exists, but was not written by translate.py; move it")
         try:
             if lines and lines[0] == header:
                 pairs = map(json.loads, lines[1:])
@@ -56,7 +56,7 @@ class KeptTranslations:
             reason = "made by another model or with other settings"
         except (ValueError, TypeError):
             reason = "damaged"
-        print(f"{self.path}: {reason}; begun anew", file=sys.stderr)
+        print(f"{self.path}: {reason}; starting again", file=sys.stderr)
         return {}
 
     def get(self, text):
@@ -76,7 +76,7 @@ class KeptTranslations:
             yield
         except OSError as error:
             raise UserError(
-                f"{self.path}: cannot be written ({error.strerror}); make room and give the same "
+                f"{self.path}: cannot be written ({error.strerror}); make room and run the same "
                 "command again"
             ) from None
 
@@ -92,8 +92,8 @@ class KeptTranslations:
             self.path.unlink(missing_ok=True)
         else:
             print(
-                f"{self.path} keeps {len(self._found):,} translations; the same command goes on "
-                "from there",
+                f"{self.path} keeps {len(self._found):,} translations; run the same command to "
+                "resume",
                 file=sys.stderr,
             )
 

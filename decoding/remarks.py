@@ -46,7 +46,7 @@ def remarks(results, lengths, max_input_tokens, max_length):
             numbered=False,
         ),
         *remark(
-            "translations cut at their length limit (twice the source and 20 tokens)",
+            "translations cut at their length limit (twice the tokens of the source, plus 20)",
             lambda _, best: not best.finished,
             numbered=False,
         ),

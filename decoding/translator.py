@@ -44,7 +44,7 @@ MAX_INPUT_TOKENS = 1024
 EMPTY = Translation("", 0.0, 0.0, True, [EOS_ID])
 PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
     "longer than the limit",
-    "memory does not suffice",
+    "not enough memory",
     "the model finds no translation",
 )
 
@@ -132,8 +132,9 @@ class Translator:
         for number, ids in enumerate(self.tokenizer.source.encode(lines), start=1):
             if len(ids) > 1 and all(i == UNK_ID for i in ids[:-1]):
                 raise UserError(
-                    f"{name}, line {number}: no token of it is known to the model: "
-                    f"{lines[number - 1][:60]!r}; check language and tokenisation, or remove it"
+                    f"{name}, line {number}: the model's vocabulary has none of its tokens: "
+                    f"{lines[number - 1][:60]!r}; check language and tokenisation, or remove the "
+                    "line"
                 )
 
     def translate(self, lines, n_best=1, description=None, kept=None):

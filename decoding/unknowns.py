@@ -76,8 +76,8 @@ class UnknownReplacer:
             )
         if not model.has_alignment:
             raise UserError(
-                "--replace_unknowns: this model has no attention, or the same to every source "
-                "word, so nothing says which one an unknown word translates; leave the flag out"
+                "--replace_unknowns: this model has no attention, or attends to all source words "
+                "equally, so no source word can be chosen for UNK; leave the flag out"
             )
         self.tokenizer = tokenizer
         self.lexicon = lexicon or {}

@@ -57,12 +57,12 @@ def load_noisy_channel(directory, language_directory, weight):
     if not isinstance(channel, AlignmentModel):
         raise UserError(
             f"{directory.path} holds {config['model']}; the noisy channel needs an IBM model of "
-            "the reverse direction: train.py --model=ibm1 with the sides of the text exchanged"
+            "the reverse direction: train.py --model=ibm1 with source and target exchanged"
         )
     if config["model"] != "ibm1":
         print(
-            f"{directory.path}: of {config['model']} the table of word translations is used, and "
-            "every alignment is as probable as any other",
+            f"{directory.path}: the noisy channel uses the word table of {config['model']} only, "
+            "and takes all alignments for equally probable",
             file=sys.stderr,
         )
     language_model, language_tokenizer, _ = language_directory.load(language_model=True)
@@ -94,9 +94,9 @@ def check_same_vocabulary(found, path, expected, name, file):
     place = next((i for i, (a, b) in pairs if a != b), min(map(len, entries)))
     differing = ["nothing" if place >= len(e) else repr(e[place]) for e in entries]
     raise UserError(
-        f"{path}: its vocabulary of {len(found):,} entries is not {name}, of {len(expected):,}; "
-        f"entry {place} is {differing[0]} in the one and {differing[1]} in the other: make the "
-        f"language model with --vocab_file={file}"
+        f"{path}: its vocabulary ({len(found):,} entries) differs from {name} ({len(expected):,} "
+        f"entries): entry {place} is {differing[0]} instead of {differing[1]}; train the language "
+        f"model with --vocab_file={file}"
     )
 
 

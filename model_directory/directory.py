@@ -95,8 +95,8 @@ class ModelDirectory:
         others = [n for n in names if n not in ("lock", "tokenizer") and not n.startswith(".")]
         if others:
             raise UserError(
-                f"{self.path}: holds other things, such as {others[0]}, and is no model directory; "
-                "name another, or a new one"
+                f"{self.path}: not a model directory, but a folder of other files, such as "
+                f"{others[0]}; give a model directory or a new folder"
             )
 
     def start(self, config, tokenizer):
@@ -202,15 +202,15 @@ class ModelDirectory:
                 f"{self.path} holds {config['model']}, which does not translate; it is for "
                 "translate.py --language_model"
                 if not language_model
-                else f"{self.path} holds {config['model']}, which translates; a language model is "
-                f"made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
+                else f"{self.path} holds {config['model']}, a translation model; language models "
+                f"are made by train.py --model={next(iter(models.LANGUAGE_MODELS))}"
             )
         tokenizer, model = self.tokenizer(), self.new_model()
         arrays, _ = self.read_best()
         if restore(model_arrays(model), arrays, self.best_path):
             print(
                 f"{self.path}: trained by a version that did not measure how long translations "
-                "are; each is planned to be as long as its source",
+                "become; expecting each to be as long as its source",
                 file=sys.stderr,
                 flush=True,
             )
@@ -241,8 +241,8 @@ class ModelDirectory:
             return self._read_best()
         except DamagedError as error:
             raise DamagedError(
-                f"{error}; give the train.py command of this directory again, which makes it anew "
-                "from a checkpoint"
+                f"{error}; run the train.py command of this directory again to restore it from a "
+                "checkpoint"
             ) from None
 
     def summary(self):

@@ -65,7 +65,7 @@ def check_fits(shapes, name):
     count, available = sum(map(math.prod, shapes)), _available()
     if math.prod(largest) > LARGEST:
         raise UserError(
-            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; one can have "
+            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; the limit is "
             f"{LARGEST:,}: choose smaller settings or a smaller vocabulary"
         )
     if 4 * count > available:

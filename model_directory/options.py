@@ -87,7 +87,14 @@ OPTIONS = (
         "init_from", "", "Model directory whose best weights and vocabulary to start from.", _WAY
     ),
     Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
-    Option("tokenizer", "bpe", "How text becomes ids.", _VOCABULARY, choices=KINDS),
+    Option(
+        "tokenizer",
+        "bpe",
+        "How text is split into tokens. pretokenized: at white space, by the pieces of "
+        "--vocab_file.",
+        _VOCABULARY,
+        choices=KINDS,
+    ),
     Option(
         "num_pieces",
         8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
@@ -107,7 +114,7 @@ OPTIONS = (
     Option(
         "min_word_count",
         2,  # Words that occur once become UNK, so that the model learns to handle UNK.
-        "Rarer words become UNK.",
+        "Fewest occurrences of a word in the vocabulary; rarer words become UNK.",
         _VOCABULARY,
         1,
         only_with=("tokenizer", ("word",)),
@@ -115,15 +122,15 @@ OPTIONS = (
     Option(
         "vocab_file",
         "",
-        "Ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece model "
-        "(.model); ngram_lm: either.",
+        "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
+        "model (.model); ngram_lm: either.",
         _VOCABULARY,
     ),
     Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
     Option(
         "max_length_ratio",
         9.0,  # Drops only pairs that cannot be translations.
-        "Largest ratio of the two lengths of a training pair.",
+        "Largest ratio of the lengths of the two sides of a training pair.",
         _PAIRS,
         1.0,
     ),
@@ -136,21 +143,27 @@ OPTIONS = (
     Option(
         "temperature",
         1.0,
-        "Softens the shares of several corpora: above 1, small ones count for more.",
+        "Smooths the shares of several corpora; above 1, small corpora get larger shares.",
         _PAIRS,
         1.0,
     ),
     Option(
         "max_tokens_per_batch",
         4096,
-        "Size of a batch: rows times its longest padded side, in tokens.",
+        "Largest batch, in tokens: its rows times its longer padded side.",
         _BATCHES,
         1,
     ),
     Option(
         "max_sentences_per_batch", 0, "Most sentence pairs in a batch (0: no limit).", _BATCHES, 0
     ),
-    Option("accumulate_steps", 1, "Number of batches whose gradients make an update.", _BATCHES, 1),
+    Option(
+        "accumulate_steps",
+        1,
+        "Number of batches whose gradients are added up for one update.",
+        _BATCHES,
+        1,
+    ),
     Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU.", _BATCHES),
     Option(
         "largest_batch_first",
@@ -159,7 +172,9 @@ OPTIONS = (
         _BATCHES,
     ),
     Option("optimizer", "adam", "Optimizer of gradient descent.", _RATE, choices=("adam", "adamw")),
-    Option("adam_beta_2", 0.98, "Decay of Adam's second moment.", _RATE, 0.0, 0.99999),
+    Option(
+        "adam_beta_2", 0.98, "Decay of Adam's average of squared gradients.", _RATE, 0.0, 0.99999
+    ),
     Option(
         "learning_rate",
         7e-4,  # (512 * 4000) ** -0.5, the peak for the base model in Vaswani et al. 2017.
@@ -168,7 +183,9 @@ OPTIONS = (
         0.0,
         1000.0,
     ),
-    Option("warmup_steps", 4000, "Updates during which the learning rate rises.", _RATE, 1),
+    Option(
+        "warmup_steps", 4000, "Number of updates during which the learning rate rises.", _RATE, 1
+    ),
     Option(
         "schedule",
         "inverse_sqrt",
@@ -179,7 +196,7 @@ OPTIONS = (
     Option(
         "decay_steps",
         0,
-        "Update at which the learning rate has fallen to 0 (0: --max_steps).",
+        "Update at which the learning rate reaches 0 (0: --max_steps).",
         _RATE,
         0,
         only_with=_FALLS,
@@ -187,7 +204,7 @@ OPTIONS = (
     Option(
         "plateau_patience",
         2,
-        "Validations without a better one until the learning rate falls.",
+        "Number of validations without improvement before the learning rate falls.",
         _RATE,
         1,
         only_with=_PLATEAU,
@@ -195,7 +212,7 @@ OPTIONS = (
     Option(
         "plateau_factor",
         0.5,
-        "Factor by which the learning rate falls.",
+        "Factor by which the learning rate is multiplied when it falls.",
         _RATE,
         0.001,
         0.999,
@@ -204,7 +221,7 @@ OPTIONS = (
     Option(
         "weight_decay",
         0.01,
-        "Share of every weight taken off at each update, times the learning rate.",
+        "Share of each weight that an update subtracts, times the learning rate.",
         _RATE,
         0.0,
         1.0,
@@ -221,7 +238,7 @@ OPTIONS = (
     Option(
         "label_smoothing",
         0.1,
-        "Probability that the loss spreads over all words.",
+        "Probability that label smoothing spreads over all words.",
         _LOSS,
         0.0,
         0.999,
@@ -229,40 +246,49 @@ OPTIONS = (
     Option(
         "ema_decay",
         0.0,
-        "Decay of a moving average of the weights, which is validated and kept (0: no average).",
+        "Decay of a moving average of the weights, which is validated and kept instead of the "
+        "weights (0: no average).",
         _LOSS,
         0.0,
         0.999999,
     ),
-    Option("model1_steps", 0, "First iterations, which train Model 1.", _ITERATIONS, 0),
-    Option("model2_steps", 0, "Iterations of Model 2 after those of Model 1.", _ITERATIONS, 0),
+    Option("model1_steps", 0, "Number of first iterations, which train Model 1.", _ITERATIONS, 0),
+    Option(
+        "model2_steps",
+        0,
+        "Number of iterations of Model 2 after those of Model 1.",
+        _ITERATIONS,
+        0,
+    ),
     Option(
         "alpha",
         0.0,
-        "Sparse Dirichlet prior on the translations of a word (0: maximum likelihood).",
+        "Parameter of a Dirichlet prior that makes the translations of a word sparse (0: no "
+        "prior).",
         _ITERATIONS,
         0.0,
     ),
     Option(
         "reverse_model_dir",
         "",
-        "Also trains the opposite direction, so that both agree, and writes it to this directory.",
+        "Also trains the opposite direction, so that both models agree, and writes it to this "
+        "directory.",
         _ITERATIONS,
     ),
     Option(
         "max_steps",
         0,
-        "Stops after so many updates; of em: iterations (0: no limit).",
+        "Stops after this many updates, or iterations with --update=em (0: no limit).",
         _END,
         0,
         resumable=True,
     ),
-    Option("max_epochs", 0, "Stops after so many epochs (0: no limit).", _END, 0, resumable=True),
+    Option("max_epochs", 0, "Stops after this many epochs (0: no limit).", _END, 0, resumable=True),
     Option(
         "max_minutes",
         0.0,
-        "Ends within so many minutes, from the start of the command to its end, all runs together "
-        "(0: no limit).",
+        "Minutes that the whole run may take, from the start of the command to its end, with "
+        "earlier commands that it resumes (0: no limit).",
         _END,
         0.0,
         resumable=True,
@@ -270,18 +296,23 @@ OPTIONS = (
     Option(
         "patience",
         10,
-        "Stops after so many validations without a better one (0: no limit).",
+        "Stops after this many validations without improvement (0: no limit).",
         _END,
         0,
         resumable=True,
     ),
     Option(
-        "max_bad_steps", 10, "Stops after so many skipped steps in a row.", _END, 1, resumable=True
+        "max_bad_steps",
+        10,
+        "Stops after this many skipped steps in a row.",
+        _END,
+        1,
+        resumable=True,
     ),
     Option(
         "eval_every_steps",
         500,
-        "Updates from one validation to the next.",
+        "Number of updates from one validation to the next.",
         _PACE,
         1,
         resumable=True,
@@ -289,7 +320,7 @@ OPTIONS = (
     Option(
         "save_every_steps",
         500,
-        "Updates from one checkpoint to the next.",
+        "Number of updates from one checkpoint to the next.",
         _PACE,
         1,
         resumable=True,
@@ -297,7 +328,7 @@ OPTIONS = (
     Option(
         "log_every_steps",
         50,
-        "Updates from one line of progress to the next.",
+        "Number of updates from one line of progress to the next.",
         _PACE,
         1,
         resumable=True,
@@ -305,7 +336,7 @@ OPTIONS = (
     Option(
         "average_checkpoints",
         5,
-        "Number of checkpoints kept, and averaged at the end.",
+        "Number of last checkpoints that are kept, and averaged at the end.",
         _PACE,
         1,
         resumable=True,
@@ -320,7 +351,7 @@ OPTIONS = (
     Option(
         "bleu_lines",
         1000,
-        "Validation lines to translate for BLEU (0: none).",
+        "Number of validation lines that are translated for BLEU (0: no BLEU).",
         _PACE,
         0,
         resumable=True,
@@ -328,7 +359,7 @@ OPTIONS = (
     Option(
         "precision",
         "float32",
-        "Type of numbers in products; weights stay float32.",
+        "Number type of matrix products; weights stay float32.",
         _MACHINE,
         choices=("float32", "bfloat16", "float16"),
     ),
@@ -336,7 +367,7 @@ OPTIONS = (
     Option(
         "intra_op_threads",
         0,
-        "Threads that share one operation (0: TensorFlow decides).",
+        "Number of threads that share one operation (0: TensorFlow decides).",
         _MACHINE,
         0,
         1024,

@@ -55,7 +55,7 @@ def read_archive(path):
     except Exception as error:  # Readers of zip files raise many types for damaged bytes.
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:
-            reason = "it holds objects of Python, which are never read"
+            reason = "it contains Python objects, which are not loaded for safety"
         raise DamagedError(f"{path}: damaged or unreadable ({reason})") from None
 
 
@@ -72,7 +72,9 @@ def restore(variables, arrays, path):
     variables = {name: variable for name, variable in variables.items() if name not in kept}
     for name, variable in variables.items():
         if name not in arrays:
-            raise UserError(f"{path}: has no {name}; it is of another model than config.json says")
+            raise UserError(
+                f"{path}: has no {name}; it belongs to another model than config.json describes"
+            )
         if tuple(arrays[name].shape) != tuple(variable.shape):
             raise UserError(
                 f"{path}: {name} is {arrays[name].shape}, the model of config.json needs "

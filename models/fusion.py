@@ -38,7 +38,10 @@ class ShallowFusion(TranslationModel):
             **kwargs,
         )
         sizes = model.target_vocab_size, language_model.target_vocab_size
-        require(sizes[0] == sizes[1], f"{sizes[0]} target ids and a language model of {sizes[1]}")
+        require(
+            sizes[0] == sizes[1],
+            f"the model has {sizes[0]} target ids and the language model {sizes[1]}",
+        )
         require(weight >= 0, f"the weight of a language model must be at least 0, found {weight}")
         self.model = model
         self.language_model = language_model

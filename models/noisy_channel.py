@@ -74,7 +74,10 @@ class NoisyChannel(Searchable):
             **kwargs,
         )
         sizes = channel.source_vocab_size, language_model.target_vocab_size
-        require(sizes[0] == sizes[1], f"{sizes[0]} source ids and a language model of {sizes[1]}")
+        require(
+            sizes[0] == sizes[1],
+            f"the channel model has {sizes[0]} source ids and the language model {sizes[1]}",
+        )
         require(weight > 0, f"the weight of a language model must be above 0, found {weight}")
         self.channel = channel
         self.language_model = language_model

@@ -224,7 +224,7 @@ def model_class(preset):
 def _known(preset):
     """Returns (class, settings, origin) of a preset."""
     known = {**PRESETS, **LANGUAGE_MODELS}
-    require(preset in known, f"unknown model {preset!r}; there are {', '.join(known)}")
+    require(preset in known, f"unknown model {preset!r}; expected one of {', '.join(known)}")
     return known[preset]
 
 

@@ -128,7 +128,7 @@ def check_bleu_tokenizer(name):
         BLEU(tokenize=name)
     except (RuntimeError, ImportError, OSError) as error:  # A package, or a file to download.
         reason = " ".join(str(error).split())
-        raise UserError(f"--tokenize={name}: not to be had ({reason})") from None
+        raise UserError(f"--tokenize={name}: not available ({reason})") from None
 
 
 def corpus_scores(outputs, references, **bleu_options):

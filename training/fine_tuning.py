@@ -44,7 +44,7 @@ def inherit(path, model, given, given_settings):
     ]
     if changed:
         raise UserError(
-            f"--init_from={path}: vocabulary and settings are those of that model, but "
+            f"--init_from={path}: vocabulary and settings come from that model, but "
             f"{', '.join(changed)}; leave these flags out"
         )
     return options, config["settings"]
@@ -57,4 +57,4 @@ def start(model, path):
     for weight, value in zip(model.weights, trained.weights, strict=True):
         weight.assign(value)
     step = directory.summary()["best"].get("step", 0)
-    print(f"starts from the best weights of {path}, those of step {step:,}", flush=True)
+    print(f"starting from the best weights of {path}, of step {step:,}", flush=True)

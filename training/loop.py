@@ -109,8 +109,8 @@ class Trainer:
                 self._epoch()
             if not (self.stop or self.state["step"]):
                 raise UserError(
-                    f"--max_minutes={self.limits.max_minutes:g}: the time was over before the "
-                    f"first update, as the start took {self.state['seconds'] / 60:.1f} minutes; "
+                    f"--max_minutes={self.limits.max_minutes:g}: starting took "
+                    f"{self.state['seconds'] / 60:.1f} minutes, which left no time for an update; "
                     "give more"
                 )
             if not self.stop:
@@ -239,17 +239,18 @@ class Trainer:
         shown = {name: str(value) for name, value in values.items()}
         path = self.directory.keep_bad_batches(step, batches, shown)
         found = ", ".join(f"{name} {value:g}" for name, value in values.items())
-        self.progress.say(f"step {step:,} skipped, as not all is finite ({found}); batch: {path}")
+        self.progress.say(
+            f"step {step:,} skipped, because a number is not finite ({found}); batch: {path}"
+        )
         if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
             raise UserError(
                 f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
-                f"gradient that is not finite; look at the batches in {path.parent}; "
-                f"{self._advice()}"
+                f"gradient that is not finite; see the batches in {path.parent}; {self._advice()}"
             )
 
     def _advice(self):
         anything = self.saved or self.kept is not None
-        return ("what was saved is still good: " if anything else "") + ADVICE
+        return ("everything saved is still good: " if anything else "") + ADVICE
 
     def _check_finite(self, variables):
         check_finite(variables, self.state["step"], self._advice())
@@ -305,9 +306,9 @@ class Trainer:
         if kept or (better and state[self.best] == self.kept):
             verdict = ", best so far"
         elif better:
-            verdict = f"; best.npz holds a better model ({self.kept:.2f}), which stays"
+            verdict = f"; best.npz holds a better model ({self.kept:.2f}) and is kept"
         else:
-            verdict = "" if evaluation.is_finite else "; it counts as no better"
+            verdict = "" if evaluation.is_finite else "; it counts as no improvement"
         self.progress.say(
             f"step {state['step']:,}, epoch {self._epoch_number()}: {evaluation}{verdict}"
         )

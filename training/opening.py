@@ -36,7 +36,7 @@ def open_run(request):
     options, update = request.options, update_of(request.model, request.options)
     if request.dry_run and not update.has_plan:
         raise UserError(
-            f"--dry_run plans steps of training, and {request.model} counts; leave it out"
+            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
         )
     devices = start_devices(
         options, request.distribution, request.num_replicas, request.tpu_address
@@ -93,7 +93,7 @@ def _resumed_options(options, names, directory):
     found = pace.resumed(options, names, directory.config()["options"])
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
     if kept:
-        print(f"as when the run began: {', '.join(kept)}", flush=True)
+        print(f"options as when the run began: {', '.join(kept)}", flush=True)
     return found
 
 
@@ -155,7 +155,7 @@ def check_same_run(directory, config):
         may_change.add("validation_text")
         print(
             f"{directory.path} was begun by an earlier version, which did not note its validation "
-            "text: it cannot be compared with this one"
+            "text: whether it has changed cannot be checked"
         )
     changes = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
@@ -165,7 +165,7 @@ def check_same_run(directory, config):
     if changes:
         raise UserError(
             f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
-            "same flags to go on with it, or another --model_dir"
+            "same flags to resume it, or another --model_dir"
         )
 
 

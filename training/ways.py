@@ -36,8 +36,8 @@ def update_of(preset, options):
     if name not in ways:
         others = [other for other in models.preset_names() if name in ways_of(other)]
         raise UserError(
-            f"--update={name}: {preset} is trained by {' or '.join(ways)}; models that are not: "
-            + ", ".join(others)
+            f"--update={name}: {preset} is trained by {' or '.join(ways)}; models trained by "
+            f"{name}: " + ", ".join(others)
         )
     return UPDATES[name]
 

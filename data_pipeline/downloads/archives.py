@@ -115,7 +115,7 @@ def parse_sgml(text, name):
                     f"{where}: expected <seg id=...> ... </seg>; the file may be damaged"
                 )
             if (document, number) in segments:
-                raise UserError(f"{where}: there twice; expected one text for each")
+                raise UserError(f"{where}: appears twice; expected one text for each segment")
             segments[document, number] = " ".join(text[start : tag.start()].split("\n")).strip()
             begun = None
         elif kind == "doc" and not is_end:
@@ -144,8 +144,8 @@ def matched_segments(source, target, name):
     lonely = [key for key in source if key not in target] + [k for k in target if k not in source]
     if lonely:
         raise UserError(
-            f"{name}: {len(lonely)} segments are in one of them only, such as document "
-            f"{lonely[0][0]!r}, segment {lonely[0][1]!r}; do they belong together?"
+            f"{name}: {len(lonely)} segments are in only one of the two, such as document "
+            f"{lonely[0][0]!r}, segment {lonely[0][1]!r}; do the two belong together?"
         )
     return list(source.values()), [target[key] for key in source]
 
@@ -174,7 +174,7 @@ def _whole_lines(path, member):
         if isinstance(error, RecursionError):
             reason = "links that point at each other"
         raise UserError(
-            f"{path}: damaged or incomplete ({reason}); move it away and get it again"
+            f"{path}: damaged or incomplete ({reason}); remove it and download it again"
         ) from None
     if rest:
         yield rest

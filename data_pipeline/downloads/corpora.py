@@ -127,9 +127,10 @@ def _write(corpus, name, split, downloads):
             parts.append({"of": [_place(text) for text in pair], "read": came, "kept": stayed})
         if not total.kept:
             raise UserError(
-                f"{split.source}: none of {total.read:,} pairs is left"
-                f"{': ' * bool(total.dropped)}{_counts(total.dropped)}; look at the rules of this "
-                f"corpus, and at {', '.join(place for part in parts for place in part['of'])}"
+                f"{split.source}: none of {total.read:,} pairs is "
+                f"left{': ' * bool(total.dropped)}{_counts(total.dropped)}; check the cleaning "
+                "rules of this corpus, and "
+                f"{', '.join(place for part in parts for place in part['of'])}"
             )
     return {**summary(total), "parts": parts}
 

@@ -84,7 +84,10 @@ class Downloads(NamedTuple):
                 self._check_own(file)
         if missing and self.offline:
             wanted = ", ".join(f"{self.path(f)} (of {_origin(f)})" for f in missing)
-            raise UserError(f"--offline, and not there: {wanted}; put them there, or go online")
+            raise UserError(
+                f"--offline, but these files are missing: {wanted}; put them there, or leave out "
+                "--offline"
+            )
         self._check_room(missing)
         for file in missing:
             self._download(file)
@@ -102,8 +105,8 @@ class Downloads(NamedTuple):
             fault = f"cannot be read ({error.strerror})"
         if fault:
             raise UserError(
-                f"{self.path(file)}: {fault}; it is damaged or another file: move it away and "
-                f"have it downloaded, or put the one of {_origin(file)} there"
+                f"{self.path(file)}: {fault}; it is damaged, or another file; remove it to "
+                f"download it again, or replace it by the one of {_origin(file)}"
             )
 
     def _check_room(self, files):
@@ -114,7 +117,7 @@ class Downloads(NamedTuple):
         free = shutil.disk_usage(folder).free
         if needed > free:
             raise UserError(
-                f"{self.folder}: {needed / _MB:,.0f} MB are to be downloaded and {free / _MB:,.0f} "
+                f"{self.folder}: the downloads need {needed / _MB:,.0f} MB and {free / _MB:,.0f} "
                 "MB are free; make room, or give another --data_dir"
             )
 
@@ -137,9 +140,9 @@ class Downloads(NamedTuple):
                 failures.append(f"{printable(address)}: {_shown(failure)}")
                 _say(failures[-1])
         raise UserError(
-            f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; look "
-            "at the network and at http_proxy and https_proxy, then give the same command again, "
-            f"or put the file at {path}, or name a copy by --mirror"
+            f"{file.path} cannot be downloaded: {'; '.join(failures) or 'it has no address'}; "
+            "check the network, http_proxy and https_proxy and run the same command again, or put "
+            f"the file at {path}, or give the address of a copy as --mirror"
         )
 
     def _failure(self, file, part, address):
@@ -169,7 +172,7 @@ class Downloads(NamedTuple):
             if attempt >= self.attempts:
                 return reason
             wait = self.delay * 2 ** (attempt - 1)
-            _say(f"{printable(address)}: {_shown(reason)}; again in {wait:g} s")
+            _say(f"{printable(address)}: {_shown(reason)}; trying again in {wait:g} s")
             time.sleep(wait)
 
 
@@ -194,18 +197,18 @@ def _receive(address, file, part, timeout):
             if error.headers.get("Content-Range", "").endswith(f"/{have}"):
                 return
             part.truncate(0)
-            raise ConnectionError(f"no part of it behind {have:,} bytes") from None
+            raise ConnectionError(f"the server has nothing after byte {have:,}") from None
         raise
     with response:
         if have and not (response.headers.get("Content-Range") or "").startswith(f"bytes {have}-"):
-            _say(f"{address}: cannot go on in the middle, so from the start")
+            _say(f"{address}: cannot resume a download; starting again")
             part.truncate(0)
             have = 0
         length = response.headers.get("Content-Length") or ""
         total = have + int(length) if length.isdecimal() else file.size
         done = _copy(response, part, have, total, file)
     if total and done < min(total, file.size or total):
-        raise ConnectionError(f"broke off after {done:,} of {total:,} bytes")
+        raise ConnectionError(f"the connection ended after {done:,} of {total:,} bytes")
 
 
 def _copy(response, part, done, total, file):
@@ -222,8 +225,8 @@ def _copy(response, part, done, total, file):
                     left = left[part.write(left) :]
             except OSError as error:
                 raise UserError(
-                    f"{part.name}: cannot be written ({error.strerror}); make room and give the "
-                    "same command again: it goes on from here"
+                    f"{part.name}: cannot be written ({error.strerror}); make room and run the "
+                    "same command again; it resumes from here"
                 ) from None
             progress.update((done + len(chunk)) // _MB - done // _MB)
             done += len(chunk)

@@ -46,8 +46,8 @@ def with_special_ids(model, specials, name):
     for piece in others:
         if piece.piece in specials:
             raise UserError(
-                f"{name}: {piece.piece!r} is an ordinary piece of it, and a special of this "
-                "project; train a model without that piece"
+                f"{name}: {piece.piece!r} is an ordinary piece there, but a special token of this "
+                "project; train a SentencePiece model without that piece"
             )
     del proto.pieces[:]
     kind = sentencepiece_model_pb2.ModelProto.SentencePiece.Type

@@ -114,7 +114,7 @@ def train_tokenizer(
             raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
         both = PieceVocabulary.from_pieces(vocab_file)
         return Tokenizer(kind, both, both)
-    raise UserError(f"unknown tokenizer {kind!r}; there are {', '.join(KINDS)}")
+    raise UserError(f"unknown tokenizer {kind!r}; expected one of {', '.join(KINDS)}")
 
 
 def sample_lines(source_lines, target_lines, num_pairs, seed=0):

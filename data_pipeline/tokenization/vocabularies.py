@@ -103,7 +103,8 @@ class BpeVocabulary:
                 raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
-                f"its bytes and characters alone take {too_small[1]}; give a larger --num_pieces"
+                f"its bytes and characters alone take {too_small[1]} pieces; give a larger "
+                "--num_pieces"
                 if too_small
                 else f"check the training files and --num_pieces ({' '.join(str(error).split())})"
             )
@@ -252,8 +253,8 @@ class WordVocabulary:
         words = [word for _, word in kept[:limit]]
         if not words:
             raise UserError(
-                f"no word for a vocabulary: {len(counts)} different words in the text; look at the "
-                "files, lower --min_word_count or raise --max_words"
+                f"no word is left for a vocabulary, of {len(counts)} different words in the text; "
+                "check the files, lower --min_word_count or raise --max_words"
             )
         return cls([*SPECIALS, *words])
 
@@ -372,7 +373,7 @@ def _check_entries(words, name):
     for line, word in enumerate(words, 1):
         if word in seen or not _WORD.fullmatch(word):
             raise UserError(
-                f"{name}, line {line}: {word!r} is empty, has white space or stands twice; "
+                f"{name}, line {line}: {word!r} is empty, has white space or appears twice; "
                 "expected a different entry on each line"
             )
         seen.add(word)

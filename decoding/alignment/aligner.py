@@ -54,8 +54,8 @@ class Aligner:
     def __init__(self, model, tokenizer, *, name="the model", layer=None, head=None):
         if not model.has_alignment:
             raise UserError(
-                f"{name} has no alignment: it has no attention, or the same to every source word; "
-                "use a model of another preset"
+                f"{name} cannot align words: it has no attention, or attends to all source words "
+                "equally; use a model of another preset"
             )
         self.tokenizer = tokenizer
         self.name = name
@@ -125,8 +125,8 @@ class _EncodedText:
             unknown = int((words & (num_known == 0)).sum())
             if unknown and unknown == words.sum():
                 raise UserError(
-                    f"{name}, lines 1 to {lengths.size}: {model_name} knows no word of them; "
-                    "expected text in the language and tokenisation of its training"
+                    f"{name}, lines 1 to {lengths.size}: {model_name} knows none of their words; "
+                    "expected text in the language and tokenisation that it was trained on"
                 )
             total += unknown
         return total
@@ -233,7 +233,7 @@ def _encode_known(aligner, text):
     encoded = _EncodedText(aligner, *text)
     unknown = encoded.count_unknown(aligner.name)
     if unknown:
-        print(f"{unknown:,} lines of which {aligner.name} knows no word", file=sys.stderr)
+        print(f"{unknown:,} lines in which {aligner.name} knows no word", file=sys.stderr)
     return encoded
 
 
@@ -262,7 +262,7 @@ def _attention(model, name, layer, head):
     maps = model.attention_maps(one, one)
     layers = layer_names(maps, "cross")
     if layer is None and len(layers) > 1:
-        raise UserError(f"{name} has {len(layers)} layers with such heads; give --layer, too")
+        raise UserError(f"{name} has attention heads in {len(layers)} layers; give --layer, too")
     number = next(iter(layers)) if layer is None else layer
     if number not in layers:
         raise UserError(

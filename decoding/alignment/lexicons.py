@@ -106,11 +106,13 @@ def table_entries(
                 entries.append((source_words[source], target_words[target], float(values[place])))
             progress.update(chunk.size)
     if not entries:
-        raise UserError(f"{name} has no word pair of more than {threshold:g}; lower --threshold")
+        raise UserError(
+            f"{name} has no word pair of probability above {threshold:g}; lower --threshold"
+        )
     missing = ids.size - len({source for source, _, _ in entries})
     if missing:
         print(
-            f"{missing:,} of {ids.size:,} source words have no translation of more than "
+            f"{missing:,} of {ids.size:,} source words have no translation of probability above "
             f"{threshold:g} and are left out",
             file=sys.stderr,
         )

@@ -90,7 +90,7 @@ def read_directions(
     found = [read_alignments(path, pairs=pairs) for path in paths]
     if len({len(alignments) for alignments in found}) > 1:
         counts = [f"{len(a)} in {path}" for a, path in zip(found, paths, strict=True)]
-        raise UserError(f"expected as many lines in both, found {' and '.join(counts)}")
+        raise UserError(f"expected the same number of lines in both, found {' and '.join(counts)}")
     return found
 
 
@@ -176,12 +176,12 @@ def _parse(line, name, pair, base, kinds, form):
 def _check_inside(name, token, link, pair, base):
     for side, position, size in zip(("source", "target"), link, pair or (None, None), strict=True):
         if size == 0:
-            raise UserError(f"{name}: {token!r}; expected no link, for the {side} has no words")
+            raise UserError(f"{name}: {token!r}; expected no link, because the {side} has no words")
         if position < 0 or (size is not None and position >= size):
             last = "" if size is None else f" to {size - 1 + base}"
-            words = "" if size is None else f", of which the sentence has {size}"
+            words = "" if size is None else f"; the sentence has {size} words"
             raise UserError(
-                f"{name}: {token!r}; expected {side} positions from {base}{last}, counting words "
+                f"{name}: {token!r}; expected {side} positions from {base}{last}, words counted "
                 f"from {base}{words}"
             )
 
@@ -234,7 +234,7 @@ def symmetrise(forward: Iterable[Link], reverse: Iterable[Link], method: str) ->
     if method == "union":
         return sorted(forward | reverse)
     if method not in SYMMETRISATIONS:
-        raise ValueError(f"unknown method {method!r}; there are {', '.join(SYMMETRISATIONS)}")
+        raise ValueError(f"unknown method {method!r}; expected one of {', '.join(SYMMETRISATIONS)}")
     links = forward & reverse
     if forward == reverse:
         return sorted(links)

@@ -143,7 +143,7 @@ def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
         raise UserError(f"{name} has no attention, so there is nothing to draw")
     if kind not in found:
         have = " or ".join(f"--attention={kind}" for kind in found)
-        raise UserError(f"{name} has no {kind} attention; draw it with {have}")
+        raise UserError(f"{name} has no {kind} attention; give {have}")
 
 
 def check_choice(

@@ -173,6 +173,6 @@ def _refuse(is_bad, values, message):
 def _same_rows(values, others, name, other_name):
     """Returns the values; refuses the request unless `others` has the same number of rows."""
     rows = tf.shape(values)[0], tf.shape(others)[0]
-    message = f"{name} has {{}} rows and {other_name} has {{}}; give as many of both"
+    message = f"{name} has {{}} rows and {other_name} has {{}}; give the same number of both"
     equal = tf.debugging.Assert(rows[0] == rows[1], [tf.strings.format(message, rows)])
     return _checked(values, equal)

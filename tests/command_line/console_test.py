@@ -63,7 +63,7 @@ BAD_FLAGS = {
         "--iterations=0": "--iterations=0: expected a whole number from 1 to 1000",
     },
     "export": {
-        "--export_dir=x": "--model_dir is missing; give it: Directory that train.py wrote.",
+        "--export_dir=x": "--model_dir is missing; give it: Directory of the trained model",
         "--beam_size=2000000000": "--beam_size=2000000000: expected a whole number from 1 to 1000",
     },
 }
@@ -121,7 +121,7 @@ def _raises(error):
     ("error", "expected"),
     [
         (UserError("a\nb\x1b[31m"), r"error: a\nb\x1b[31m"),
-        (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: the system says: Permis"),
+        (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: Permission denied; check"),
         (MemoryError(), "error: not enough memory; lower"),
         (
             tf.errors.ResourceExhaustedError(None, None, "OOM: tensor with shape[1,4,9] and"),

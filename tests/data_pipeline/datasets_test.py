@@ -124,5 +124,5 @@ def test_a_line_with_other_tabs_is_named(tabbed, tmp_path, line, tabs):
 def test_a_file_of_both_sides_that_is_named_for_one_is_refused(tabbed, tmp_path):
     other = tmp_path / "other.de"
     other.write_bytes(b"a\nb\nc\td\n")
-    with pytest.raises(UserError, match=r"pairs\.tsv: named for one side only"):
+    with pytest.raises(UserError, match=r"pairs\.tsv: given for one side only"):
         read_split(Split(tabbed, other))

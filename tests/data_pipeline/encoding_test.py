@@ -134,7 +134,7 @@ def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsy
         ):
             file.write_bytes(damaged)
             assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
-            assert f"{folder}: damaged cache" in capsys.readouterr().err
+            assert f"{folder}: the cache is damaged" in capsys.readouterr().err
             assert file.read_bytes() == whole
     assert cache_of(tmp_path) == (folder, cache)
     encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
@@ -329,7 +329,7 @@ def test_pairs_that_are_kept_are_counted_by_corpus(tokenizer, tmp_path):
 
 
 def test_nothing_left_leaves_no_cache(tokenizer, tmp_path):
-    with pytest.raises(UserError, match=r"of 220: .* longer than 1 tokens"):
+    with pytest.raises(UserError, match=r"all 220 training pairs .* longer than 1 tokens"):
         encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(1, 9))
     assert cache_of(tmp_path)[1] == []
 
@@ -339,7 +339,9 @@ def test_nothing_left_is_an_error_with_the_reasons():
     with pytest.raises(UserError) as e:
         filter_pairs(corpus, max_length=10, max_length_ratio=3)
     message = str(e.value)
-    assert "of 3: 1 a side is empty, 2 longer than 10 tokens" in message
+    assert (
+        "all 3 training pairs were dropped: 1 a side is empty, 2 longer than 10 tokens" in message
+    )
     assert "ratio above" not in message and "--max_length" in message and "\n" not in message
 
 
@@ -350,15 +352,17 @@ def test_hash_of_files_is_that_of_their_lines(files):
 @pytest.mark.parametrize(
     ("source", "target", "advice"),
     [
-        ([1, 5], [5, 1], "2 a side is empty; look at the files"),
+        ([1, 5], [5, 1], "2 a side is empty; check the files"),
         ([50], [50], "1 longer than 10 tokens; raise --max_length and, where"),
         ([2], [9], "1 length ratio above 3; raise --max_length_ratio"),
-        ([1, 2], [2, 9], "look at the files, or raise --max_length_ratio"),
+        ([1, 2], [2, 9], "check the files, or raise --max_length_ratio"),
     ],
 )
 def test_where_no_pair_is_left_the_advice_fits_what_dropped_them(source, target, advice):
     pair_filter = PairFilter(max_length=10, max_length_ratio=3.0)
     kept, dropped = pair_filter(np.array(source), np.array(target))
-    with pytest.raises(UserError, match=f"no training pair is left of {len(source)}: ") as error:
+    with pytest.raises(
+        UserError, match=f"all {len(source)} training pairs were dropped: "
+    ) as error:
         pair_filter.check_some_left(kept.sum(), dropped)
     assert advice in str(error.value)

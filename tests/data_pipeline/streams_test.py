@@ -148,9 +148,9 @@ def test_one_text_for_both_sides_is_refused_under_whatever_names(tmp_path):
 def test_a_tsv_for_one_side_is_refused(tmp_path, tsv):
     plain = written(tmp_path / "b", b"a\nb\n")
     for split in ((tsv, plain), (plain, tsv)):
-        with pytest.raises(UserError, match=r"a\.tsv: named for one side only"):
+        with pytest.raises(UserError, match=r"a\.tsv: given for one side only"):
             open_split(split)
-    with pytest.raises(UserError, match=r"a\.tsv: named for one side only"):
+    with pytest.raises(UserError, match=r"a\.tsv: given for one side only"):
         open_target(("", tsv))
     assert list(open_target(("", f"{plain},{plain}"))) == ["a", "b"] * 2
 
@@ -158,7 +158,7 @@ def test_a_tsv_for_one_side_is_refused(tmp_path, tsv):
 def test_a_comma_without_a_name_is_told(tmp_path):
     path = str(written(tmp_path / "a", b"a\n"))
     for side in (f"{path},", f",{path}", f"{path},,{path}"):
-        with pytest.raises(UserError, match="no file name at one side of a comma"):
+        with pytest.raises(UserError, match="a comma without a file name on one side"):
             open_split((side, side))
-        with pytest.raises(UserError, match="no file name at one side of a comma"):
+        with pytest.raises(UserError, match="a comma without a file name on one side"):
             open_target(("", side))

@@ -60,7 +60,7 @@ def test_what_another_model_made_or_is_damaged_is_not_taken_up(tmp_path, capsys,
     path.write_text(change(path.read_text()))
     capsys.readouterr()
     with KeptTranslations(path, {"beam": 4}) as kept:
-        assert kept.num_taken_up == 0 and "begun anew" in capsys.readouterr().err
+        assert kept.num_taken_up == 0 and "starting again" in capsys.readouterr().err
 
 
 def test_nothing_is_left_where_nothing_was_translated(tmp_path):
@@ -71,6 +71,6 @@ def test_nothing_is_left_where_nothing_was_translated(tmp_path):
 def test_a_file_of_another_kind_is_not_overwritten(tmp_path):
     path = tmp_path / "out.unfinished"
     path.write_text("a novel\n")
-    with pytest.raises(UserError, match="in the way"):
+    with pytest.raises(UserError, match="was not written by translate"):
         KeptTranslations(path, {})
     assert path.read_text() == "a novel\n"

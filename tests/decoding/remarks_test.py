@@ -21,7 +21,7 @@ def test_lines_are_counted_of_all_and_numbered_from_1():
         "empty lines, left empty: 1 of 7",
         "lines left untranslated (longer than the limit of 1,000 tokens; see --long_lines): 2 of 7 "
         "(lines 3, 7)",
-        "lines left untranslated (memory does not suffice): 1 of 7 (line 5)",
+        "lines left untranslated (not enough memory): 1 of 7 (line 5)",
         "lines of more than 1,000 tokens, translated in parts: 1 of 7 (line 4)",
         "lines longer than any in training (20 tokens), translated in full but perhaps badly: 1 of "
         "7",
@@ -31,7 +31,8 @@ def test_lines_are_counted_of_all_and_numbered_from_1():
 def test_translations_that_are_cut_or_empty_are_counted():
     cut, empty = FINE._replace(finished=False), FINE._replace(text="")
     assert said([cut, empty, *[FINE] * 2_000], [5] * 2_002) == [
-        "translations cut at their length limit (twice the source and 20 tokens): 1 of 2,002",
+        "translations cut at their length limit (twice the tokens of the source, plus 20): "
+        "1 of 2,002",
         "empty translations of lines that are not empty: 1 of 2,002 (line 2)",
     ]
 

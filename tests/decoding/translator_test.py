@@ -71,7 +71,7 @@ def test_a_line_of_unknown_words_is_named(parts):
     if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
         translator.check_known(LINES, "in.en")
     else:
-        with pytest.raises(UserError, match=r"in\.en, line 4: no token of it is known"):
+        with pytest.raises(UserError, match=r"in\.en, line 4: the model's vocabulary has none"):
             translator.check_known(LINES, "in.en")
 
 

@@ -68,7 +68,7 @@ def test_skipped_steps_are_counted_and_their_batches_kept(directory, corpus, cap
     assert UNK_ID in arrays["0/source_ids"] and state["step"] == expected[0]
     assert records(directory, "train")[-1]["skipped_steps"] == len(expected)
     assert all(np.isfinite(record["loss"]) for record in records(directory, "train"))
-    assert capsys.readouterr().err.count("skipped, as not all is finite") == len(expected)
+    assert capsys.readouterr().err.count("skipped, because a number is not finite") == len(expected)
 
 
 def test_too_many_bad_steps_in_a_row_stop_the_run(directory, corpus):

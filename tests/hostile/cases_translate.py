@@ -82,7 +82,7 @@ def _broken_text():
         prepare = files({"in.txt": latin})
         yield _case("broken text", f"Latin-1, --{flag}", wrong, *arguments, prepare=prepare)
     yield _case("broken text", "UTF-16", Refused("line 1: not UTF-8"), stdin=inputs.UTF16)
-    unknown = Refused("line 1: no token")
+    unknown = Refused("line 1: the model's vocabulary")
     word = "--model_dir=../models/word"
     yield _case("broken text", "no known word", unknown, word, stdin=b"qqq zzz\n")
 

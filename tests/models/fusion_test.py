@@ -94,7 +94,7 @@ def test_alignments_are_those_of_the_translation_model(model, language_model):
 
 
 def test_what_does_not_fit_is_refused(model, language_model):
-    with pytest.raises(SettingError, match="9 target ids and a language model of 10"):
+    with pytest.raises(SettingError, match="9 target ids and the language model 10"):
         ShallowFusion(model, NgramLanguageModel(10, 10), weight=0.1)
     with pytest.raises(SettingError, match=r"at least 0, found -0\.1"):
         ShallowFusion(model, language_model, weight=-0.1)

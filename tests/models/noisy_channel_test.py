@@ -140,7 +140,7 @@ def test_source_words_align_with_the_words_that_they_come_from(channel, language
 
 
 def test_what_does_not_fit_is_refused(channel, language_model):
-    with pytest.raises(SettingError, match="9 source ids and a language model of 10"):
+    with pytest.raises(SettingError, match="9 source ids and the language model 10"):
         NoisyChannel(channel, NgramLanguageModel(10, 10))
     with pytest.raises(SettingError, match="above 0, found 0"):
         NoisyChannel(channel, language_model, weight=0)

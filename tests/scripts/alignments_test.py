@@ -177,7 +177,7 @@ def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
     """Counted in a text, or the model's own table."""
     done = run("--model_dir=ibm", *text, "--lexicon=lexicon")
     assert done.status == 0 and f"wrote lexicon: {len(WORDS)} word pairs" in done.out
-    assert text or "word pairs of more than 0.01" in done.out
+    assert text or "word pairs of probability above 0.01" in done.out
     assert read_lexicon("lexicon") == WORDS
     text = tmp_path / "text"
     text.write_text("dog cat\n")
@@ -247,7 +247,10 @@ def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
     Path("a").write_text("dog\n\ncat dog dog dog dog dog dog dog dog dog dog dog\ncat\n")
     Path("b").write_text("Hund\nKatze\nKatze\n\n")
     done = run("--source=a", "--target=b", "--symmetrise=forward", "--alignments=out")
-    assert done.status == 0 and "2 of 4 pairs have an empty side and get an empty line" in done.err
+    assert (
+        done.status == 0
+        and "2 of 4 pairs have an empty side; their line of links is empty" in done.err
+    )
     assert Path("out").read_text().split("\n")[:4] == ["0-0", "", "0-0", ""]
 
 
@@ -328,15 +331,15 @@ BAD_FLAGS = {
     "no output": (FORWARD, "give --alignments, --gold or --lexicon"),
     "training and a model": (
         [*FORWARD, OUT, "--model=ibm2"],
-        "--model trains; leave out --model_dir",
+        "--model is for training; leave out --model_dir",
     ),
-    "one way of a model": ([*FORWARD, OUT, "--symmetrise=forward"], "is for training"),
+    "one way of a model": ([*FORWARD, OUT, "--symmetrise=forward"], "is only for training"),
     "a layer of what is trained": ([*TEXT, OUT, "--layer=1"], "--layer needs --model_dir"),
     "a threshold of best links": (
         [*TEXT, OUT, "--symmetrise=union", "--threshold=0.5"],
-        "--threshold goes with --symmetrise=agree, found union",
+        "--threshold needs --symmetrise=agree, found union",
     ),
-    "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "stands for models"),
+    "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "replaces models"),
     "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
     "a file and a threshold": (
         ["--from_alignments=a", OUT, "--threshold=0.5"],
@@ -349,7 +352,7 @@ BAD_FLAGS = {
         "--symmetrise=agree needs the weights of two models",
     ),
     "target alone": (["--from_alignments=a", "--target=de", OUT], "--target needs --source"),
-    "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the words"),
+    "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the text"),
     "no table": (
         ["--model_dir=deep", "--lexicon=x"],
         "the transformer_tiny of deep has no table of word translations; count the links",
@@ -357,7 +360,7 @@ BAD_FLAGS = {
     "a table of no model": (["--lexicon=x"], "there is no text to align"),
     "a threshold that nothing reaches": (
         ["--model_dir=ibm", "--lexicon=x", "--threshold=1"],
-        "the ibm1_factored of ibm has no word pair of more than 1; lower --threshold",
+        "the ibm1_factored of ibm has no word pair of probability above 1; lower --threshold",
     ),
     "links of a table": (
         ["--model_dir=ibm", "--lexicon=x", "--gold=gold"],
@@ -370,16 +373,16 @@ BAD_FLAGS = {
     "no head": (["--model_dir=deep", *TEXT, OUT, "--layer=1", "--head=9"], "there is no head 9"),
     "no alignment": (
         ["--model_dir=uniform", *TEXT, OUT],
-        "the attention_ibm1 of uniform has no alignment",
+        "the attention_ibm1 of uniform cannot align words",
     ),
     "reverse without alignment": (
         [*FORWARD, OUT, "--reverse_model_dir=uniform", "--symmetrise=union"],
-        "the attention_ibm1 of uniform has no alignment",
+        "the attention_ibm1 of uniform cannot align words",
     ),
     "no such model": (["--model_dir=no", *TEXT, OUT], "no: no such model directory"),
     "the wrong direction": (
         ["--model_dir=reverse", *TEXT, OUT],
-        "en, lines 1 to 7: the ibm1_factored of reverse knows no word of them",
+        "en, lines 1 to 7: the ibm1_factored of reverse knows none of their words",
     ),
     "no such text": (
         ["--model_dir=ibm", "--source=no", "--target=de", OUT],
@@ -399,9 +402,12 @@ BAD_FLAGS = {
 
 
 BAD_PICTURES = {
-    "nothing": ([], "nothing is asked for; give one of --source, --embeddings, --curves"),
+    "nothing": ([], "nothing to do; give one of --source, --embeddings, --curves"),
     "two things": (["--source=dog", "--curves=x.png"], "--source and --curves exclude"),
-    "a flag of another": (["--model_dir=ibm", "--curves=x.png", "--layer=1"], "--layer does not"),
+    "a flag of another": (
+        ["--model_dir=ibm", "--curves=x.png", "--layer=1"],
+        "--layer cannot be used with",
+    ),
     "base without links": (
         ["--model_dir=ibm", "--source=dog", "--gold_base=1"],
         "--gold_base needs --gold_links",
@@ -431,7 +437,7 @@ BAD_PICTURES = {
         "the transformer_tiny of deep: its source and target words are not embedded in one space",
     ),
     "embeddings in a text": (["--model_dir=ibm", "--embeddings=x.txt"], "must end in .png"),
-    "curves of nothing": (["--curves=x.png"], "--curves needs a --model_dir"),
+    "curves of nothing": (["--curves=x.png"], "--curves needs at least one --model_dir"),
     "curves of no model": (["--model_dir=en", "--curves=x.png"], "en: no such model directory"),
 }
 

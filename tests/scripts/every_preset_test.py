@@ -278,7 +278,7 @@ def test_draws_the_attention_that_it_has_and_says_what_it_has_not(
         drawn, reason = (), f"{trained.preset} has no attention, so there is nothing to draw\n"
     else:
         drawn = KINDS[models.PRESETS[trained.preset][0]]
-        reason = f"{trained.preset} has no {kind} attention; draw it with --attention=cross\n"
+        reason = f"{trained.preset} has no {kind} attention; give --attention=cross\n"
     if kind not in drawn:
         assert done.status == 1 and not picture.exists()
         assert done.err.startswith("error: ") and done.err.count("\n") == 1

@@ -120,8 +120,8 @@ def test_empty_lines_are_dropped_and_counted(folder, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--learning_rate=1"], "no use for --learning_rate"),
-        (["--dry_run"], "ngram_lm counts; leave it out"),
+        (["--learning_rate=1"], "does not use --learning_rate"),
+        (["--dry_run"], "ngram_lm is counted; leave it out"),
         (["--set=order=0"], "order must be at least 1, found 0"),
         (["--set=num_ngrams=3"], "no such setting; valid: order"),
         (["--valid_target="], "both target flags; missing: --valid_target"),
@@ -220,19 +220,19 @@ def test_the_noisy_channel_translates(folder, backward, language, capsys):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        ([], "give --model_dir, or --channel_model and --language_model"),
-        (["--model_dir={forward}", "--channel_model={backward}"], "and not both"),
+        ([], "give either --model_dir, or --channel_model with --language_model"),
+        (["--model_dir={forward}", "--channel_model={backward}"], "give either --model_dir, or"),
         (["--channel_model={backward}"], "need --language_model"),
         (["--model_dir={forward}", "--language_model_weight=1"], "need --language_model"),
         (["--model_dir={language}"], "ngram_lm, which does not translate"),
-        (["--model_dir={forward}", "--language_model={backward}"], "ibm1, which translates"),
+        (["--model_dir={forward}", "--language_model={backward}"], "ibm1, a translation model"),
         (
             ["--model_dir={backward}", "--language_model={language}"],
-            "in the other: make the language model with --vocab_file={backward}/tokenizer/target",
+            "train the language model with --vocab_file={backward}/tokenizer/target",
         ),
         (
             ["--channel_model={forward}", "--language_model={language}"],
-            "in the other: make the language model with --vocab_file={forward}/tokenizer/source",
+            "train the language model with --vocab_file={forward}/tokenizer/source",
         ),
         (
             ["--channel_model={small}", "--language_model={language}"],

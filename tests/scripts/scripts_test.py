@@ -128,7 +128,7 @@ def test_summary_shows_directories_side_by_side_and_trains_nothing(trained, fold
     done = run_script("train", ["--summary", f"--model_dir={folder / 'none'}"], capsys)
     assert (done.status, done.err.count("\n")) == (1, 1) and "no such model directory" in done.err
     done = run_script("train", flags[1:], capsys)
-    assert done.status == 1 and "a run has one --model_dir" in done.err
+    assert done.status == 1 and "give one --model_dir" in done.err
 
 
 def test_a_second_run_in_a_directory_is_refused(trained, folder, corpus, capsys):
@@ -229,8 +229,8 @@ def test_a_tsv_is_translated_from_one_column_and_scored_against_the_other(
     both.write_text("".join(f"{s}\t{t}\n" for s, t in zip(*map(read_lines, sides), strict=True)))
     assert scores(both, both) == scores(*sides)
     for flags, expected in (
-        ([f"--input={both}"], "name it for --reference, too"),
-        ([f"--input={sides[0]}", f"--reference={both}"], "named for one side only"),
+        ([f"--input={both}"], "give it as --reference, too"),
+        ([f"--input={sides[0]}", f"--reference={both}"], "given for one side only"),
         ([f"--input={sides[0]}", f"--reference={sides[0]}"], "same file for source and target"),
     ):
         done = run_script("translate", [f"--model_dir={trained}", *flags], capsys)
@@ -276,7 +276,7 @@ def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, c
     done_before = unfinished.read_bytes().count(b"\n") - 1
     text.write_text("".join(f"{line}\n" for line in lines[:40]))
     done = run_script("translate", flags, capsys)
-    assert done.status == 0 and f"{done_before} translations taken up" in done.err
+    assert done.status == 0 and f"resuming with {done_before} translations" in done.err
     together = output.read_text()
     assert [p.name for p in tmp_path.glob("out*")] == ["out.de"]
     assert run_script("translate", flags, capsys).status == 0
@@ -451,9 +451,9 @@ BAD_TRAINING = {
     "setting of another type": (["--set=width=wide"], "a value like 128"),
     "setting out of range": (["--set=dropout=1.5"], "[0, 1)"),
     "heads that do not divide": (["--set=num_heads=3"], "multiple of num_heads"),
-    "dataset beside files": (["--dataset=demo"], "exclude each other"),
+    "dataset beside files": (["--dataset=demo"], "not both"),
     "tiny vocabulary": (["--vocab_size=20"], "--num_pieces"),
-    "nothing left": (["--max_length=1"], "no training pair is left of 200"),
+    "nothing left": (["--max_length=1"], "all 200 training pairs were dropped"),
     "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
     "pieces without a list": (["--tokenizer=pretokenized"], "--vocab_file"),
 }
@@ -470,7 +470,7 @@ def test_bad_training_flags_are_one_line(name, folder, corpus, capsys):
 
 def test_unknown_dataset_and_missing_file_are_one_line(folder, corpus, capsys):
     done = run_script("train", ["--dataset=wmt99"], capsys)
-    assert (done.status, done.err.count("\n")) == (1, 1) and "there are demo" in done.err
+    assert (done.status, done.err.count("\n")) == (1, 1) and "expected one of demo" in done.err
     done = train([*corpus[:3], "--valid_target=/no/such.de"], folder, capsys)
     assert (done.status, done.err.count("\n")) == (1, 1) and "/no/such.de" in done.err
     done = train(corpus[:3], folder, capsys)
@@ -510,7 +510,7 @@ def _damage(path, run):
         ("config.json", lambda data: data.replace(b"_tiny", b"_huge"), "unknown model"),
         ("config.json", lambda data: data.replace(b'"width": 16', b'"width": 32'), "do not match"),
         ("config.json", lambda data: data.replace(b'"max_length": ', b'"m": '), "max_length"),
-        ("best.npz", lambda data: b"no archive", "give the train.py command of this directory"),
+        ("best.npz", lambda data: b"no archive", "run the train.py command of this directory"),
         ("best.npz", lambda data: data[: len(data) // 2], "damaged"),
         ("best.npz", lambda data: data[:5000] + b"\x00\xff" * 50 + data[5100:], "damaged"),
         ("tokenizer/shared.model", lambda data: data[:1000], "shared.model"),
@@ -565,7 +565,7 @@ BAD_TRANSLATION = {
     "tokenisation without a reference": (["--tokenize=zh"], "--tokenize needs --reference"),
     "unknown tokenisation": (["--reference=/no/such.de", "--tokenize=foo"], "one of none, zh, 13a"),
     "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
-    "the input for the output": (["--output=translate.py", "--input=translate.py"], "two things"),
+    "the input for the output": (["--output=translate.py", "--input=translate.py"], "two flags"),
     "missing reference": (["--reference=/no/such.de"], "/no/such.de"),
     "missing lexicon": (["--replace_unknowns", "--lexicon=/no/such.lex"], "/no/such.lex"),
 }
@@ -599,7 +599,7 @@ def test_a_sentence_of_unknown_words_is_named(folder, corpus, tmp_path, capsys):
     text.write_text("one dog\nfoo bar baz\n")
     arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
     done = run_script("translate", arguments, capsys)
-    assert done.status == 1 and f"{text}, line 2: no token of it is known" in done.err
+    assert done.status == 1 and f"{text}, line 2: the model's vocabulary has none" in done.err
     # Where unknown words are copied, that line has something to say.
     lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("foo Fuß 0.5\n")

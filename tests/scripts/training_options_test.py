@@ -72,7 +72,7 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     flags += ["--set=dropout=0.3", "--average_checkpoints=1", "--warmup_steps=9"]
     done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
     assert done.status == 0, done.err
-    assert f"starts from the best weights of {trained}" in done.out
+    assert f"starting from the best weights of {trained}" in done.out
     assert "ended within its warm-up, at step 1 of --warmup_steps=9" in done.out
     begun, best = arrays(folder / "tuned/best.npz"), arrays(trained / "best.npz")
     for name in best:
@@ -80,7 +80,7 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     vocabulary = [folder / name / "tokenizer/shared.model" for name in ("tuned", "whole")]
     assert vocabulary[0].read_bytes() == vocabulary[1].read_bytes()
     done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
-    assert done.status == 0 and "starts from" not in done.out  # It goes on with its own.
+    assert done.status == 0 and "starting from" not in done.out  # It goes on with its own.
 
 
 BAD = {

@@ -201,7 +201,7 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
 
 def test_time_that_is_over_before_the_first_update_is_an_error(directory, corpus, clock):
     run = trainer(directory, corpus, [], max_minutes=1, more={"began": clock[0] - 90})
-    with pytest.raises(UserError, match=r"--max_minutes=1: .* the start took 1\.5 minutes"):
+    with pytest.raises(UserError, match=r"--max_minutes=1: starting took 1\.5 minutes"):
         run.run()
     assert not directory.best_path.exists() and not directory.checkpoint_steps()
 
@@ -378,7 +378,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_loudly(directory, corpus):
     assert not directory.checkpoint_steps()
     trainer(directory, corpus, [9], max_steps=4).run()
     run = trainer(directory, corpus, [8], learning_rate=float("inf"))
-    with pytest.raises(UserError, match="; what was saved is still good: try a lower"):
+    with pytest.raises(UserError, match="; everything saved is still good: try a lower"):
         run.run()
 
 
@@ -472,7 +472,7 @@ def test_a_validation_that_is_not_finite_is_none(directory, corpus, capsys):
     assert read_archive(directory.best_path)[1]["step"] == 8
     assert run.state["evaluations_since_best"] == 1
     said = capsys.readouterr().err
-    assert said.count("valid perplexity is not finite; it counts as no better") == 2
+    assert said.count("valid perplexity is not finite; it counts as no improvement") == 2
     assert "average of 2 checkpoints: valid perplexity is not finite; not better" in said
     lines = directory.metrics_path.read_text().splitlines()
     strict = [json.loads(line, parse_constant=pytest.fail) for line in lines]

@@ -107,13 +107,13 @@ class Replicas(OneDevice):
             return
         if not directory.exists():
             raise UserError(
-                f"worker {self.worker}: {directory.path} holds no run, but that of worker 0 does; "
-                "--model_dir has to be a folder that all hosts share"
+                f"worker {self.worker}: {directory.path} holds no run here, but it does on worker "
+                "0; --model_dir must be a folder that all hosts share"
             )
         if not same:
             raise UserError(
-                f"worker {self.worker} has other flags or text than worker 0; start "
-                "the same command on the same text everywhere"
+                f"worker {self.worker} has other flags or text than worker 0; run the same command "
+                "on the same text on all hosts"
             )
         print(f"worker {self.worker} of {self.num_workers}: worker 0 writes {directory.path}")
 
@@ -122,8 +122,8 @@ class Replicas(OneDevice):
         tokens = batches * options["max_tokens_per_batch"]
         workers = f" at {self.num_workers} workers" if self.num_workers > 1 else ""
         return [
-            f"replicas: {self.num_replicas}{workers}, each with batches of its own; an update "
-            f"takes {batches:,} batches, of at most {tokens:,} tokens per side"
+            f"replicas: {self.num_replicas}{workers}, each with its own batches; an update uses "
+            f"{batches:,} batches, at most {tokens:,} tokens per side"
         ]
 
     @contextlib.contextmanager
@@ -137,9 +137,8 @@ class Replicas(OneDevice):
             lines = error.message.splitlines()
             reason = next((line for line in lines if "aborted" in line), lines[0])
             raise UserError(
-                f"worker {self.worker}: another worker has stopped or cannot be reached; start the "
-                "same command on all hosts again, and the run goes on from its last save "
-                f"({reason})"
+                f"worker {self.worker}: another worker has stopped or cannot be reached; run the "
+                f"same command on all hosts to resume from the last save ({reason})"
             ) from None
 
     def replicate(self, update):
@@ -164,9 +163,9 @@ class Replicas(OneDevice):
             restore()
             if step() != chiefs:
                 raise UserError(
-                    f"worker {self.worker}: the model directory is at step {step():,}, that of "
-                    f"worker 0 at step {chiefs:,.0f}; --model_dir has to be a folder that all "
-                    "hosts share"
+                    f"worker {self.worker}: the model directory is at step {step():,} here, but at "
+                    f"step {chiefs:,.0f} on worker 0; --model_dir must be a folder that all hosts "
+                    "share"
                 )
         (late,) = self.from_chief(float(self._is_late()))
         self._late = late > 0

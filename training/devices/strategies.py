@@ -40,13 +40,13 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
             fit them.
     """
     if num_replicas and kind != "mirrored":
-        raise UserError(f"--num_replicas goes with --distribution=mirrored, found {kind}")
+        raise UserError(f"--num_replicas needs --distribution=mirrored, found {kind}")
     if tpu_address and kind != "tpu":
-        raise UserError(f"--tpu_address goes with --distribution=tpu, found {kind}")
+        raise UserError(f"--tpu_address needs --distribution=tpu, found {kind}")
     if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
-            f"--distribution={kind} shares out batches, and counting (--update=em, ngram_lm) takes "
-            "the whole corpus; leave it out"
+            f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
+            "read the whole corpus at once; leave it out"
         )
     if kind == "tpu" and not options["pad_to_bucket"]:
         raise UserError("--distribution=tpu needs --pad_to_bucket: a TPU has static shapes")
@@ -62,7 +62,9 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
 def _mirrored(num_replicas):
     gpus = tf.config.list_physical_devices("GPU")
     if gpus and num_replicas > len(gpus):
-        raise UserError(f"--num_replicas={num_replicas}: found {len(gpus)} GPUs; give at most that")
+        raise UserError(
+            f"--num_replicas={num_replicas}: only {len(gpus)} GPUs found; give a smaller number"
+        )
     if gpus:
         names = [f"GPU:{i}" for i in range(num_replicas or len(gpus))]
         return Replicas(_mirrored_strategy(*names))
@@ -84,7 +86,7 @@ def _mirrored_strategy(*devices):
 def _multi_worker():
     num_workers, worker = read_cluster(os.environ.get("TF_CONFIG", ""))
     if num_workers > 1:
-        print(f"worker {worker} of {num_workers}: waits for the others", flush=True)
+        print(f"worker {worker} of {num_workers}: waiting for the others", flush=True)
     run_time = context.context()
     # TensorFlow's default is 10 seconds, which a heartbeat from a busy machine may exceed.
     run_time.configure_coordination_service = functools.partial(
@@ -121,8 +123,8 @@ def read_cluster(text):
     except (ValueError, KeyError, TypeError, AttributeError):
         found = f"found {text!r}" if text else "it is not set"
         raise UserError(
-            f"--distribution=multi_worker: TF_CONFIG does not name the workers and which of them "
-            f"this is: {found}; expected something like {example}"
+            "--distribution=multi_worker: TF_CONFIG must list the workers and the index of this "
+            f"one: {found}; expected something like {example}"
         ) from None
 
 

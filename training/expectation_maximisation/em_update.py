@@ -67,8 +67,8 @@ class EMUpdate(Update):
         """As `Update.check`."""
         if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
             raise UserError(
-                "--reverse_model_dir goes without averages; leave out --average_checkpoints="
-                f"{options['average_checkpoints']}"
+                "--reverse_model_dir cannot average checkpoints; leave out "
+                f"--average_checkpoints={options['average_checkpoints']}"
             )
 
     @classmethod

@@ -27,7 +27,7 @@ def reverse_directory(directory, config):
     if not path:
         return None
     if os.path.realpath(path) == os.path.realpath(directory.path):
-        raise UserError(f"--reverse_model_dir={path} is --model_dir; name another")
+        raise UserError(f"--reverse_model_dir={path} is the same as --model_dir; give another")
     reverse = ModelDirectory(path)
     if not reverse.exists():
         reverse.check_free()
@@ -37,8 +37,8 @@ def reverse_directory(directory, config):
     compared += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
     if any(found.get(name) != expected[name] for name in compared):
         raise UserError(
-            f"{path}: holds another model than the reverse one of {directory.path} and its text; "
-            "name another --reverse_model_dir"
+            f"{path}: holds a model that is not the reverse of {directory.path} on its text; give "
+            "another --reverse_model_dir"
         )
     return reverse
 

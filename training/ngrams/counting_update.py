@@ -33,8 +33,8 @@ class CountingUpdate(Update):
         useless = [f"--{name}" for name in given if name not in VOCABULARY]
         if useless:
             raise UserError(
-                f"{preset} counts its text and learns nothing in steps, so it has no use for "
-                f"{', '.join(useless)}; of the training options it takes "
+                f"{preset} is counted, not trained in steps, and does not use "
+                f"{', '.join(useless)}; the training options that it uses: "
                 + ", ".join(f"--{name}" for name in VOCABULARY)
             )
 

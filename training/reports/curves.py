@@ -67,7 +67,7 @@ def learning_curves(directory):
             points = found.setdefault(name, {}).setdefault(kind, [])
             points.append((float(record["step"]), float(value)))
     if not found:
-        raise UserError(f"{path}: nothing in it yet; train.py writes it as it goes")
+        raise UserError(f"{path}: still empty; train.py fills it during training")
     return {
         name: {kind: tuple(zip(*points, strict=True)) for kind, points in curves.items()}
         for name, curves in found.items()

@@ -52,7 +52,7 @@ def _memory(corpus, plan, largest, num_parameters, vocab_size):
     yield (
         f"memory of the device: {_size(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
         f"gradients and Adam, {_size(logits)} for the logits of the largest batch and their "
-        "gradient; what its layers keep for the gradient comes on top"
+        "gradient; the activations of the layers come on top"
     )
 
 

@@ -134,23 +134,22 @@ class GradientUpdate(Update):
         """As `Update.check`."""
         if models.model_class(preset).predicts == "scores" and given.get("label_smoothing"):
             raise UserError(
-                f"--label_smoothing={options['label_smoothing']}: not with --model={preset}, whose "
-                "likelihood is exact; leave it out"
+                f"--label_smoothing={options['label_smoothing']}: not with --model={preset}, which "
+                "maximises its exact likelihood; leave it out"
             )
         if options["jit_compile"] and not options["pad_to_bucket"]:
             raise UserError(
-                "--jit_compile needs --pad_to_bucket: XLA compiles an update anew for every shape "
-                "of a batch, for many seconds, and without it almost every batch has a shape of "
-                "its own"
+                "--jit_compile needs --pad_to_bucket: XLA takes many seconds to compile an update "
+                "for each new shape of a batch, and without it almost every batch has a new shape"
             )
         if BY_NAME["decay_steps"].applies(options):
             last = options["decay_steps"] or options["max_steps"]
             least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
             if last < least:
                 raise UserError(
-                    f"--schedule={options['schedule']} falls until the last update: give "
-                    "--decay_steps or --max_steps of at least --warmup_steps, "
-                    f"{least:,}; found {last:,}"
+                    f"--schedule={options['schedule']} falls to 0 at the last update: give "
+                    f"--decay_steps or --max_steps of at least --warmup_steps, {least:,}; found "
+                    f"{last:,}"
                 )
 
     @classmethod
@@ -189,9 +188,9 @@ class GradientUpdate(Update):
         if step >= warmup_steps:
             return None
         return (
-            f"the run ended within its warm-up, at step {step:,} of "
-            f"--warmup_steps={warmup_steps}, before the learning rate was at its peak; "
-            "go on with a longer limit, or give fewer in a new --model_dir"
+            f"the run ended within its warm-up, at step {step:,} of --warmup_steps={warmup_steps}, "
+            "before the learning rate reached its peak; resume with a longer limit, or give fewer "
+            "warm-up steps in a new --model_dir"
         )
 
     def variables(self):

@@ -199,7 +199,7 @@ def test_segments_are_told_apart_by_document_and_number():
         (SOURCE.replace("lines</seg>", "lines"), "one'.*segment '2'.*expected <seg id="),
         (SOURCE.replace("a < b</seg>", "a < b"), "expected <seg id="),
         (SOURCE.replace("id=1>", ">"), "two', segment ''.*expected <seg id="),
-        (SOURCE.replace("id='2'", "id='1'"), "one', segment '1': there twice"),
+        (SOURCE.replace("id='2'", "id='1'"), "one', segment '1': appears twice"),
         ("Tom and Jerry", "expected <seg id="),
         ("", "expected <seg id="),
     ],

@@ -152,7 +152,7 @@ def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
     [
         ({"layer": 3}, r"x: there is no layer 3 .*; layers: 1, 2$"),
         ({"layer": 1, "head": 3}, "x: there is no head 3; heads: 1 to 2, or mean$"),
-        ({"head": 1}, "x has 2 layers with such heads; give --layer, too$"),
+        ({"head": 1}, "x has attention heads in 2 layers; give --layer, too$"),
     ],
 )
 def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expected):
@@ -163,7 +163,7 @@ def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expecte
 
 @pytest.mark.parametrize("preset", ["attention_ibm1", "lstm_seq2seq"])
 def test_a_model_that_aligns_nothing_is_refused(tokenizers, preset):
-    with pytest.raises(UserError, match="x has no alignment"):
+    with pytest.raises(UserError, match="x cannot align words"):
         make_aligner(tokenizers["word"], preset, {}, name="x")
 
 
@@ -173,7 +173,7 @@ def test_text_of_which_no_word_is_known_is_refused_and_lines_are_counted(tokeniz
     some = ParallelText(names, (["dog", "foo", ""], ["bar baz", "Hund", "quux"]))
     assert aligner.count_unknown(some) == 1 + 2
     none = ParallelText(names, (["dog", ""], ["bar", "baz"]))
-    with pytest.raises(UserError, match=r"a\.de, lines 1 to 2: the model of x knows no word"):
+    with pytest.raises(UserError, match=r"a\.de, lines 1 to 2: the model of x knows none"):
         aligner.count_unknown(none)
     spelling, _ = make_aligner(tokenizers["bpe"])
     assert spelling.count_unknown(none) == 0

@@ -98,7 +98,8 @@ def test_a_word_that_was_not_there_in_training_is_left_out(tokenizer, capsys):
     ((source, target, probability),) = table_entries(model, tokenizer, threshold=0.1)
     assert (source, target) == ("dog", "Hund") and probability == pytest.approx(0.75, abs=0.02)
     assert (
-        "9 of 10 source words have no translation of more than 0.1 and" in capsys.readouterr().err
+        "9 of 10 source words have no translation of probability above 0.1 and"
+        in capsys.readouterr().err
     )
 
 
@@ -113,5 +114,5 @@ def test_a_model_without_a_table_of_words_is_refused(tokenizer):
 
 
 def test_a_threshold_that_nothing_reaches_is_named(tokenizer):
-    with pytest.raises(UserError, match="no word pair of more than 1; lower --threshold"):
+    with pytest.raises(UserError, match="no word pair of probability above 1; lower --threshold"):
         table_entries(make_model("ibm1", tokenizer), tokenizer, threshold=1.0)

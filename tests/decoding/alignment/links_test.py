@@ -231,8 +231,8 @@ def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, s
         with pytest.raises(UserError) as error:
             read(path, pairs=[(2, 2), (3, 2)], base=base)
         assert str(error.value) == (
-            f"{path}, line 2: '{token}'; expected {expected}, counting words from {base}, of which "
-            f"the sentence has {size}"
+            f"{path}, line 2: '{token}'; expected {expected}, words counted from {base}; the "
+            f"sentence has {size} words"
         )
 
 

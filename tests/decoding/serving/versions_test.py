@@ -9,7 +9,7 @@ import pytest
 from data_pipeline.files import UserError
 from decoding.serving.versions import publish, unfinished_version
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 EXPORT = """
 import pathlib, sys
 from decoding.serving.versions import publish, unfinished_version

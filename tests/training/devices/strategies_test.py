@@ -177,8 +177,8 @@ UNFIT = {
     "counts": (("mirrored",), {"update": "em"}, "leave it out"),
     "any shape": (("tpu",), {}, "needs --pad_to_bucket"),
     "no TPU": (("tpu",), {"pad_to_bucket": True}, "no TPU found"),
-    "one of many": (("none", 2), {}, "goes with --distribution=mirrored"),
-    "address of a GPU": (("mirrored", 0, "x"), {}, "goes with --distribution=tpu"),
+    "one of many": (("none", 2), {}, "needs --distribution=mirrored"),
+    "address of a GPU": (("mirrored", 0, "x"), {}, "needs --distribution=tpu"),
 }
 
 

@@ -191,9 +191,15 @@ BAD_FLAGS = {
     "gradient": (["--update=gradient"], "not with --model=hmm_alignment --update=gradient"),
     "a network": (["--model=transformer_tiny"], "not with --model=transformer_tiny"),
     "averages": (["--average_checkpoints=3"], "leave out --average_checkpoints=3"),
-    "one directory": (["--reverse_model_dir={folder}/never/../never"], "is --model_dir; name"),
-    "a run's own": (["--reverse_model_dir={folder}/run"], "run: holds another model than the"),
-    "another run's": (["--reverse_model_dir={folder}/run-reverse"], "holds another model than the"),
+    "one directory": (
+        ["--reverse_model_dir={folder}/never/../never"],
+        "is the same as --model_dir; give",
+    ),
+    "a run's own": (["--reverse_model_dir={folder}/run"], "run: holds a model that is not the"),
+    "another run's": (
+        ["--reverse_model_dir={folder}/run-reverse"],
+        "holds a model that is not the",
+    ),
     "a file": (["--reverse_model_dir={folder}/train.source"], "is not a folder"),
     "the reverse as a run": (
         ["--model_dir={folder}/run-reverse", "--reverse_model_dir="],

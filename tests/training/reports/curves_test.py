@@ -94,7 +94,7 @@ def test_a_damaged_line_is_named(tmp_path):
 
 
 def test_a_run_without_metrics_is_refused(tmp_path):
-    with pytest.raises(UserError, match="nothing in it yet"):
+    with pytest.raises(UserError, match="still empty"):
         learning_curves(run(tmp_path / "a", []))
     with pytest.raises(UserError, match="no such model directory"):
         learning_curves(ModelDirectory(tmp_path / "b"))
