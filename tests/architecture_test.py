@@ -1,4 +1,4 @@
-"""The import rule: who may know whom."""
+"""The import rule: the packages that each package may import."""
 
 import ast
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("models", "data_pipeline", "model_directory", "decoding", "training", "command_line")
-# room: (rooms of ours that it may import, foreign packages that it may import at the top)
+# Package -> (our packages that it may import, foreign packages that it may import at the top).
 ALLOWED = {
     "models": ((), {"keras", "numpy"}),
     "data_pipeline": ((), {"numpy", "sentencepiece", "tensorflow", "tqdm"}),
@@ -24,7 +24,7 @@ LAZY = {"sklearn", "matplotlib", "sacrebleu", "tensorflow_text"}
 
 
 def imports(path):
-    """(top-level package, whether it stands at the top of the module) of every import."""
+    """Returns (top-level package, whether it is imported at the top) of every import."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     at_top = {id(node) for node in ast.walk(tree) if isinstance(node, (ast.Import, ast.ImportFrom))}
     for function in ast.walk(tree):

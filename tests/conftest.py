@@ -1,4 +1,4 @@
-"""Fixtures that several rooms' tests share."""
+"""Fixtures that the tests of several packages share."""
 
 import errno
 import fcntl
@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# Folders whose tests take long: they begin, so that no worker is left with one of them at the end.
+# Folders whose tests take long: they run first, so that at the end no worker runs one while all
+# others are idle.
 LONGEST_FIRST = ("scripts", "faults", "hostile", "models", "training")
-# Fixtures of a module that are made anew for each preset.
+# Module-scoped fixtures that are made once for each preset.
 PER_PRESET = ("trained", "case")
 
 
@@ -23,27 +24,27 @@ def _two_devices():
 
 
 def pytest_configure(config):
-    """Starts TensorFlow; for tests of replicas, with a processor that is shared out to two devices.
+    """Starts TensorFlow; for tests of replicas, with the processor split into two devices.
 
-    That can be said only once in a process, and makes all other tests slower. A process that leaves
-    all tests to its workers starts nothing.
+    The split can be set only once in a process, and makes all other tests slower. A process that
+    leaves all tests to its workers does not start TensorFlow.
     """
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         return
-    from command_line import quiet  # Before all that imports TensorFlow.
+    from command_line import quiet  # Before every module that imports TensorFlow.
 
     replicas = config.option.markexpr == "replicas"
     quiet.start(before=_two_devices if replicas else lambda: None)
     import tensorflow as tf
 
-    # Models of a few weights run once or twice: rewriting their graphs takes longer than it saves.
-    # Tests that start processes of their own have graphs rewritten as users have.
+    # Models of a few weights run once or twice: optimising their graphs takes longer than it saves.
+    # Processes that tests start optimise graphs, as for users.
     tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": True})
-    gc.freeze()  # Modules are no garbage, and need not be searched for it again and again.
+    gc.freeze()  # So that garbage collection does not search all imported modules every time.
 
 
 def pytest_collection_modifyitems(config, items):
-    """Skips tests of replicas where there is one device; says for xdist what runs together."""
+    """Skips tests of replicas if there is one device; groups tests for xdist; sorts the folders."""
     skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
     for item in items:
         if "replicas" in item.keywords and config.option.markexpr != "replicas":
@@ -54,7 +55,7 @@ def pytest_collection_modifyitems(config, items):
 
 
 def _group(item):
-    """The file of a test; where its module trains or makes a model per preset, the preset, too."""
+    """Returns the file of a test, and the preset if its module makes a model for each preset."""
     parameters = item.callspec.params if hasattr(item, "callspec") else {}
     presets = [str(parameters[name]) for name in PER_PRESET if name in parameters]
     return "-".join([item.nodeid.partition("::")[0], *presets])
@@ -62,7 +63,7 @@ def _group(item):
 
 @pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])
 def without_locks(request, monkeypatch):
-    """Every lock fails as on network file systems that have none."""
+    """Makes every lock fail as on network file systems without locks."""
 
     def fail(file, operation):
         raise OSError(request.param, os.strerror(request.param))

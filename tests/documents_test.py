@@ -1,4 +1,4 @@
-"""README and BUILD say what the code does."""
+"""README.md and BUILD.md agree with the code."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 
 
 def flags_of(script):
-    """Names of the flags that a script defines."""
+    """Returns the names of the flags that a script defines."""
     text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
     names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
     if script == "train":

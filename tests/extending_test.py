@@ -1,4 +1,4 @@
-"""The additions of docs/extending.md work as they stand there."""
+"""The additions in docs/extending.md work exactly as printed."""
 
 import json
 import re
@@ -41,7 +41,8 @@ def extended(tmp_path_factory):
             shutil.copy2(path, copy)
     assert len(DIFFS) == 4
     for diff in DIFFS:
-        diff = re.sub("^$", " ", diff[:-1], flags=re.MULTILINE)  # Editors trim empty lines.
+        # Editors trim the space of an empty context line.
+        diff = re.sub("^$", " ", diff[:-1], flags=re.MULTILINE)
         subprocess.run(["git", "apply"], cwd=copy, input=f"{diff}\n", text=True, check=True)
     return copy
 
@@ -59,7 +60,7 @@ def test_a_model_an_option_a_way_of_training_and_a_dataset_can_be_added(extended
     assert [config["options"]["update"] for config in configs] == ["gradient", "unigram"]
     assert configs[0]["options"]["valid_batch_size"] == 5
     assert configs[0]["dataset"] == "mirror"
-    # Eight letters, and the end of a line of five of them, on average.
+    # The tokens are eight letters, and the end of a line after five letters on average.
     assert records[1]["perplexity"] < 9.5 < records[0]["perplexity"] < 14
 
 

@@ -1,17 +1,17 @@
-"""Plants one fault after the other in copies of the project; the tests must find every one.
+"""Plants faults in copies of the project, one at a time; the tests must find each of them.
 
     python tests/mutations.py --output=docs/results/faults/mutations.json
     python tests/mutations.py --only="beam_search|dropout"
 
-A suite that is green says little unless it turns red for what is wrong. mutations.txt lists faults
-that a reader would call a bug; below each stand the tests that are to find it, few so that a run
-takes minutes. First these tests run on an unchanged copy, where all must pass; then each fault is
-planted in a copy of its own. A fault is killed by a test that fails, or by one that a time limit
-ends; it survives if all pass. The text that a fault replaces must stand exactly once in its file:
-one that has changed is an error that names the fault.
+A green suite proves little unless it turns red for faults. mutations.txt lists faults that a reader
+would call a bug, each with the tests that should find it; there are few, so that a run takes
+minutes. First these tests run on an unchanged copy, where all must pass. Then each fault is planted
+in its own copy. A fault is killed if a test fails or exceeds its time limit; it survives if all
+tests pass. The text that a fault replaces must occur exactly once in its file; otherwise an error
+names the fault.
 
-A start of TensorFlow takes longer than such tests, so it is imported once, by a process that never
-starts its run-time, and every trial is a fork of that process.
+Importing TensorFlow takes longer than such tests. So one process imports it, without starting its
+run-time, and every trial is a fork of that process.
 """
 
 import argparse
@@ -33,7 +33,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+from command_line import quiet  # noqa: E402, F401 - before every module that imports TensorFlow
 
 # isort: split
 
@@ -44,13 +44,13 @@ from tqdm import tqdm  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
 from data_pipeline.progress import Progress  # noqa: E402
 
-tqdm.monitor_interval = 0  # A thread, which no fork would have.
+tqdm.monitor_interval = 0  # No monitor thread, because forks would not have it.
 
 TABLE = Path(__file__).with_suffix(".txt")
 
 
 class Mutation(NamedTuple):
-    """A fault: `old` becomes `new` in `file`, and `tests` must fail. Without a file, no fault."""
+    """A fault: `old` becomes `new` in `file`, and `tests` must fail. An empty file: no fault."""
 
     name: str
     file: str
@@ -64,7 +64,7 @@ class Mutation(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What came of a mutation: `outcome` is one of `OUTCOMES`, `log` what pytest wrote."""
+    """The result of a mutation: `outcome` is one of `OUTCOMES`, `log` is the output of pytest."""
 
     mutation: Mutation
     outcome: str
@@ -72,18 +72,18 @@ class Trial(NamedTuple):
     log: str
 
 
-# Killed are a failed test, a crash and an end by the time limit. The last one is no trial: a file
-# that cannot be imported, or tests that are not there.
+# A mutation is killed by a failed test, a crash or the time limit. "not run" means that the tests
+# did not run: a file cannot be imported, or tests do not exist.
 KILLED = ("failed", "crashed", "time limit")
 OUTCOMES = ("survived", *KILLED, "not run")
-LEAST_SECONDS = 60  # Of the time limit, which is ten times what the tests take without the fault.
+LEAST_SECONDS = 60  # Shortest time limit; otherwise ten times the tests' time without the fault.
 
 
 def listed(table=TABLE):
-    """The `Mutation`s of a file like mutations.txt.
+    """Reads the `Mutation`s of a file like mutations.txt.
 
     Raises:
-        ValueError: a block of another form.
+        ValueError: a block has another form.
     """
     mutations, file = [], ""
     for block in table.read_text(encoding="utf-8").strip().split("\n\n"):
@@ -101,11 +101,12 @@ def listed(table=TABLE):
 
 
 def planted(mutation, root):
-    """The text of a mutation's file with the fault in it.
+    """Returns the text of a mutation's file with the fault.
 
     Raises:
-        ValueError: the file is missing, or has the old text not exactly once, or is no Python with
-            the new one, or the tests are missing.
+        ValueError: the file or the tests are missing, or the file does not have the old text
+            exactly once.
+        SyntaxError: the text with the fault is not Python.
     """
     path = root / mutation.file
     text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -120,7 +121,7 @@ def planted(mutation, root):
 
 
 def stale(mutations, root=ROOT):
-    """Lines that name the mutations that cannot be planted, and names that stand twice."""
+    """Returns lines that name mutations that cannot be planted, and names that are used twice."""
     names = collections.Counter(mutation.name for mutation in mutations)
     lines = [f"{name}: stands there {count} times" for name, count in names.items() if count > 1]
     for mutation in mutations:
@@ -132,7 +133,7 @@ def stale(mutations, root=ROOT):
 
 
 def copy_project(folder):
-    """Copies all packages and scripts, with what Python has compiled of them."""
+    """Copies all packages and scripts, with their compiled Python files."""
     folder.mkdir()
     for path in ROOT.iterdir():
         if (path / "__init__.py").exists():
@@ -145,7 +146,7 @@ def in_copy(copy, tests, limit, log):
     """Runs tests in a copy of the project; never returns."""
     status = 70
     try:
-        os.setsid()  # So that what the tests start can be ended with them.
+        os.setsid()  # So that processes that the tests start can be ended with the tests.
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.alarm(limit)
         output = os.open(log, os.O_WRONLY | os.O_CREAT)
@@ -166,14 +167,14 @@ def in_copy(copy, tests, limit, log):
 
 
 def outcome_of(status):
-    """One of `OUTCOMES`, from the status of `os.wait`."""
+    """Returns one of `OUTCOMES`, from the status of `os.wait`."""
     if os.WIFSIGNALED(status):
         return "time limit" if os.WTERMSIG(status) == signal.SIGALRM else "crashed"
     return {0: "survived", 1: "failed"}.get(os.WEXITSTATUS(status), "not run")
 
 
 def without_fault(mutations):
-    """One `Mutation` without a fault for each file of tests, with all tests that are used of it."""
+    """Yields a `Mutation` without a fault for each file of tests, with all tests used from it."""
     chosen = {}
     for mutation in mutations:
         file, *selection = shlex.split(mutation.tests)
@@ -188,14 +189,14 @@ def try_all(mutations, limits, jobs, base, folder, progress):
 
     Args:
         mutations: list of `Mutation`.
-        limits: file of tests -> seconds after which they are ended.
-        jobs: how many are tried at a time.
+        limits: file of tests -> seconds after which its tests are ended.
+        jobs: how many mutations are tried at a time.
         base: folder of an unchanged copy.
-        folder: where the others are made, and removed again.
+        folder: where all other copies are made, and removed again.
         progress: `Progress`.
 
     Yields:
-        A `Trial` of each, as they end.
+        A `Trial` of each mutation, in the order in which they end.
     """
     waiting, running = collections.deque(mutations), {}
     try:
@@ -217,7 +218,7 @@ def try_all(mutations, limits, jobs, base, folder, progress):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
             log = (room / "log").read_text(encoding="utf-8", errors="replace")
-            if not mutation.file:  # What Python has compiled serves all copies.
+            if not mutation.file:  # The files that Python has compiled serve all copies.
                 shutil.rmtree(base)
                 (room / "copy").rename(base)
             shutil.rmtree(room)
@@ -231,13 +232,13 @@ def try_all(mutations, limits, jobs, base, folder, progress):
 
 
 def found_by(log):
-    """The test that failed first; "" where none did."""
+    """Returns the first test that failed; "" if no test failed."""
     failed = re.search("^(?:FAILED|ERROR) (.*?)(?: - .*)?$", log, re.MULTILINE)
     return failed[1] if failed else ""
 
 
 def report_of(trials, seconds):
-    """What is written to the file of results."""
+    """Returns the content of the file of results."""
     killed = [trial for trial in trials if trial.outcome in KILLED]
     rooms = collections.Counter(trial.mutation.file.split("/")[0] for trial in trials)
     return {
@@ -276,7 +277,8 @@ def main():
     problems = stale(mutations) or ([] if mutations else [f"{given.only}: no such mutation"])
     if problems:
         sys.exit("\n".join(problems))
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))  # With all trials.
+    # SIGTERM ends all trials, too, by the `finally` of `try_all`.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     began, trials = time.monotonic(), []
     unchanged = list(without_fault(mutations))
     with tempfile.TemporaryDirectory() as folder:
@@ -303,7 +305,7 @@ def main():
         print(f"{room:15} {found['killed']:3} of {found['mutations']:3} killed")
     print(f"{'all':15} {report['killed']:3} of {report['mutations']:3} killed")
     if given.output:
-        from command_line.machine import machine  # Starts what no fork may have.
+        from command_line.machine import machine  # After all forks: lists TensorFlow's devices.
 
         report["command"] = [f"python {shlex.join(sys.argv)}"]
         text = json.dumps({**report, "machine": machine()}, indent=2, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The faults that `make test-mutations` plants, and that it tells those that are found."""
+"""Tests of the faults that `make test-mutations` plants, and of how it finds them."""
 
 import json
 import subprocess

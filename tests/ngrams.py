@@ -10,7 +10,7 @@ VOCAB = 9
 
 
 def random_text(seed, sentences=40, words=range(4, VOCAB - 1), length=7):
-    """Sentences with repeated n-grams: each word is likely to be followed by one other."""
+    """Draws sentences with repeated n-grams: each word has one likely next word."""
     generator = np.random.default_rng(seed)
     text = []
     for _ in range(sentences):
@@ -23,7 +23,7 @@ def random_text(seed, sentences=40, words=range(4, VOCAB - 1), length=7):
 
 
 def model_of(sentences, order, vocab_size=VOCAB):
-    """(`NgramLanguageModel`, `NgramTable`) of lists of ids."""
+    """Makes the (`NgramLanguageModel`, `NgramTable`) of sentences, which are lists of ids."""
     table = estimate(side(sentences), vocab_size, order)
     model = NgramLanguageModel(vocab_size, vocab_size, order=order, num_ngrams=table.keys.size)
     model.fill(table)

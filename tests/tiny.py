@@ -21,7 +21,7 @@ WORDS = {
     "small": "klein",
 }
 
-# A Transformer that takes seconds where a preset takes minutes.
+# Settings of a Transformer that trains in seconds rather than minutes.
 SMALL = {
     "num_encoder_layers": 1,
     "num_decoder_layers": 1,
@@ -31,7 +31,7 @@ SMALL = {
 }
 SMALL_FLAGS = [f"--set={name}={value}" for name, value in SMALL.items()]
 
-# Settings of the same size for any preset; those that it does not have are left out.
+# Settings of the same size for any preset; settings that a preset does not have are left out.
 SMALL_ANYWHERE = {
     **SMALL,
     "embedding_width": 8,
@@ -39,7 +39,7 @@ SMALL_ANYWHERE = {
     "decoder_units": 16,
     "rank": 8,
 }
-# preset: what keeps it valid, or keeps it another model than the others, at that size.
+# Preset -> settings that keep it valid, or different from all other presets, at that size.
 SMALL_PRESETS = {
     "lstm_seq2seq": {"encoder_units": 16},
     "lstm_luong_deep": {"num_encoder_layers": 2, "num_decoder_layers": 2},
@@ -47,7 +47,7 @@ SMALL_PRESETS = {
 
 
 def small_flags(preset):
-    """Flags of train.py that make a preset small."""
+    """Returns the flags of train.py that make a preset small."""
     small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
     valid = models.preset_settings(preset)
     flags = [f"--set={name}={value}" for name, value in small.items() if name in valid]
@@ -55,7 +55,7 @@ def small_flags(preset):
 
 
 def pairs(count, seed=1):
-    """(English, German) sentences of 1 to 7 words, translated word by word."""
+    """Draws (English, German) sentences of 1 to 7 words, translated word by word."""
     rng = random.Random(seed)
     sources = [rng.choices(list(WORDS), k=rng.randint(1, 7)) for _ in range(count)]
     return [(" ".join(s), " ".join(WORDS[word] for word in s)) for s in sources]
@@ -78,7 +78,7 @@ class Echo(models.TranslationModel):
     """A model that needs no training: it repeats its source, with `</s>`.
 
     Attributes:
-        hypotheses: counts those that it was asked to extend.
+        hypotheses: counts the hypotheses that the model was asked to extend.
     """
 
     def __init__(self, vocab_size, **kwargs):
@@ -103,7 +103,7 @@ class Echo(models.TranslationModel):
 
 
 def echo_batch(lengths):
-    """`[B, S]` int32 source ids of sentences of these lengths with `</s>`, of ids from 4 to 7."""
+    """Makes source ids `[B, S]` int32, from 4 to 7, of sentences of these lengths with `</s>`."""
     ids = np.full((len(lengths), max(lengths)), PAD_ID, np.int32)
     for row, length in zip(ids, lengths, strict=True):
         row[:length] = [*np.arange(length - 1) % 4 + 4, EOS_ID]

@@ -1,4 +1,4 @@
-"""The command line and the terminal: one look of every error, and no output that stops the work."""
+"""The command line and the terminal: errors look alike, and failing output stops no work."""
 
 import contextlib
 import functools
@@ -151,7 +151,7 @@ def test_interrupting_is_one_word(capsys):
 
 @contextlib.contextmanager
 def _closed():
-    """A stream on a descriptor that cannot be written, as closed ones are held."""
+    """A stream on a descriptor that cannot be written, such as the scripts give closed streams."""
     with open(os.open(os.devnull, os.O_RDONLY), "w") as stream:
         yield stream
 
@@ -196,14 +196,14 @@ def test_information_that_cannot_be_shown_stops_nothing(name, capsys):
 def test_a_result_that_cannot_be_written_is_an_error(name, capsys):
     def main(argv):
         for line in argv:
-            print(line)  # Lost before, perhaps.
+            print(line)  # Information may be lost before the result is.
         write_result("result")
 
     for argv in ([], ["information"]):
         with STREAMS[name]() as stream, contextlib.redirect_stdout(stream):
             assert one_line_errors(main)(argv) == 1
         err = capsys.readouterr().err
-        if name == "pipe":  # As of `head`, which has all that it wants.
+        if name == "pipe":  # Such as a pipe to `head`, which has read all lines that it needs.
             assert err == ""
         else:
             assert err.startswith("error: standard output: cannot be written")
@@ -248,7 +248,7 @@ def test_interrupting_the_imports_is_one_word():
         [sys.executable, "translate.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
     )
     with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(0.7)  # TensorFlow alone takes longer.
+        process.wait(0.7)  # Importing TensorFlow alone takes longer.
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=60)[1] == "interrupted\n"
     assert process.returncode == 128 + signal.SIGINT

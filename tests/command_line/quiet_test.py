@@ -1,4 +1,4 @@
-"""A script starts without greetings of its libraries."""
+"""Scripts start without messages from their libraries."""
 
 import subprocess
 import sys

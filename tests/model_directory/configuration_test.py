@@ -1,4 +1,4 @@
-"""What config.json may hold, and what it may not."""
+"""Tests of the checks of config.json and of the files of a model directory."""
 
 import json
 import re
@@ -35,7 +35,7 @@ def with_options(**changes):
     return {**CONFIG, "options": {n: v for n, v in options.items() if v != "gone"}}
 
 
-# What it holds -> what the error says of it.
+# Content of config.json -> part of the error message.
 UNFIT = {
     "[]": "'config.json' is [], expected an object",
     "null": "'config.json' is None",
@@ -125,7 +125,7 @@ def test_a_configuration_of_the_first_version_has_the_defaults_of_later_options(
 
 @pytest.fixture
 def directory(tmp_path):
-    """A model directory with weights, not trained."""
+    """A model directory with untrained weights."""
     tokenizer = train_tokenizer("word", ["a b c a b c"], ["c d e f c d e f"])
     directory = ModelDirectory(tmp_path / "m")
     directory.start(CONFIG, tokenizer)

@@ -1,4 +1,4 @@
-"""Memory that updates take, told before training."""
+"""Tests of the report on the memory of updates, before training."""
 
 import re
 
@@ -31,7 +31,7 @@ def test_updates_of_rising_size_are_measured(update):
 
 def test_a_batch_that_will_not_fit_is_not_tried(update):
     *measured, conclusion = lines(update, available=1)
-    assert len(measured) == 2  # Nothing is known of growth before.
+    assert len(measured) == 2  # The growth of memory can be estimated only from two updates.
     assert conclusion.endswith("THE LARGEST BATCH DOES NOT FIT")
 
 

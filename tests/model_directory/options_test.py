@@ -1,4 +1,4 @@
-"""The table of training options agrees with what the options choose from."""
+"""The table of training options agrees with the code that the options choose from."""
 
 import pytest
 

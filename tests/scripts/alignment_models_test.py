@@ -1,4 +1,4 @@
-"""Alignment models by the command line: iterations, stopping and going on, gradients, bad flags."""
+"""Alignment models on the command line: iterations, stopping, resuming, gradients, bad flags."""
 
 import json
 import math
@@ -36,7 +36,7 @@ def records(run, kind):
 
 @pytest.fixture(scope="module")
 def whole(folder, corpus):
-    """A run of thirty iterations that nothing disturbs."""
+    """A run of thirty iterations that is never interrupted."""
     more = ("--model=ibm2", "--model2_steps=2", "--alpha=0")
     more += ("--max_steps=30", "--eval_every_steps=12")
     command = [sys.executable, "train.py", *flags(folder, corpus, "whole", *more)]
@@ -60,10 +60,10 @@ def test_every_iteration_says_and_keeps_its_likelihood(whole):
         assert likelihoods == sorted(likelihoods)
     valid = records(run, "valid")
     assert [record["step"] for record in valid] == [12, 24, 30]
-    assert valid[-1]["bleu"] > 90  # Words are translated one by one in this language.
+    assert valid[-1]["bleu"] > 90  # Sentences of this corpus are translated word by word.
 
 
-@pytest.mark.slow  # The suite has tests/faults/harness_test.py, which kills more often.
+@pytest.mark.slow  # In the quick suite, tests/faults/harness_test.py kills more often.
 def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpus):
     run, more, _ = whole
     again = folder / "killed"
@@ -96,7 +96,7 @@ def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpu
 
 @pytest.fixture(scope="module")
 def plain(folder, corpus):
-    """Model 1 as it is without any flag."""
+    """Model 1, trained without any flag."""
     assert run_script("train", flags(folder, corpus, "plain", "--model=ibm1")).status == 0
     return folder / "plain"
 

@@ -1,7 +1,7 @@
-"""align.py; visualize_attention.py with gold links, embeddings, learning curves.
+"""Tests of align.py, and of visualize_attention.py with gold links, embeddings, learning curves.
 
-The models that are loaded are not trained: the weights of an `ibm1_factored` are those of a
-dictionary, so all links are known.
+The models that are loaded are not trained: the weights of an `ibm1_factored` encode a dictionary,
+so all links are known.
 """
 
 import json
@@ -48,7 +48,7 @@ def save_model(path, preset, settings, tokenizer, change=lambda model: None):
 
 
 def translate_words(model):
-    """Weights with which word n of the source means word n of the target and nothing else."""
+    """Sets weights by which source word n translates only to target word n."""
     vectors = np.eye(len(WORDS) + len(SPECIALS))[:, len(SPECIALS) :]
     model.source_embedding.embeddings.assign(10 * vectors)
     model.output_layer.kernel.assign(vectors.T)
@@ -75,7 +75,7 @@ def folder(tmp_path_factory):
         lines["en"].append(" ".join(words))
         lines["de"].append("  ".join(WORDS[words[place]] for place in order))
         lines["gold"].append(" ".join(f"{place}-{i}" for i, place in enumerate(order)))
-    # Two words with one translation: each direction alone finds but one of the links.
+    # Two words with one translation: each direction alone finds only one of the two links.
     lines["en"].append("dog dog cat")
     lines["de"].append("Hund Katze Katze")
     lines["gold"].append("0-0 1?0 2-1 2p2")
@@ -87,7 +87,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def here(folder, tmp_path, monkeypatch):
-    """A folder with `folder`'s files at hand, for all output."""
+    """Makes the working directory a new folder with links to the files of `folder`."""
     for path in folder.iterdir():
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
@@ -142,14 +142,15 @@ def test_both_directions_are_joined_with_models_as_from_files(run, tmp_path, met
     both = (read_alignments(tmp_path / name) for name in "fr")
     expected = [symmetrise(*pair, method) for pair in zip(*both, strict=True)]
     assert read_alignments(tmp_path / "files") == expected
-    if method in ("union", "intersection"):  # Each model gives a word one link at most.
+    if method in ("union", "intersection"):  # Each model gives a target word at most one link.
         last = {"union": "0-0 1-0 2-1 2-2", "intersection": "0-0 2-1"}[method]
         assert (tmp_path / "files").read_text().splitlines()[-1] == last
 
 
 def test_directions_agree_by_the_product_of_their_weights(run, tmp_path):
     both = (*FORWARD, "--reverse_model_dir=reverse", "--symmetrise=agree", "--alignments=out")
-    # One of two words that mean the same has half of the weight one way, and all the other way.
+    # Two words with one translation: each has half of the weight in one direction, and all of it in
+    # the other direction.
     for flags, last in (([], "0-0 1-0 2-1 2-2"), (["--threshold=0.8"], "")):
         done = run(*both, *flags, "--gold=gold", "--save_scores=scores")
         assert done.status == 0, done.err
@@ -164,7 +165,7 @@ def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
     assert (record["aer"], record["precision"], record["recall"]) == (0, 1, 1)
     assert record["forward"]["model"] == "ibm1_factored" and "reverse" not in record
     assert record["forward"]["parameters"] > 0 and record["links"] == 26
-    # Possible links count for precision, sure ones for recall; these are one-based.
+    # Possible links count for precision, sure links for recall. Words are counted from 1 here.
     (tmp_path / "ones").write_text("1-1 2p1 1p2\n1-1 2-2\n")
     (tmp_path / "links").write_text("0-0 1-0\n0-0 0-1\n")
     done = run("--from_alignments=links", "--gold=ones", "--gold_base=1", "--save_scores=s.json")
@@ -174,7 +175,7 @@ def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
 
 @pytest.mark.parametrize("text", [[*TEXT, "--threshold=0.4"], []])
 def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
-    """Counted in a text, or the model's own table."""
+    """The lexicon is counted in a text, or is the model's own table."""
     done = run("--model_dir=ibm", *text, "--lexicon=lexicon")
     assert done.status == 0 and f"wrote lexicon: {len(WORDS)} word pairs" in done.out
     assert text or "word pairs of probability above 0.01" in done.out
@@ -210,7 +211,7 @@ def test_gold_links_are_marked_on_a_picture_of_words(draw):
 
 
 def write_dictionary_text(count=60):
-    """Sentences of 0 to 6 words in the files `a` and `b`, their true links in `true`."""
+    """Writes sentences of 0 to 6 words to the files `a` and `b`, and their true links to `true`."""
     rng = random.Random(2)
     lines = {"a": [], "b": [], "true": []}
     for _ in range(count):
@@ -315,7 +316,7 @@ def test_the_hansards_are_read_in_their_own_format(run, tmp_path):
 
 
 def check_refusal(run, flags, expected, folder):
-    """A run must end with one line of error and leave nothing."""
+    """Checks that a run ends with one line of error and leaves no files."""
     before = set(folder.iterdir())
     done = run(*flags)
     assert done.status == 1 and expected in done.err, done.err

@@ -1,4 +1,4 @@
-"""Fixtures that several scripts' tests share."""
+"""Fixtures that the tests of several scripts share."""
 
 import pytest
 

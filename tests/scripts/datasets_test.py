@@ -1,4 +1,4 @@
-"""Corpora by name, from the command line of train.py."""
+"""Tests of train.py with named corpora."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
 
 @pytest.fixture
 def learnable(monkeypatch):
-    """Puts a WMT14 of short sentences onto a server, known under its name."""
+    """Puts a WMT14 of short sentences onto a server, and makes it the corpus of that name."""
     english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
     plain = {n: german if n.endswith("de") else english for n in WMT14 if "v7" in n}
     monkeypatch.setenv("no_proxy", "127.0.0.1")

@@ -1,8 +1,8 @@
 """Runs begun by the first version are resumed, and end with the weights that it would have found.
 
-`tests/earlier_runs/before` holds model directories as that version left them in the middle of a
-run, `after` the last checkpoints of the same runs, made by that version, too. Times, TensorBoard
-files and older checkpoints are left out.
+`tests/earlier_runs/before` holds model directories as the first version left them in the middle of
+a run. `tests/earlier_runs/after` holds the last checkpoints of the same runs, also made by the
+first version. Times, TensorBoard files and older checkpoints are left out.
 """
 
 import json
@@ -29,7 +29,7 @@ GRADIENT = [
 ]
 EM = ["--save_every_steps=1", "--log_every_steps=1", "--eval_every_steps=2", "--data_dir=cache"]
 
-# run: (flags that it was begun with, its last step)
+# Name of a run -> (flags that it was begun with, its last step).
 RUNS = {
     "transformer_tiny": (
         [
@@ -61,7 +61,7 @@ RUNS = {
 
 @pytest.fixture
 def runs(tmp_path, monkeypatch):
-    """A folder with the model directories as they were left, which the test runs in."""
+    """Makes the working directory a folder with the model directories as they were left."""
     shutil.copytree(HERE / "before", tmp_path, dirs_exist_ok=True)
     shutil.copytree(HERE / "text", tmp_path / "text")
     monkeypatch.chdir(tmp_path)
@@ -79,7 +79,7 @@ def test_a_run_of_the_first_version_ends_as_it_would_have(runs, name, capsys):
     found, state = read_archive(runs / name / "checkpoints" / f"{last:08d}.npz")
     assert state["step"] == last
     assert set(found) - set(ADDED) == set(expected) - set(ADDED)
-    for array in expected:  # Other processors round otherwise.
+    for array in expected:  # Not exactly equal, because other processors round differently.
         np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=1e-6)
 
 
@@ -97,7 +97,7 @@ def test_the_validation_text_of_an_earlier_run_is_noted_when_it_goes_on(runs, ca
 def test_a_vocabulary_of_another_recipe_stays_when_its_run_is_resumed(runs, capsys):
     path = runs / "ibm2" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
-    config["options"]["vocab_size"] = 2000  # As --dataset=demo once had it for words.
+    config["options"]["vocab_size"] = 2000  # An earlier default of --dataset=demo for words.
     path.write_text(json.dumps(config), encoding="utf-8")
     flags, last = RUNS["ibm2"]
     flags = [*flags, *TEXTS, "--model_dir=ibm2", f"--max_steps={last}"]

@@ -1,6 +1,6 @@
-"""Every preset, at small sizes, through all four scripts.
+"""Runs every preset, at small sizes, through all four scripts.
 
-A new model class adds to `KINDS` what can be drawn of it.
+A new model class adds to `KINDS` the kinds of attention that can be drawn.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ from models.word_attention import WordAttention
 from tests.scripts.running import run_script
 from tests.tiny import corpus_flags, pairs, small_flags
 
-# With a dozen words, steps are so quick that there can be enough of them for translations that
-# depend on their sources; the time goes into tracing.
+# With a dozen words, steps are so quick that the model can be trained until translations depend on
+# their sources; tracing takes most of the time.
 QUICK = [
     *("--tokenizer=word", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=2"),
     *("--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=60"),
-    "--average_checkpoints=1",  # An average could be kept, whose perplexity is no record.
+    "--average_checkpoints=1",  # An average could be kept, but its perplexity is not recorded.
 ]
-# The two lines of which training shows translations, an empty one, one with unknown words.
+# Two lines whose translations training shows, an empty line, and a line with unknown words.
 SHOWN = [source for source, _ in pairs(2, seed=2)]
 LINES = [*SHOWN, "", "cat sees the 漢 zebra"]
 
@@ -48,14 +48,14 @@ KINDS = {
     WordAttention: ("cross",),
     AlignmentModel: ("cross",),
 }
-# At these sizes each is another preset with fewer layers or without a table of positions, or
-# differs from one in dropout or the place of a normalisation alone. The laws of all models hold
-# for it, and `make test-slow` runs it here.
+# At these sizes, each of these presets is another preset with fewer layers or without a table of
+# positions, or differs from it only in dropout or the place of a normalisation. The laws of all
+# models are tested with these, too; here only `make test-slow` runs them.
 LIKE_ANOTHER = (
     *("ibm1", "attention_ibm1", "lstm_luong"),
     *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
 )
-# What is exported here; the others and these by `make test-slow`, and by exports_test.py.
+# Presets that are exported here. exports_test.py and `make test-slow` export all presets.
 EXPORTED = (
     *("hmm_alignment", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "lstm_conv"),
     *("transformer_simple", "transformer_tiny"),
@@ -63,7 +63,7 @@ EXPORTED = (
 
 
 class Trained(NamedTuple):
-    """A model directory, the command line that made it, and what that said."""
+    """A model directory, the flags of the run that made it, and the output of that run."""
 
     preset: str
     folder: Path
@@ -79,11 +79,11 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def corpus(folder):
     (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    return corpus_flags(folder, train=400, valid=6)  # Each epoch takes time of its own.
+    return corpus_flags(folder, train=400, valid=6)  # Few epochs, because each takes extra time.
 
 
 def pytest_generate_tests(metafunc):
-    """Runs a test with every preset; those that only `make test-slow` runs are marked."""
+    """Runs a test with every preset; marks presets that only `make test-slow` runs."""
     if "trained" not in metafunc.fixturenames:
         return
     exports = "exported" in metafunc.fixturenames
@@ -114,7 +114,7 @@ def loaded(trained):
 
 @pytest.fixture(scope="module")
 def translated(trained, folder):
-    """Beam size -> what translate.py writes for `LINES`: a score, a tab and a text each."""
+    """Beam size -> the lines of translate.py for `LINES`: a score, a tab and a text each."""
     outputs = {}
     for beam_size in (1, 3):
         path = folder / f"{trained.preset}.{beam_size}"
@@ -133,10 +133,10 @@ def run_here(command, **_):
 
 @pytest.fixture(scope="module")
 def exported(trained, folder):
-    """Folder of the SavedModel; export.py has compared its answers with the model's."""
+    """The folder of the SavedModel; export.py has compared its answers with the model's."""
     path = folder / f"{trained.preset}.serving"
     arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
-    # The program in C is a fresh process, and scripts_test.py has one in Python.
+    # No new process is needed: the test in C starts one, and scripts_test.py starts one in Python.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(subprocess, "run", run_here)
         done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
@@ -146,13 +146,13 @@ def exported(trained, folder):
 
 @pytest.fixture(scope="module")
 def served(exported):
-    """The SavedModel in a session."""
+    """The SavedModel, loaded into a session."""
     with saved_model_client.loaded(exported) as answer:
         yield answer
 
 
 def log_probs(model, source_ids, target_ids):
-    """`[B]`: log-probabilities of whole sentences."""
+    """Returns the log-probabilities of whole sentences, `[B]`."""
     scores = model.score(source_ids, target_ids)
     return np.where(target_ids != PAD_ID, scores, 0.0).sum(axis=1)
 
@@ -181,7 +181,7 @@ def test_a_loaded_model_has_the_perplexity_that_training_saw(trained, folder, lo
 def test_a_model_that_plans_the_length_of_translations_has_measured_it(loaded):
     if not loaded[0].tracks_coverage:
         pytest.skip("its own probabilities end a translation")
-    # Sentences are as long as their translations.
+    # In this corpus, sentences are as long as their translations.
     np.testing.assert_allclose(loaded[0].length.parameters, [0, 1, 0.01], atol=1e-6)
 
 
@@ -194,7 +194,7 @@ def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
     scores, texts = zip(*(line.split("\t", 1) for line in lines), strict=True)
     assert lines[2] == "0.0000\t"
     assert all(float(score) < 0 for score, line in zip(scores, LINES, strict=True) if line)
-    assert len(set(texts)) > 2  # They depend on the source.
+    assert len(set(texts)) > 2  # Translations depend on the source.
 
 
 def test_greedy_translations_are_those_that_training_showed(trained, translated):

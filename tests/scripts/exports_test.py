@@ -1,4 +1,4 @@
-"""Every preset, exported: a session and a program in C translate a text as translate.py does."""
+"""Exports every preset: a session and a program in C translate a text as translate.py does."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,8 @@ ODD = [
     "</s> <pad> <s>",
 ]
 ODD += ["▁ @@", "x" * 100, " ".join([*WORDS] * 8)]
-# A hundred. Each has a known word, or is empty: translate.py refuses lines that are all unknown.
+# A hundred lines. Each has a known word or is empty, because translate.py refuses lines of which no
+# word is known.
 LINES = [source for source, _ in pairs(88, seed=3)] + ["", " ", "\t"] + [f"dog {x}" for x in ODD]
 
 

@@ -10,7 +10,7 @@ from model_directory.weight_files import read_archive
 from tests.scripts.running import run_script
 from tests.tiny import corpus_flags
 
-TARGETS = slice(1, None, 2)  # Of `corpus_flags`, which are source, target, source, target.
+TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def language(folder, corpus, forward):
 
 @pytest.fixture(scope="module")
 def small(folder, corpus):
-    """A translation model of pieces."""
+    """A translation model with subword pieces."""
     flags = ["--model=lstm_seq2seq", "--set=encoder_units=8", "--set=decoder_units=8"]
     flags += ["--vocab_size=300", "--max_steps=1"]
     assert train(folder, "small", *flags, *corpus).status == 0
@@ -158,7 +158,7 @@ def test_an_empty_text_is_refused(folder, corpus, capsys):
 
 
 def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small, capsys):
-    """Pieces are learned from both sides."""
+    """Subword pieces are learned from both sides."""
     pieces = folder / "pieces"
     done = train(folder, "pieces", "--model=ngram_lm", "--vocab_size=300", *corpus, capsys=capsys)
     assert done.status == 0
@@ -202,7 +202,7 @@ def test_a_language_model_without_weight_changes_nothing(folder, forward, langua
 
 
 def test_the_noisy_channel_translates(folder, backward, language, capsys):
-    """The text is random words: nothing but which words there are can be right."""
+    """The words of the text are random, so a translation can be right only as a set of words."""
     flags = [f"--channel_model={backward}", f"--language_model={language}"]
     done = translate(folder, capsys, *flags, f"--save_scores={folder / 'scores.json'}")
     assert done.status == 1 and "--save_scores needs --reference" in done.err

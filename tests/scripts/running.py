@@ -22,13 +22,13 @@ class Done(NamedTuple):
 
 
 def run_script(name, arguments, capsys=None):
-    """Runs `name`.py; its flags are forgotten afterwards, so that another script may follow.
+    """Runs `name`.py, and then removes its flags, so that another script can run.
 
-    Without `capsys`, as in the fixtures of a module, what it prints is left to pytest.
+    Without `capsys`, as in the fixtures of a module, pytest itself captures the output.
     """
     if capsys:
         capsys.readouterr()
-    app.define_help_flags()  # Once in a process.
+    app.define_help_flags()  # Has an effect only once in a process.
     quiet.BEGAN = time.monotonic()
     before = set(flags.FLAGS)
     spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")

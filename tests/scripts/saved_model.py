@@ -1,4 +1,4 @@
-"""A SavedModel run by a program in C, without Python, as a server or another language runs it."""
+"""Runs a SavedModel by a program in C, without Python, as a server or another language does."""
 
 import shutil
 import subprocess
@@ -14,7 +14,7 @@ SOURCE = Path(__file__).with_name("saved_model.c")
 def compile_program(folder):
     """Compiles the program against the installed TensorFlow; returns its path.
 
-    Skips the test where there is no C compiler, or no library of TensorFlow to link.
+    Skips the test if there is no C compiler, or no library of TensorFlow to link.
     """
     library = Path(tf.sysconfig.get_lib())
     if not shutil.which("gcc"):
@@ -26,7 +26,7 @@ def compile_program(folder):
     command += ["-o", str(program), f"-I{tf.sysconfig.get_include()}", f"-L{library}"]
     command += ["-l:libtensorflow_cc.so.2", "-l:libtensorflow_framework.so.2"]
     command.append(f"-Wl,-rpath,{library}")
-    if shutil.which("ld.gold"):  # Seconds quicker with a library of a gigabyte.
+    if shutil.which("ld.gold"):  # Links a library of a gigabyte seconds faster.
         command.append("-fuse-ld=gold")
     subprocess.run(command, check=True)
     return program
@@ -36,8 +36,8 @@ def translate(program, folder, text):
     """Translates the lines of a text file.
 
     Args:
-        program: from `compile_program`.
-        folder: of the SavedModel.
+        program: path from `compile_program`.
+        folder: folder of the SavedModel.
         text: path of the file.
 
     Returns:

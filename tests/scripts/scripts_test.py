@@ -1,4 +1,4 @@
-"""The four scripts, one after the other, on a corpus of a few words; and all bad input."""
+"""Runs the four scripts in turn on a corpus of a few words, and gives them bad input."""
 
 import itertools
 import json
@@ -63,7 +63,7 @@ def trained(folder, corpus):
 
 
 def _records(run):
-    """What metrics.jsonl of a model directory holds."""
+    """Returns the records in metrics.jsonl of a model directory."""
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
@@ -286,7 +286,7 @@ def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, c
 def test_a_model_whose_scores_overflow_is_refused_by_name(trained, capsys, tmp_path):
     _damage(tmp_path / "m", trained)
     arrays, state = read_archive(trained / "best.npz")
-    for name in arrays:  # Logits are the product of the last layer's features and the embeddings.
+    for name in arrays:  # Logits are products of the last layer's features and the embeddings.
         arrays[name] *= 1e15 if name.endswith("embeddings") else 1
         arrays[name] *= 1e30 if name.endswith("decoder_norm/gamma") else 1
     assert all(np.isfinite(array).all() for array in arrays.values())
@@ -368,7 +368,7 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, corpus):
 
 
 def _stop_at_step(command, metrics, step, signal_number):
-    """Runs a command and sends it a signal once metrics.jsonl tells of a step."""
+    """Runs a command, and sends it a signal once metrics.jsonl has a record of a step."""
     process = subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
@@ -381,7 +381,7 @@ def _stop_at_step(command, metrics, step, signal_number):
     return process.wait()
 
 
-@pytest.mark.slow  # The suite has tests/faults/harness_test.py, which kills more often.
+@pytest.mark.slow  # In the quick suite, tests/faults/harness_test.py kills more often.
 def test_killed_and_resumed_equals_never_killed_bit_for_bit(folder, corpus):
     def command(name):
         return [
@@ -391,7 +391,7 @@ def test_killed_and_resumed_equals_never_killed_bit_for_bit(folder, corpus):
         ]
 
     subprocess.run(command("whole"), cwd=ROOT, check=True, capture_output=True)
-    # The last SIGTERM makes a checkpoint of its own, which must leave no trace in the average.
+    # The last SIGTERM saves an extra checkpoint, which must not enter the average.
     stops = [(10, signal.SIGKILL), (34, signal.SIGKILL), (44, signal.SIGTERM)]
     metrics = folder / "killed/metrics.jsonl"
     status = [_stop_at_step(command("killed"), metrics, *stop) for stop in stops]
@@ -419,7 +419,7 @@ def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys,
     assert not (folder / "bad").exists()
 
 
-# The presets of every_preset_test.py go it with words.
+# "word" is slow-only, because every_preset_test.py uses it for all presets.
 @pytest.mark.parametrize(
     "tokenizer", [pytest.param("word", marks=pytest.mark.slow), "pretokenized"]
 )
@@ -549,7 +549,7 @@ def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, caps
     from data_pipeline.tokenization.vocabularies import BpeVocabulary
 
     _damage(tmp_path / "m", trained)
-    config = tmp_path / "m/config.json"  # As of an older version, without checksums.
+    config = tmp_path / "m/config.json"  # Older versions wrote no checksums.
     config.write_text(json.dumps({**json.loads(config.read_text()), "vocabulary_crc32": {}}))
     BpeVocabulary.train(list(WORDS), 290).save(tmp_path / "m/tokenizer/shared.model")
     arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
@@ -600,7 +600,7 @@ def test_a_sentence_of_unknown_words_is_named(folder, corpus, tmp_path, capsys):
     arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
     done = run_script("translate", arguments, capsys)
     assert done.status == 1 and f"{text}, line 2: the model's vocabulary has none" in done.err
-    # Where unknown words are copied, that line has something to say.
+    # If unknown words are replaced, the line has a translation.
     lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("foo Fuß 0.5\n")
     for flags in (["--replace_unknowns"], ["--replace_unknowns", f"--lexicon={lexicon}"]):

@@ -39,7 +39,7 @@ def flags(folder):
 
 @pytest.fixture(scope="module")
 def mirrored(folder, flags):
-    """A run of two replicas in one process, in two sittings."""
+    """A run of two replicas in one process, stopped and resumed once."""
     more = [f"--model_dir={folder / 'mirrored'}", "--distribution=mirrored", "--num_replicas=2"]
     for steps in (7, 20):
         assert run_script("train", [*flags, *more, f"--max_steps={steps}"]).status == 0
@@ -47,7 +47,7 @@ def mirrored(folder, flags):
 
 
 def start_workers(flags, log):
-    """Two processes that find each other on free ports of this machine."""
+    """Starts two processes that find each other on free ports of this machine."""
     sockets = [socket.socket() for _ in range(2)]
     for each in sockets:
         each.bind(("localhost", 0))
@@ -108,7 +108,7 @@ def test_workers_train_as_replicas_do_and_go_on_after_one_was_killed(
     assert "resumed at step" in (tmp_path / "again1").read_text()
     same_weights(directory, mirrored)
     found, expected = losses(directory), losses(mirrored)
-    expected.pop(("valid", 7))  # The end of its first sitting.
+    expected.pop(("valid", 7))  # Validated only because that run ended there and was resumed.
     assert found.keys() == expected.keys()
     for name in expected:
         assert found[name] == pytest.approx(expected[name], rel=1e-5)

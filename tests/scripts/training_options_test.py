@@ -1,4 +1,4 @@
-"""Options of train.py that change the updates: they resume exactly, or say what is wrong."""
+"""Options of train.py that change the updates: runs resume exactly, and bad options are refused."""
 
 import json
 
@@ -80,7 +80,7 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     vocabulary = [folder / name / "tokenizer/shared.model" for name in ("tuned", "whole")]
     assert vocabulary[0].read_bytes() == vocabulary[1].read_bytes()
     done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
-    assert done.status == 0 and "starting from" not in done.out  # It goes on with its own.
+    assert done.status == 0 and "starting from" not in done.out  # Resumed from its own weights.
 
 
 BAD = {

@@ -1,4 +1,4 @@
-"""Links between the words of lines, from models of all kinds."""
+"""Tests of links between the words of lines, from models of all kinds."""
 
 import io
 import itertools
@@ -37,7 +37,7 @@ def make_aligner(tokenizer, preset="transformer_tiny", settings=SMALL, **options
 
 @pytest.fixture(scope="module")
 def dictionary(tokenizers):
-    """An `ibm1_factored` that knows how each word is translated, and a word of its own for it."""
+    """An `ibm1_factored` that gives each source word a translation of its own."""
     tokenizer = tokenizers["word"]
     sizes = len(tokenizer.source), len(tokenizer.target)
     model = models.create("ibm1_factored", *sizes, width=len(WORDS))
@@ -61,7 +61,8 @@ def test_words_are_linked_with_their_translations_wherever_they_stand(tokenizers
 
 def test_a_target_word_that_no_source_word_explains_is_not_linked(tokenizers, dictionary):
     aligner = Aligner(dictionary, tokenizers["word"])
-    # What is unknown is as improbable beside each word; </s>, all of whose logits are 0, wins.
+    # An unknown target word is equally improbable given each source word. `</s>` wins, because all
+    # its logits are 0.
     assert aligner.links(["dog cat"], ["Hund Quux"]) == [[(0, 0)]]
 
 
@@ -84,7 +85,7 @@ def test_all_links_are_source_to_target_whatever_the_direction(tokenizers, dicti
 
 
 def test_directions_that_agree_have_the_product_of_their_weights(tokenizers):
-    """Also where one model reads pieces and the other one words."""
+    """This also holds if one model reads pieces and the other model reads words."""
     words, pieces = tokenizers["word"], tokenizers["bpe"]
     forward, one = make_aligner(pieces)
     swapped = words._replace(source=words.target, target=words.source)
@@ -179,7 +180,7 @@ def test_text_of_which_no_word_is_known_is_refused_and_lines_are_counted(tokeniz
     assert spelling.count_unknown(none) == 0
 
 
-# Tabs do not part pieces, "▁" is a space to SentencePiece and a letter to us.
+# A tab does not separate pieces; SentencePiece reads "▁" as a space, but it is a letter of a word.
 CHARACTERS = "ab dogcat\t ▁é漢😀\u00a0.<0x41>\u2028"
 
 
@@ -193,14 +194,15 @@ def test_a_token_belongs_to_the_word_in_which_it_begins(tokenizers):
         assert len(numbers) == len(ids) and numbers == sorted(numbers)
         assert numbers[-1] == len(words) and all(n < len(words) for n in numbers[:-1] if words)
         for number in set(numbers[:-1]):
-            # Its tokens spell a word, and perhaps what a tab parts from it.
+            # The tokens of a word spell that word, and perhaps a word after a tab.
             mine = [i for i, n in zip(ids, numbers, strict=True) if n == number]
             spelt = "".join(split_words(vocabulary.decode(mine).replace("▁", "")))
             rest = "".join(words[number:]).replace("▁", "")
             assert rest.startswith(spelt), (line, number)
 
 
-# What nmt_nfkc writes in another number of bytes, drops, or makes a space, and unknown characters.
+# Words that nmt_nfkc changes in their number of bytes, drops or makes a space, unknown characters,
+# and ordinary words.
 FOREIGN_WORDS = (
     *("½", "ﬁre", "№", "ﷺ", "ｆｕｌｌ", "où\u00a0?", "\u3000", "e\u0301", "\x07", "a\u200bb"),
     *("\u200b", "\ufffd", "a\u2028b", "▁", "▁a", "漢字", "😀", "x漢y", "the", "cup", "of", "milk"),
@@ -214,7 +216,7 @@ FOREIGN_MODELS = {
 
 @pytest.fixture(scope="module", params=FOREIGN_MODELS)
 def foreign(request, tmp_path_factory):
-    """A ready model of somebody else's, with the defaults of `spm_train`."""
+    """A vocabulary from another project: a model with the defaults of `spm_train`."""
     writer = io.BytesIO()
     options = {"vocab_size": 60, "hard_vocab_limit": False, **FOREIGN_MODELS[request.param]}
     sentencepiece.SentencePieceTrainer.train(
@@ -229,7 +231,7 @@ def foreign(request, tmp_path_factory):
 
 
 def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
-    """A line has the tokens of its words one after the other."""
+    """The tokens of a line are the tokens of its words in order."""
     rng = random.Random(1)
     lines = ["½ cup of milk", "the ﬁre dog sees the cat", "où\u00a0? là", " ", ""]
     for _ in range(300):

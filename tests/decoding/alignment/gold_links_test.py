@@ -1,4 +1,4 @@
-"""Gold links marked on pictures of attention."""
+"""Tests of gold links marked on pictures of attention."""
 
 import xml.etree.ElementTree as ElementTree
 
@@ -17,7 +17,7 @@ GOLD = parse_gold("0-0 1-1 2p1", "gold")
 
 
 def frames(path):
-    """The styles of all frames of an .svg, with the places of their left upper corners."""
+    """Returns the styles of all frames of an .svg, with the places of their upper left corners."""
     found = []
     for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}path"):
         style = element.get("style", "")
@@ -50,7 +50,7 @@ def test_without_links_nothing_is_marked(tmp_path):
     attention_pictures.save_attention(MAPS, SOURCE, TARGET, path)
     assert not frames(path) and "sure" not in svg_texts(path)
     attention_pictures.save_attention(MAPS, SOURCE, TARGET, path, gold=parse_gold("", "gold"))
-    assert len(frames(path)) == 2  # In the key.
+    assert len(frames(path)) == 2  # The key alone has two frames.
 
 
 @pytest.mark.parametrize("ending", MAGIC)

@@ -1,4 +1,4 @@
-"""Lexicons: counted, read from a table, written, read."""
+"""Tests of lexicons: counted, read from a table, written, read."""
 
 import keras
 import numpy as np
@@ -46,7 +46,7 @@ def tokenizer():
 
 
 def make_model(preset, tokenizer, **settings):
-    """A model of random weights."""
+    """Makes a model with random weights."""
     keras.utils.set_random_seed(1)
     model = models.create(preset, len(tokenizer.source), len(tokenizer.target), **settings)
     for weight in model.trainable_variables:
@@ -59,7 +59,7 @@ TABLES = ("ibm1", "hmm_alignment", "ibm1_factored")
 
 @pytest.mark.parametrize("preset", TABLES)
 def test_a_table_has_the_probabilities_of_the_model(preset, tokenizer, monkeypatch):
-    """A sentence is its word and NULL, and of Model 1 the mean of what both say."""
+    """A sentence is one word and NULL; in Model 1 its likelihood is the mean of their entries."""
     monkeypatch.setattr(lexicons, "_CELLS", 3 * len(tokenizer.target))  # Three rows at a time.
     model = make_model(preset, tokenizer)
     entries = table_entries(model, tokenizer, threshold=0.0)

@@ -1,4 +1,4 @@
-"""Alignments as text, symmetrised and scored."""
+"""Tests of alignments: read, written, symmetrised and scored."""
 
 import itertools
 import random
@@ -22,20 +22,21 @@ from decoding.alignment.links import (
 
 
 def grid(text):
-    """(forward, reverse) of a picture: rows are source words; f forward, r reverse, b both."""
+    """Reads (forward, reverse) links from a picture: rows are source words; f, r, or b for both."""
     rows = [line.split() for line in text.strip().splitlines()]
     cells = [(i, j, mark) for i, row in enumerate(rows) for j, mark in enumerate(row)]
     return tuple([(i, j) for i, j, mark in cells if mark in marks] for marks in ("fb", "rb"))
 
 
 def marked(text):
-    """Links of a picture in which they are marked x."""
+    """Reads the links that are marked x in a picture."""
     rows = [line.split() for line in text.strip().splitlines()]
     return [(i, j) for i, row in enumerate(rows) for j, mark in enumerate(row) if mark == "x"]
 
 
-# (1, 1) touches a link of both directions and aligns two new words; (1, 2) touches one, too, but
-# comes later; (4, 0) and (0, 4) align one new word each and (5, 4) two, and they touch nothing.
+# (1, 1) is next to a link of both directions and aligns two new words. (1, 2) is next to such a
+# link, too, but comes later. (4, 0) and (0, 4) align one new word each, (5, 4) aligns two; none of
+# the three is next to a link.
 PICTURE = """
     b . . . r
     . f r . .
@@ -71,7 +72,8 @@ BY_HAND = {
         . . . . .
         . . . . .
     """,
-    # Forward links first: (4, 0) aligns row 4, (5, 4) row 5 and column 4; then (0, 4) nothing new.
+    # Forward links first: (4, 0) aligns row 4, (5, 4) aligns row 5 and column 4. Then (0, 4) aligns
+    # nothing new.
     "grow-diag-final": """
         x . . . .
         . x . . .
@@ -80,7 +82,7 @@ BY_HAND = {
         x . . . .
         . . . . x
     """,
-    # (5, 4) aligns two new words, (4, 0) only one.
+    # (5, 4) aligns two new words, (4, 0) only one new word.
     "grow-diag-final-and": """
         x . . . .
         . x . . .
@@ -98,7 +100,7 @@ def test_symmetrisation_is_what_a_pencil_gives(method):
 
 
 def test_growing_goes_on_from_what_was_added():
-    """A chain of links, each next to the one before, but only the first in both directions."""
+    """Links form a chain, each next to the link before; only the first is in both directions."""
     picture = """
         b . . .
         . f . .
@@ -138,7 +140,7 @@ def test_methods_are_nested_and_keep_what_both_directions_say():
         assert results["intersection"] <= results["grow-diag"]
         for final in ("grow-diag-final", "grow-diag-final-and"):
             assert results["grow-diag"] <= results[final] <= results["union"]
-        for side in (0, 1):  # Final leaves no word alone that either direction aligns.
+        for side in (0, 1):  # After "final", every word is aligned that either direction aligns.
             aligned, wanted = (
                 {link[side] for link in results[name]} for name in ("grow-diag-final", "union")
             )
@@ -280,7 +282,7 @@ def test_another_number_of_lines_than_pairs_is_refused(tmp_path, lines):
 
 
 def test_scores_are_those_of_the_definition():
-    """Och and Ney 2003: two of three links possible, one of two sure links found."""
+    """Och and Ney 2003: two of three links are possible, and one of two sure links is found."""
     gold = [
         GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (1, 1)})),
         GoldAlignment(frozenset({(0, 1)}), frozenset({(0, 1)})),

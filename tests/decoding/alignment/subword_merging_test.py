@@ -1,4 +1,4 @@
-"""Merging subword pieces, and the attention between them, into words."""
+"""Tests of merging subword pieces, and attention between pieces, into words."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pictures: what they show, that it can be read, and what is left on the disk."""
+"""Tests of pictures of attention and of curves: content, legibility, and the files written."""
 
 import itertools
 import re
@@ -34,7 +34,7 @@ def transformer_maps(num_layers=2, num_heads=3, source=SOURCE, target=TARGET):
 
 @pytest.fixture
 def only_dejavu(monkeypatch):
-    """No fonts but those that come with matplotlib; returns the list of fonts of the system."""
+    """Hides all fonts but matplotlib's own; returns the list of system fonts, to add to."""
     manager, system = font_manager.fontManager, []
     only = [font for font in manager.ttflist if font.name == "DejaVu Sans"]
     monkeypatch.setattr(manager, "ttflist", only)
@@ -290,7 +290,7 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
             labels = axes.get_yticklabels()
             heights = [label.get_window_extent(renderer) for label in labels]
             assert all(a.y0 >= b.y1 - 1 for a, b in itertools.pairwise(heights))
-            # Slanted labels are sqrt(1/2) of a cell apart; a line is 1.15 times the font size.
+            # Slanted labels are sqrt(1/2) of a cell apart; a line of text is 1.15 font sizes high.
             cell = axes.bbox.width / len(axes.get_xticks()) * 72 / figure.dpi
             assert cell * 0.5**0.5 >= 1.15 * axes.get_xticklabels()[0].get_fontsize()
         checked.append(len(figure.axes))
@@ -325,7 +325,7 @@ def square_font(path, family, characters):
 
 
 def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, capfd):
-    """Also by one that was installed after matplotlib had made its list of fonts."""
+    """This holds also for a font installed after matplotlib has made its list of fonts."""
     tokens = ["a漢", "字b"]
     maps = {"decoder/0/cross": random_map(1, 2, 2)}
     attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
@@ -345,7 +345,7 @@ def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, cap
 def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_dejavu, capfd):
     tokens = ["日本語", "本", "नमस्ते", "é", "🤖", "\u3000"]
     maps = {"decoder/0/cross": random_map(1, 6, 6)}
-    # An .svg holds the text itself, so there is nothing to say.
+    # An .svg holds the text itself, so nothing is printed.
     assert "日本語" in draw_svg(tmp_path, maps, tokens, tokens)
     assert capfd.readouterr().err == ""
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Source and target words in one plane."""
+"""Tests of source and target words in one plane."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from tests.tiny import SMALL, WORDS, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))
 SPECIALS = ["<pad>", "<unk>", "<s>", "</s>"]
-# Words by frequency, so that word n of one side is the translation of word n of the other.
+# Words sorted so that word n of the source is translated by word n of the target.
 TOKENIZER = Tokenizer(
     "word", WordVocabulary([*SPECIALS, *WORDS]), WordVocabulary([*SPECIALS, *WORDS.values()])
 )
@@ -20,7 +20,7 @@ TOKENIZER = Tokenizer(
 
 @pytest.fixture
 def model():
-    """Each word's vector points where its translation's does, but is shifted and longer."""
+    """Each word's vector has the direction of its translation's, but is shifted and longer."""
     size = len(TOKENIZER.source)
     model = models.create("ibm1_factored", size, size, width=6)
     vectors = np.random.default_rng(1).normal(size=(size, 6))

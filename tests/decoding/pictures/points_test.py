@@ -1,4 +1,4 @@
-"""Pictures of labelled points: what they show, and that it can be read."""
+"""Tests of pictures of labelled points: their content and legibility."""
 
 import itertools
 
@@ -19,7 +19,7 @@ TWO = {
 
 
 def pairs_of_words(count):
-    """Words and their translations, whose points lie near each other."""
+    """Makes words and their translations, with points near each other."""
     generator = np.random.default_rng(1)
     places = generator.normal(size=(count, 2))
     words = [f"palabra{'s' * (i % 7)}{i}" for i in range(count)]
@@ -47,7 +47,7 @@ def test_every_label_group_and_the_title_are_written(tmp_path):
 
 
 def drawn(tmp_path, monkeypatch, groups, **options):
-    """(boxes of all texts, places of all points, box of the figure) in pixels of a picture."""
+    """Draws; returns (boxes of all texts, places of all points, box of the figure) in pixels."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

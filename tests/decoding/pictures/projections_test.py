@@ -1,4 +1,4 @@
-"""Principal components and t-SNE against what defines them."""
+"""Tests principal components and t-SNE by their defining properties."""
 
 import doctest
 import sys
@@ -20,7 +20,7 @@ def squared_distances(vectors):
 
 
 def clusters(num_clusters=4, size=12, width=20):
-    """(vectors around some centres, the number of each one's centre)"""
+    """Returns (vectors around some centres, the number of each vector's centre)."""
     names = np.repeat(np.arange(num_clusters), size)
     return 5 * random(num_clusters, width)[names] + random(len(names), width, seed=1), names
 
@@ -28,7 +28,7 @@ def clusters(num_clusters=4, size=12, width=20):
 def test_principal_components_keep_the_largest_variances():
     vectors = random(30, 5) * [1, 9, 2, 0.1, 4] + 7
     found = principal_components(vectors, 2)
-    variances, directions = np.linalg.eigh(np.cov(vectors.T))  # The largest last.
+    variances, directions = np.linalg.eigh(np.cov(vectors.T))  # In rising order.
     np.testing.assert_allclose(np.cov(found.T), np.diag(variances[:-3:-1]), atol=1e-9)
     expected = (vectors - vectors.mean(0)) @ directions[:, :-3:-1]
     np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-9)
