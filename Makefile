@@ -47,10 +47,14 @@ demo: .venv/run
 	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='Where is the dog ?'"
 	@echo "  and README.md, for a model of your own text"
 
+# Run apart from the other tests: TensorFlow keeps the memory of every graph until a process ends.
+GRAPHS := tests/scripts tests/models
+
 test: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL)
+	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL) $(GRAPHS)
+	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL) $(GRAPHS:%=--ignore=%)
 	$(BIN)/python -m pytest -m replicas $(PARALLEL) $$(grep -rl --include='*_test.py' replicas tests)
 
 test-slow: .venv/dev
