@@ -38,15 +38,21 @@ from decoding.alignment.links import (  # noqa: E402
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("source", None, "Tokenised text, a sentence a line.", required=True)
-flags.DEFINE_string("target", None, "Its translation.", required=True)
-flags.DEFINE_string("gold", "", "True links of its first lines: i-j sure, ipj or i?j possible.")
-flags.DEFINE_integer("gold_base", None, "Number of the first word there, as align.py has it.", 0, 1)
-flags.DEFINE_integer("rounds", 1, "How often each aligner works; seconds are medians.", 1)
-flags.DEFINE_bool("held_out", False, "Keeps the lines of --gold out of the training of ours.")
-flags.DEFINE_integer("pairs", 0, "Repeats the text, with other endings, to so many pairs; 0: no.")
-flags.DEFINE_string("work", "runs/aligners", "Folder of texts, models and links.")
-flags.DEFINE_list("only", [], "Names of aligners; empty: all.")
+flags.DEFINE_string("source", None, "File of tokenised text, one sentence a line.", required=True)
+flags.DEFINE_string("target", None, "File of its translation.", required=True)
+flags.DEFINE_string(
+    "gold", "", "File of correct links of its first lines: i-j (sure), ipj or i?j (possible)."
+)
+flags.DEFINE_integer("gold_base", None, "Number of the first word in --gold, as in align.py.", 0, 1)
+flags.DEFINE_integer("rounds", 1, "Number of times that each aligner runs; seconds are medians.", 1)
+flags.DEFINE_bool(
+    "held_out", False, "Leaves the lines of --gold out of the training of our models."
+)
+flags.DEFINE_integer(
+    "pairs", 0, "Repeats the text, with other word endings, up to this many pairs (0: no repeats)."
+)
+flags.DEFINE_string("work", "runs/aligners", "Folder for texts, models and links.")
+flags.DEFINE_list("only", [], "Names of the aligners to run. Default: all.")
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 # Name -> (flags of align.py, flags of train.py for the same model).
@@ -199,14 +205,14 @@ def main(argv):
     """Runs every aligner, prints and writes the figures."""
     del argv
     if FLAGS.held_out and not FLAGS.gold:
-        raise UserError("--held_out needs --gold, whose lines it keeps out of the training")
+        raise UserError("--held_out needs --gold, whose lines it leaves out of the training")
     gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
     work = Path(FLAGS.work)
     work.mkdir(parents=True, exist_ok=True)
     sides = prepare(work, len(gold) if FLAGS.held_out else 0)
     found = aligners()
     if set(FLAGS.only) - set(found):
-        raise UserError(f"--only: known here are {', '.join(found)}")
+        raise UserError(f"--only: expected some of {', '.join(found)}")
     result = {
         "machine": machine(),
         "command": " ".join(["python", *sys.argv]),

@@ -28,11 +28,11 @@ from training import recipes  # noqa: E402
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_float("minutes", 10, "Training time of each preset.", lower_bound=0.1)
-flags.DEFINE_string("runs", "runs/demo_alignment", "Folder of the model directories.")
-flags.DEFINE_string("data_dir", "data", "As of train.py.")
-flags.DEFINE_string("results", "docs/results/demo_alignment", "Folder of the result files.")
-flags.DEFINE_list("only", [], "Names of presets; empty: all.")
+flags.DEFINE_float("minutes", 10, "Minutes of training for each preset.", lower_bound=0.1)
+flags.DEFINE_string("runs", "runs/demo_alignment", "Folder for the model directories.")
+flags.DEFINE_string("data_dir", "data", "Folder of the demo corpus and of caches, as in train.py.")
+flags.DEFINE_string("results", "docs/results/demo_alignment", "Folder for the result files.")
+flags.DEFINE_list("only", [], "Names of the presets to train. Default: all.")
 
 # A validation takes as long as several hundred updates, too long for such short runs.
 RARELY = ["--eval_every_steps=1000", "--save_every_steps=100", "--bleu_lines=100"]

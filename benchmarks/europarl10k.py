@@ -28,8 +28,8 @@ from training.evaluation import corpus_scores  # noqa: E402
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("data", "data/europarl10k", "Folder of the corpus.")
-flags.DEFINE_string("runs", "runs/europarl10k", "Folder of the model directories.")
-flags.DEFINE_list("only", [], "Names of runs; empty: all.")
+flags.DEFINE_string("runs", "runs/europarl10k", "Folder for the model directories.")
+flags.DEFINE_list("only", [], "Names of the runs to make. Default: all.")
 
 RESULTS = ROOT / "docs" / "results" / "europarl10k"
 PICTURE = ROOT / "docs" / "bleu_by_length.png"
@@ -177,7 +177,9 @@ def main(argv):
     del argv
     unknown = set(FLAGS.only) - set(RUNS)
     if unknown:
-        raise UserError(f"--only: no run {', '.join(sorted(unknown))}; there are {', '.join(RUNS)}")
+        raise UserError(
+            f"--only: no run {', '.join(sorted(unknown))}; expected some of {', '.join(RUNS)}"
+        )
     for name in FLAGS.only or RUNS:
         run(train_command(name))
         score(name)

@@ -28,9 +28,9 @@ from model_directory.directory import ModelDirectory  # noqa: E402
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("runs", "runs/noisy_channel", "Folder of the model directories.")
-flags.DEFINE_string("data_dir", "data", "As of train.py.")
-flags.DEFINE_string("output", "docs/results/noisy_channel/demo.json", "File of all figures.")
+flags.DEFINE_string("runs", "runs/noisy_channel", "Folder for the model directories.")
+flags.DEFINE_string("data_dir", "data", "Folder of the demo corpus and of caches, as in train.py.")
+flags.DEFINE_string("output", "docs/results/noisy_channel/demo.json", "JSON file for all figures.")
 
 PRESETS = ("ibm1", "ibm2", "hmm_alignment")
 ORDERS = (2, 3, 4, 5)

@@ -29,17 +29,23 @@ TOLERANCE = 1e-5  # Largest relative difference of the loss and of the gradient'
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("source", "", "Source text, a sentence a line. Empty: the demo corpus.")
-flags.DEFINE_string("target", "", "Its translation.")
-flags.DEFINE_string("data_dir", "data", "Where the demo corpus is kept.")
+flags.DEFINE_string(
+    "source", "", "File of source text, one sentence a line. Default: the demo corpus."
+)
+flags.DEFINE_string("target", "", "File of its translation.")
+flags.DEFINE_string("data_dir", "data", "Folder of the demo corpus.")
 flags.DEFINE_integer("max_length", 256, "Longest sentence, in words with </s>.", lower_bound=1)
-flags.DEFINE_multi_integer("sentences", [64, 10], "Sentences a batch. Repeatable.", lower_bound=1)
-flags.DEFINE_integer("threads", os.cpu_count() or 1, "Most threads to try.", lower_bound=1)
-flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
-flags.DEFINE_integer("steps", 10, "Updates a turn.", lower_bound=1)
+flags.DEFINE_multi_integer(
+    "sentences", [64, 10], "Number of sentences in a batch. Repeatable.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "threads", os.cpu_count() or 1, "Largest number of threads to try.", lower_bound=1
+)
+flags.DEFINE_integer("rounds", 9, "Number of turns of each candidate.", lower_bound=1)
+flags.DEFINE_integer("steps", 10, "Number of updates in a turn.", lower_bound=1)
 # PyTorch is slow in the first batches of new shapes, and almost every batch has a new shape.
-flags.DEFINE_integer("warmup_steps", 20, "Updates before the first turn.", lower_bound=1)
-flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
+flags.DEFINE_integer("warmup_steps", 20, "Number of updates before the first turn.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Seed of weights, dropout and batches.", lower_bound=0)
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 

@@ -40,16 +40,22 @@ TOLERANCES = (1e-6, 1e-3)
 
 FLAGS = flags.FLAGS
 
-flags.DEFINE_string("source", "", "Source text, a sentence a line. Empty: the demo corpus.")
-flags.DEFINE_string("target", "", "Its translation.")
-flags.DEFINE_string("data_dir", "data", "Where the demo corpus is kept.")
-flags.DEFINE_integer("vocab_size", 8000, "BPE pieces.", lower_bound=1)
-flags.DEFINE_integer("max_tokens", 4096, "Padded tokens of a batch, a side.", lower_bound=1)
-flags.DEFINE_integer("threads", os.cpu_count() or 1, "Threads of every candidate.", lower_bound=1)
-flags.DEFINE_integer("rounds", 9, "Turns of each candidate.", lower_bound=1)
-flags.DEFINE_integer("steps", 4, "Updates a turn.", lower_bound=1)
-flags.DEFINE_integer("warmup_steps", 3, "Updates before the first turn.", lower_bound=1)
-flags.DEFINE_integer("seed", 1, "Of weights, dropout and batches.", lower_bound=0)
+flags.DEFINE_string(
+    "source", "", "File of source text, one sentence a line. Default: the demo corpus."
+)
+flags.DEFINE_string("target", "", "File of its translation.")
+flags.DEFINE_string("data_dir", "data", "Folder of the demo corpus.")
+flags.DEFINE_integer("vocab_size", 8000, "Number of BPE pieces.", lower_bound=1)
+flags.DEFINE_integer(
+    "max_tokens", 4096, "Largest number of padded tokens in a batch, per side.", lower_bound=1
+)
+flags.DEFINE_integer(
+    "threads", os.cpu_count() or 1, "Number of threads of every candidate.", lower_bound=1
+)
+flags.DEFINE_integer("rounds", 9, "Number of turns of each candidate.", lower_bound=1)
+flags.DEFINE_integer("steps", 4, "Number of updates in a turn.", lower_bound=1)
+flags.DEFINE_integer("warmup_steps", 3, "Number of updates before the first turn.", lower_bound=1)
+flags.DEFINE_integer("seed", 1, "Seed of weights, dropout and batches.", lower_bound=0)
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 

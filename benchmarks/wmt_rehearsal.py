@@ -45,13 +45,17 @@ from data_pipeline.tokenization import tokenizers  # noqa: E402
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("data", "data", "Folder of the small corpora.")
-flags.DEFINE_string("work", "runs/wmt_rehearsal", "Folder for all that is made.")
-flags.DEFINE_integer("pairs", 4_500_000, "Sentence pairs.", lower_bound=10_000)
-flags.DEFINE_integer("vocab_size", 37_000, "Pieces of the BPE.")
-flags.DEFINE_integer("max_tokens", 25_000, "Tokens of a batch, a side.")
-flags.DEFINE_list("stages", [], "Names of stages; empty: all.")
-flags.DEFINE_string("stage", "", "Only for the processes of the stages.")
-flags.DEFINE_string("output", "", "JSON file; empty: docs/results/pipeline/, by the size.")
+flags.DEFINE_string("work", "runs/wmt_rehearsal", "Folder for everything that is made.")
+flags.DEFINE_integer("pairs", 4_500_000, "Number of sentence pairs.", lower_bound=10_000)
+flags.DEFINE_integer("vocab_size", 37_000, "Number of BPE pieces.")
+flags.DEFINE_integer("max_tokens", 25_000, "Largest number of tokens in a batch, per side.")
+flags.DEFINE_list("stages", [], "Names of the stages to run. Default: all.")
+flags.DEFINE_string("stage", "", "Stage that this process runs; set by the script itself.")
+flags.DEFINE_string(
+    "output",
+    "",
+    "JSON file for all figures. Default: a file in docs/results/pipeline/ named by --pairs.",
+)
 
 SIDES = ("en", "de")
 COMPARED_PAIRS = 100_000  # Encoded both by sentencepiece alone and by this project.
@@ -287,7 +291,7 @@ def main(argv):
         return 0
     unknown = set(FLAGS.stages) - set(STAGES)
     if unknown:
-        raise UserError(f"--stages: no {', '.join(unknown)}; there are {', '.join(STAGES)}")
+        raise UserError(f"--stages: no {', '.join(unknown)}; expected some of {', '.join(STAGES)}")
     Path(FLAGS.work).mkdir(parents=True, exist_ok=True)
     for name in FLAGS.stages or STAGES:
         print(f"{name} ...", flush=True)

@@ -65,9 +65,9 @@ class PairFilter(NamedTuple):
         ratio = np.maximum(source, target) / np.maximum(np.minimum(source, target), 1)
         uneven = ~empty & ~too_long & (ratio > self.max_length_ratio)
         dropped = {
-            "a side is empty": int(empty.sum()),
+            "with an empty side": int(empty.sum()),
             f"longer than {self.max_length} tokens": int(too_long.sum()),
-            f"length ratio above {self.max_length_ratio:g}": int(uneven.sum()),
+            f"with a length ratio above {self.max_length_ratio:g}": int(uneven.sum()),
         }
         return ~(empty | too_long | uneven), dropped
 

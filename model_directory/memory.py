@@ -157,7 +157,9 @@ def _calculated(measured, available):
 def _conclusion(enough, too_many, length, rows):
     """Formats the advice on --max_tokens_per_batch."""
     if not enough:
-        return f"memory runs out below {too_many * length:,} tokens a batch, the smallest tried"
+        return (
+            f"memory runs out even with batches of {too_many * length:,} tokens, the smallest tried"
+        )
     found = f"memory is enough for batches of {enough * length:,} tokens"
     if too_many:
         found += f", and runs out at about --max_tokens_per_batch={too_many * length:,}"

@@ -262,7 +262,7 @@ def _attention(model, name, layer, head):
     maps = model.attention_maps(one, one)
     layers = layer_names(maps, "cross")
     if layer is None and len(layers) > 1:
-        raise UserError(f"{name} has attention heads in {len(layers)} layers; give --layer, too")
+        raise UserError(f"{name} has attention heads in {len(layers)} layers; also give --layer")
     number = next(iter(layers)) if layer is None else layer
     if number not in layers:
         raise UserError(

@@ -34,7 +34,7 @@ def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="
     """
     if not isinstance(model, WordAttention):
         raise UserError(
-            f"{name}: its source and target words are not embedded in one space; draw those of "
+            f"{name}: its source and target words are not embedded in one space; use a model of "
             "ibm1_factored, attention_ibm1 or attention_ibm2"
         )
     if tokenizer.kind != "word":

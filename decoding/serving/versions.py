@@ -34,8 +34,8 @@ def unfinished_version(folder):
         yield unfinished
     except OSError as error:
         raise UserError(
-            f"{folder}: cannot be written ({error.strerror or error}); check the name and the room "
-            "on the disk"
+            f"{folder}: cannot be written ({error.strerror or error}); check the name and free "
+            "disk space"
         ) from None
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)

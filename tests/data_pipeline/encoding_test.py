@@ -287,9 +287,9 @@ def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
     )
     kept, dropped = filter_pairs(corpus, max_length=10, max_length_ratio=3)
     assert dropped == {
-        "a side is empty": 3,
+        "with an empty side": 3,
         "longer than 10 tokens": 3,
-        "length ratio above 3": 2,
+        "with a length ratio above 3": 2,
     }
     assert pairs_of(kept) == [pairs_of(corpus)[i] for i in (0, 7, 10)]
 
@@ -340,7 +340,8 @@ def test_nothing_left_is_an_error_with_the_reasons():
         filter_pairs(corpus, max_length=10, max_length_ratio=3)
     message = str(e.value)
     assert (
-        "all 3 training pairs were dropped: 1 a side is empty, 2 longer than 10 tokens" in message
+        "all 3 training pairs were dropped: 1 with an empty side, 2 longer than 10 tokens"
+        in message
     )
     assert "ratio above" not in message and "--max_length" in message and "\n" not in message
 
@@ -352,9 +353,9 @@ def test_hash_of_files_is_that_of_their_lines(files):
 @pytest.mark.parametrize(
     ("source", "target", "advice"),
     [
-        ([1, 5], [5, 1], "2 a side is empty; check the files"),
+        ([1, 5], [5, 1], "2 with an empty side; check the files"),
         ([50], [50], "1 longer than 10 tokens; raise --max_length and, where"),
-        ([2], [9], "1 length ratio above 3; raise --max_length_ratio"),
+        ([2], [9], "1 with a length ratio above 3; raise --max_length_ratio"),
         ([1, 2], [2, 9], "check the files, or raise --max_length_ratio"),
     ],
 )

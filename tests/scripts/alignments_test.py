@@ -370,7 +370,7 @@ BAD_FLAGS = {
     "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
     "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
     "no layer": ([*FORWARD, OUT, "--layer=9"], "the ibm1_factored of ibm: there is no layer 9"),
-    "a head of layers": (["--model_dir=deep", *TEXT, OUT, "--head=1"], "give --layer, too"),
+    "a head of layers": (["--model_dir=deep", *TEXT, OUT, "--head=1"], "also give --layer"),
     "no head": (["--model_dir=deep", *TEXT, OUT, "--layer=1", "--head=9"], "there is no head 9"),
     "no alignment": (
         ["--model_dir=uniform", *TEXT, OUT],

@@ -102,7 +102,7 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, c
     assert done.status == 0
     for line in (
         "training pairs: 400, an epoch has 100 of 200 and 300 of 200",
-        "dropped: 0 a side is empty",
+        "dropped: 0 with an empty side",
         "pace: about 1 updates at most (--max_minutes=0.001 at ",
         "the pipeline alone:",
         "memory of the device:",

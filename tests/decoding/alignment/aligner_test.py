@@ -153,7 +153,7 @@ def test_layers_and_heads_are_those_of_the_attention_maps(tokenizers):
     [
         ({"layer": 3}, r"x: there is no layer 3 .*; layers: 1, 2$"),
         ({"layer": 1, "head": 3}, "x: there is no head 3; heads: 1 to 2, or mean$"),
-        ({"head": 1}, "x has attention heads in 2 layers; give --layer, too$"),
+        ({"head": 1}, "x has attention heads in 2 layers; also give --layer$"),
     ],
 )
 def test_a_layer_or_head_that_is_not_there_is_named(tokenizers, options, expected):
