@@ -1,4 +1,4 @@
-"""Links the words of a text with those of its translation.
+"""Links the words of a text with the words of its translation.
 
     python align.py --source=a.en --target=a.de --alignments=a.align
     python align.py --source=a.en-de --model=ibm2 --symmetrise=intersection --alignments=a.align

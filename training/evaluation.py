@@ -32,7 +32,7 @@ class Evaluation(NamedTuple):
 
     @property
     def is_finite(self):
-        """Whether the perplexity is finite, as only then the scores mean anything."""
+        """True if the perplexity is finite; otherwise the model has diverged."""
         return math.isfinite(self.perplexity)
 
     def figures(self):

@@ -17,7 +17,7 @@ NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 
 _SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
 _APART = 120.0  # Seconds between validations where time is the limit.
-_LINES = 20  # Validation lines for BLEU, for each minute of a run with such a limit.
+_LINES = 20  # Validation lines for BLEU, for each minute of such a run.
 _TIMED = 10.0  # Seconds after which timing ends, once there are enough updates.
 
 

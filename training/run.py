@@ -24,7 +24,7 @@ from training.ways import update_of
 
 
 class Request(NamedTuple):
-    """What a user asks for.
+    """The run that a user asks for with flags.
 
     Attributes:
         model: name of a preset.

@@ -64,7 +64,7 @@ class Aligner:
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
     def count_unknown(self, text):
-        """Counts the lines of a `ParallelText` that have words, but none in the vocabulary.
+        """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
 
         Raises:
             UserError: no line of a side has a known word.

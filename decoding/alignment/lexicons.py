@@ -59,7 +59,7 @@ def table_entries(
     threshold: float = LEAST_PROBABLE,
     name: str = "the model",
 ) -> list[tuple[str, str, float]]:
-    """Reads the table of word translations of a model that has one, such as the IBM models.
+    """Reads the word translation table of a model such as the IBM models.
 
     Args:
         model: `TranslationModel`.

@@ -30,7 +30,7 @@ _METADATA = {
 LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
 _MAX_LENGTH = 40  # characters of a token
 _MAX_NAMED = 10  # characters of a script without a font
-# The names of letters begin with those of their scripts: "NEW TAI LUE LETTER HIGH QA".
+# The name of a letter begins with the name of its script: "NEW TAI LUE LETTER HIGH QA".
 _SCRIPT = re.compile("(.+?) (CAPITAL|SMALL|LETTER|VOWEL|SIGN|DIGIT|CHARACTER|SYLLABLE)")
 _MIN_DPI, _MAX_PIXELS = 72, 60e6  # 8 pt text is still readable; 240 MB of canvas
 

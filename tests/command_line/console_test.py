@@ -151,7 +151,7 @@ def test_interrupting_is_one_word(capsys):
 
 @contextlib.contextmanager
 def _closed():
-    """A stream on a descriptor that cannot be written, such as the scripts give closed streams."""
+    """Makes a stream whose descriptor cannot be written, as the scripts do for closed streams."""
     with open(os.open(os.devnull, os.O_RDONLY), "w") as stream:
         yield stream
 

@@ -284,7 +284,7 @@ def test_all_state_of_an_update_resumes_exactly(transformer_directory, corpus, t
     )
     assert all(np.array_equal(at_once[name], resumed[name]) for name in at_once)
     assert rates == same_rates
-    # The validation of step 4 is the best; those of steps 8 and 12 are no better.
+    # The validation at step 4 is the best; the validations at steps 8 and 12 are no better.
     np.testing.assert_allclose(np.array(rates)[[6, 7, 8, 11, 12]], [8e-4, 9e-4, 5e-4, 5e-4, 2.5e-4])
 
 

@@ -64,6 +64,6 @@ def open_reverse(run):
 
 
 def _reverse_config(directory, config):
-    """Returns the configuration of the reverse model, which has as many word pairs."""
+    """Returns the configuration of the reverse model, whose number of word pairs is the same."""
     options = {**config["options"], "reverse_model_dir": ""}
     return {**config, "options": options, "reverse_of": str(directory.path)}

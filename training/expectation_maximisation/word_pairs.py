@@ -129,7 +129,7 @@ def index_word_pairs(corpus, *, target_end=True):
     cell_pairs = np.empty(blocks[-1].cells.stop if blocks else 0, np.int32)
     found, num_found = [np.zeros([2, 0], np.int32)], 0
     for sentences, columns, source_ids in _columns_by_word(source, heights):
-        rows = heights[sentences]  # Every source token has a column of as many cells.
+        rows = heights[sentences]  # How many cells are in the column of each source token.
         target_tokens = np.arange(rows.sum())
         target_tokens += np.repeat(first_tokens[sentences] - (np.cumsum(rows) - rows), rows)
         cells = token_cells[target_tokens]
