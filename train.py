@@ -175,8 +175,7 @@ def read_flags():
         )
     options = recipes.options(FLAGS.model, dataset, {**of_tokenizer, **given})
     valid = models.preset_settings(FLAGS.model)
-    suited = recipes.MODEL_SETTINGS_BY_DATASET.get(dataset, {})
-    settings = {name: value for name, value in suited.items() if name in valid}
+    settings = recipes.settings(FLAGS.model, dataset)
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
     settings.update({**inherited, **given_settings})

@@ -101,7 +101,7 @@ class Trainer:
         self.board = Board(self.directory.tensorboard_path)
         self.logged_at = self.saved_at = time.monotonic()
         self.clock = self.logged_at - self.state["seconds"]
-        total, done = self.limits.max_steps or None, self.state["step"]
+        total, done = self._most_steps(), self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
             if done and done % self.limits.eval_every_steps == 0:
                 self._evaluate()  # A signal may have stopped the run before this validation.
@@ -125,6 +125,15 @@ class Trainer:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
         self.board.close()
         return self.stop.signal_number
+
+    def _most_steps(self):
+        """Returns the largest number of steps that the limits allow, or None without a limit."""
+        most = [self.limits.max_steps] if self.limits.max_steps else []
+        if self.limits.max_epochs:
+            batches = self.epochs.first.batch_sizes.size if self.update.takes_batches else 1
+            a_step = self.accumulate_steps * self.devices.num_replicas
+            most.append(self.limits.max_epochs * -(-batches // a_step))
+        return min(most, default=None)
 
     def _resume(self):
         restored = self.directory.restore_newest(self.variables)
@@ -273,6 +282,8 @@ class Trainer:
         self.shown = {"epoch": self._epoch_number(), "loss": f"{means['loss']:.3f}"}
         if "learning_rate" in rates:
             self.shown["rate"] = f"{rates['learning_rate']:.2g}"
+        if self.state["step"] < self.update.warmup_steps:
+            self.shown["warm-up"] = f"{self.state['step']:,} of {self.update.warmup_steps:,}"
         self.shown["tokens/s"] = f"{rate:,.0f}"
         if self.limits.max_minutes:  # The bar itself shows only steps.
             left = self.limits.max_minutes - self.state["seconds"] / 60

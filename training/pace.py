@@ -56,7 +56,7 @@ def seconds_an_update(update, batches, accumulate_steps, limit):
         update: `GradientUpdate` on one device.
         batches: iterable of batches, such as the first epoch.
         accumulate_steps: batches of an update.
-        limit: seconds that the run may take.
+        limit: seconds that the run may take; measuring takes at most a fiftieth of them.
 
     Returns:
         Mean seconds of at least two updates, without the first, which TensorFlow traces.

@@ -6,12 +6,12 @@ import keras
 
 from command_line import console, quiet
 from data_pipeline.batching import largest_shape
-from data_pipeline.pipeline import EncodedCorpus
+from data_pipeline.pipeline import EncodedCorpus, dataset_of
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from decoding.translator import Translator
 from model_directory import memory
 from model_directory.directory import ModelDirectory, model_of
-from training import fine_tuning
+from training import fine_tuning, pace
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import Preparation
 from training.devices.one_device import OneDevice
@@ -21,6 +21,8 @@ from training.loop import Trainer
 from training.reports import plan as plan_report
 from training.updates.precision import PRECISIONS
 from training.ways import update_of
+
+_PLANNING_SECONDS = 150.0  # A fiftieth of them is spent on timing updates.
 
 
 class Request(NamedTuple):
@@ -134,9 +136,25 @@ def print_plan(run):
     for line in lines:
         console.write_result(line)
     if update:
+        batches = dataset_of(epochs.corpus, epochs.first)
+        accumulate_steps = run.options["accumulate_steps"]
+        seconds = pace.seconds_an_update(update, batches, accumulate_steps, _PLANNING_SECONDS)
+        for line in _duration(run, seconds):
+            console.write_result(line)
         lengths = [side.lengths for side in epochs.corpus]
         for line in memory.report(update, largest_shape(epochs.first, *lengths)):
             console.write_result(line)
+
+
+def _duration(run, seconds):
+    """Yields lines about the time that training takes, with `seconds` for an update."""
+    batches = run.epochs.first.batch_sizes.size
+    epoch = seconds * batches / (run.options["accumulate_steps"] * run.devices.num_replicas)
+    yield f"time: about {seconds:.3g} s per update on one device, {epoch:,.0f} s per epoch"
+    if run.options["max_minutes"]:
+        minutes = run.options["max_minutes"]
+        count = 60 * minutes / epoch
+        yield f"    --max_minutes={minutes:g} is time for about {count:.2g} epochs, less validation"
 
 
 def make_trainer(run):

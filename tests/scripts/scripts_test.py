@@ -107,8 +107,12 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, c
         "the pipeline alone:",
         "memory of the device:",
         "memory is enough for batches of",
+        "    --max_minutes=0.001 is time for about ",
     ):
         assert line in done.out
+    assert re.search(
+        r"^time: about \S+ s per update on one device, \d+ s per epoch$", done.out, re.M
+    )
     assert not (folder / "x").exists()
 
 

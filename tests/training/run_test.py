@@ -53,6 +53,18 @@ def test_no_corpus_limits_the_words_of_a_table(dataset, update):
     assert recipes.options("attention_ibm1", dataset, {})["max_words"] > 0
 
 
+def test_the_demo_model_is_shallower_than_its_preset_on_the_demo_corpus_alone():
+    of_demo = recipes.settings("transformer_tiny", "demo")
+    assert of_demo["num_encoder_layers"] == 2
+    assert recipes.settings("transformer_small", "demo") == {"dropout": 0.1}
+    assert recipes.settings("transformer_tiny", "files") == {}
+    steps = [
+        recipes.options(model, "demo", {})["max_steps"]
+        for model in ("transformer_tiny", "transformer_small")
+    ]
+    assert steps == [1400, 700]
+
+
 def test_a_rate_that_falls_does_so_until_the_last_step():
     given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
     options = recipes.options("lstm_luong", "demo", given)

@@ -59,10 +59,13 @@ class ReplicatedUpdate(Update):
         replicas: `Replicas`.
     """
 
+    takes_batches = True
+
     def __init__(self, update, replicas):
         self.update = update
         self.replicas = replicas
         self.model = update.model
+        self.warmup_steps = update.warmup_steps
         self.evaluate, self.variables, self.rates = update.evaluate, update.variables, update.rates
         self.for_validation = update.for_validation
         self.after_validation = update.after_validation

@@ -179,6 +179,7 @@ class GradientUpdate(Update):
             jit_compile=options["jit_compile"],
             ema_decay=options["ema_decay"],
         )
+        update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)
 
     @classmethod

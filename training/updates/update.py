@@ -17,6 +17,7 @@ class Update:
         takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
             a step takes the whole corpus.
         has_plan: whether --dry_run can show a plan of its epochs.
+        warmup_steps: steps during which the learning rate rises (0: none).
     """
 
     name = ""
@@ -24,6 +25,7 @@ class Update:
     defaults: ClassVar = {}
     takes_batches = False
     has_plan = True
+    warmup_steps = 0
 
     @classmethod
     def check(cls, preset, options, given, undecided=()):
