@@ -133,6 +133,18 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
     last = records(directory, "train")[-1]
     assert run.shown["epoch"] == last["epoch"]
     assert float(run.shown["rate"]) == pytest.approx(last["learning_rate"], rel=0.05)
+    assert "warm-up" not in run.shown
+
+
+def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(directory, corpus):
+    run = trainer(directory, corpus, [9], max_steps=2)
+    run.update.warmup_steps = 20
+    run.run()
+    assert run.shown["warm-up"] == "2 of 20"
+    num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
+    for limits, most in (({}, 3 * num_batches), ({"max_steps": 5}, 5)):
+        run = trainer(directory, corpus, [], **{"max_steps": 0, "max_epochs": 3, **limits})
+        assert run._most_steps() == most
 
 
 @pytest.mark.parametrize("seed", [1, 5])
