@@ -5,7 +5,7 @@ import signal
 
 
 class _CutShort(BaseException):
-    """Raised by a signal inside of `StopRequest.cutting_short`; no error, like Ctrl-C."""
+    """Raised by a signal inside of `StopRequest.interruptible`; no error, like Ctrl-C."""
 
 
 class StopRequest:
@@ -19,23 +19,23 @@ class StopRequest:
         return bool(self.signal_number)
 
     def note(self, signal_number):
-        """Stores the request, and ends a block of `cutting_short`."""
+        """Stores the request, and ends a call of `interruptible`."""
         self.signal_number = signal_number
         if self._cuts:
             self._cuts = False
             raise _CutShort
 
-    @contextlib.contextmanager
-    def cutting_short(self):
-        """Returns a context that a request ends at any point, for long work that may be dropped."""
+    def interruptible(self, function):
+        """Calls a function whose work may be dropped, and which a request ends at any point.
+
+        Returns:
+            The result of the function, or None if the request came before or during the call.
+        """
         try:
             self._cuts = True
-            if self:
-                raise _CutShort
-            yield
-            self._cuts = False
+            return None if self else function()
         except _CutShort:
-            pass
+            return None
         finally:
             self._cuts = False
 

@@ -3,6 +3,7 @@
 import json
 import math
 import shutil
+import signal
 from types import SimpleNamespace
 
 import keras
@@ -145,6 +146,20 @@ def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(direct
     for limits, most in (({}, 3 * num_batches), ({"max_steps": 5}, 5)):
         run = trainer(directory, corpus, [], **{"max_steps": 0, "max_epochs": 3, **limits})
         assert run._most_steps() == most
+
+
+def test_a_signal_just_before_a_validation_stops_and_saves(directory, corpus):
+    run = trainer(directory, corpus, [9, 8, 7])
+    step = run.update.step
+
+    def interrupted(*batches):
+        if run.state["step"] == 3:  # The next step ends with a validation.
+            run.stop.note(signal.SIGTERM)
+        return step(*batches)
+
+    run.update.step = interrupted
+    assert run.run() == signal.SIGTERM
+    assert directory.checkpoint_steps() == [4] and not records(directory, "valid")
 
 
 @pytest.mark.parametrize("seed", [1, 5])

@@ -115,7 +115,4 @@ class OneDevice:
         Returns:
             `Evaluation`, or None if a signal arrived before or during the validation.
         """
-        evaluation = None
-        with self._asked.cutting_short():
-            evaluation = evaluator()
-        return evaluation
+        return self._asked.interruptible(evaluator)
