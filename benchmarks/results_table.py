@@ -424,7 +424,32 @@ def hostile_table():
     return markdown([("kind of input", "tried", "good", "bad"), *rows])
 
 
+def structure_table():
+    """Makes a row for each count of benchmarks/structure.py, before and after the rooms."""
+    before, now = (
+        json.loads((RESULTS / "structure" / f"{name}.json").read_text("utf-8"))
+        for name in ("62569a9", "now")
+    )
+    rows = [("", "commit 62569a9", "now")]
+    for heading, count in now["places_to_edit"].items():
+        rows.append((f"files to edit: {heading.lower()}", before["by_hand"][heading], str(count)))
+    for key, label in (
+        ("branches_by_kind", "branches by kind of model or training, outside of these"),
+        ("branches_by_fact", "branches by a fact that a model or a way of training states"),
+    ):
+        rows.append((label, *(str(len(record[key])) for record in (before, now))))
+    for key, label in (
+        ("widest_function", "arguments of the widest function that is not a constructor"),
+        ("largest_folder", "files in the largest folder"),
+    ):
+        rows.append(
+            (label, *(f"{record[key][0]} (`{record[key][1]}`)" for record in (before, now)))
+        )
+    return markdown(rows)
+
+
 TABLES = {
+    "structure": structure_table,
     "models": model_table,
     "settings": settings_table,
     "options": options_table,

@@ -1,13 +1,13 @@
 """Counts how the code is put together, for the table in docs/results.md.
 
-    python benchmarks/structure.py --output=docs/results/structure.json
-    python benchmarks/structure.py --root=../older
+    python benchmarks/structure.py --output=docs/results/structure/now.json
+    python benchmarks/structure.py --root=../older --output=docs/results/structure/62569a9.json
 
-Counted are Python files outside tests/ and benchmarks/. A branch by kind of model or of training is
-an `if`, a conditional expression or a lookup whose condition names a class of models, a way of
-training, or a fact by which either is asked for (`NAMES`). Branches inside models/ and inside the
-ways of training do not count: there they belong. Places to edit are the files that a diff of
-docs/extending.md changes, without those of tests.
+The script reads the Python files outside tests/ and benchmarks/. A branch by kind is a condition,
+or a table, that names a class of models or compares a way of training (`KINDS`, `WAYS`); a branch
+by a fact asks what a class of models or a way of training states about itself (`FACTS`). Branches
+inside models/ and inside the ways of training do not count: they belong there. Places to edit are
+the files that a diff of docs/extending.md changes, without files of tests.
 """
 
 import argparse
@@ -18,12 +18,15 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-# Names that only a question about a kind of model or of training has.
-NAMES = {
+# Names that occur only in questions about the kind of a model or of its training.
+KINDS = {
     *("LANGUAGE_MODELS", "AlignmentModel", "NgramLanguageModel", "WordAttention", "CoverageModel"),
     *("Transformer", "SimpleTransformer", "RecurrentTranslationModel", "is_table", "twin"),
-    *("is_language_model", "targets_suffice", "LikelihoodUpdate", "REPLICATED", "reads_source"),
-    *("corpus_sizes", "takes_batches", "has_plan", "predicts", "tracks_coverage", "of_counts"),
+    *("LikelihoodUpdate", "REPLICATED", "of_counts"),
+}
+FACTS = {
+    *("is_language_model", "targets_suffice", "reads_source", "corpus_sizes", "takes_batches"),
+    *("has_plan", "predicts", "tracks_coverage", "has_alignment"),
 }
 WAYS = {"em", "gradient", "counting"}
 # Files and folders of the ways of training, today and before they had folders.
@@ -42,35 +45,38 @@ def product_files(root):
             yield below, ast.parse(path.read_text(encoding="utf-8"))
 
 
-def asks_for_a_kind(node):
-    """Whether a condition names a kind of model or of training."""
+def names_in(node):
+    """Yields the names that a condition mentions, and "a way of training" if it compares one."""
     for part in ast.walk(node):
-        name = getattr(part, "id", None) or getattr(part, "attr", None)
-        if name in NAMES or (isinstance(part, ast.Compare) and _compares_ways(part)):
-            return True
-    return False
+        yield getattr(part, "id", None) or getattr(part, "attr", None)
+        if isinstance(part, ast.Compare):
+            sides = [part.left, *part.comparators]
+            if any(isinstance(side, ast.Constant) and side.value in WAYS for side in sides):
+                yield "a way of training"
 
 
-def _compares_ways(comparison):
-    sides = [comparison.left, *comparison.comparators]
-    return any(isinstance(side, ast.Constant) and side.value in WAYS for side in sides)
-
-
-def branches(tree):
-    """Yields the line of each branch by kind of model or of training."""
+def conditions(tree):
+    """Yields (line, condition) of each `if`, each comparison that gets a name, and each table."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.IfExp, ast.While)):
-            condition = node.test
+            yield node.lineno, node.test
         elif isinstance(node, ast.comprehension) and node.ifs:
-            condition = ast.Tuple(node.ifs)
+            yield node.target.lineno, ast.Tuple(node.ifs)
         elif isinstance(node, ast.Assign) and isinstance(node.value, (ast.Compare, ast.BoolOp)):
-            condition = node.value
+            yield node.lineno, node.value
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Dict):
-            condition = ast.Tuple([key for key in node.value.keys if key])
-        else:
-            continue
-        if asks_for_a_kind(condition):
-            yield getattr(node, "lineno", None) or node.target.lineno
+            yield node.lineno, ast.Tuple([key for key in node.value.keys if key])
+
+
+def branches(files, names):
+    """Returns the places, outside of `WITHIN`, of the conditions that mention one of some names."""
+    return [
+        f"{path}:{line}"
+        for path, tree in files
+        if not WITHIN.match(path.as_posix())
+        for line, condition in sorted(conditions(tree), key=lambda found: found[0])
+        if names & set(names_in(condition))
+    ]
 
 
 def widest_function(files):
@@ -111,18 +117,13 @@ def main():
     parser.add_argument("--output", type=Path, help="JSON file to write")
     given = parser.parse_args()
     files = list(product_files(given.root))
-    asked = [
-        f"{path}:{line}"
-        for path, tree in files
-        if not WITHIN.match(path.as_posix())
-        for line in sorted(branches(tree))
-    ]
     record = {
         "command": f"python {' '.join(sys.argv)}",
         "largest_folder": largest_folder(files),
         "widest_function": widest_function(files),
         "places_to_edit": places_to_edit(given.root),
-        "branches": asked,
+        "branches_by_kind": branches(files, KINDS | {"a way of training"}),
+        "branches_by_fact": branches(files, FACTS),
     }
     text = json.dumps(record, indent=2) + "\n"
     if given.output:
