@@ -150,6 +150,7 @@ def check_flags():
     joins_best = learns and FLAGS.symmetrise not in (None, "agree")
     for wrong, message in (
         (files and models, f"--from_alignments replaces models; leave out {models}"),
+        (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),
         (not FLAGS.source and not files, "there is no text to align; give --source and --target"),
         (FLAGS.target and not FLAGS.source, "--target needs --source"),

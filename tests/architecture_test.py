@@ -70,3 +70,26 @@ def test_the_names_of_a_model_directory_are_known_in_one_room():
     for room in {*ROOMS} - {"model_directory"}:
         for path in (ROOT / room).rglob("*.py"):
             assert '"best.npz"' not in path.read_text(encoding="utf-8"), path
+
+
+def product_files():
+    """Yields every Python file of the rooms and the scripts."""
+    yield from ROOT.glob("*.py")
+    for room in ROOMS:
+        yield from (ROOT / room).rglob("*.py")
+
+
+def test_folders_are_small_and_file_names_are_unique():
+    files = [path for path in product_files() if path.name != "__init__.py"]
+    names, folders = [path.name for path in files], [path.parent for path in files]
+    assert not {name for name in names if names.count(name) > 1}
+    assert max(map(folders.count, folders)) <= 14
+
+
+def test_functions_have_at_most_six_arguments():
+    for path in product_files():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef) and node.name != "__init__":
+                arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
+                names = {argument.arg for argument in arguments} - {"self", "cls"}
+                assert len(names) <= 6, f"{path.relative_to(ROOT)}: {node.name}"
