@@ -424,6 +424,20 @@ def hostile_table():
     return markdown([("kind of input", "tried", "good", "bad"), *rows])
 
 
+def mutations_table():
+    """Makes one row for each room of tests/mutations.py, and one for each fault that survived."""
+    record = json.loads((RESULTS / "faults" / "mutations.json").read_text("utf-8"))
+    rows = [(f"`{name}/`", room) for name, room in record["rooms"].items()]
+    cells = [(name, str(r["mutations"]), str(r["killed"])) for name, r in rows]
+    share = f"{record['killed']} ({record['killed'] / record['mutations']:.1%})"
+    cells.append(("**all**", str(record["mutations"]), share))
+    lines = markdown([("faults planted in", "planted", "found by the tests"), *cells])
+    if record["survived"]:
+        commit = record["machine"]["commit"]
+        lines += ["", f"Not found at commit {commit}: {'; '.join(record['survived'])}."]
+    return lines
+
+
 def structure_table():
     """Makes a row for each count of benchmarks/structure.py, before and after the rooms."""
     before, now = (
@@ -450,6 +464,7 @@ def structure_table():
 
 TABLES = {
     "structure": structure_table,
+    "mutations": mutations_table,
     "models": model_table,
     "settings": settings_table,
     "options": options_table,
