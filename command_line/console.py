@@ -44,12 +44,17 @@ def one_line_errors(main):
 
     def run(argv):
         logging.set_verbosity(logging.WARNING)  # TensorFlow logs much about itself at INFO.
-        before = signal.getsignal(signal.SIGINT)
+        before, interrupts = signal.getsignal(signal.SIGINT), []
+
+        def interrupt(number, _frame):
+            interrupts.append(number)
+            raise KeyboardInterrupt
+
         if before is not signal.SIG_IGN:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, interrupt)
         try:
             with _information_streams():
-                status = _status(main, argv) or 0
+                status = _status(main, argv, interrupts) or 0
                 if not status:
                     _report_lost(sys.stdout)
                 return status
@@ -60,9 +65,14 @@ def one_line_errors(main):
     return run
 
 
-def _status(main, argv):
+def _status(main, argv, interrupts):
     try:
-        return main(argv)
+        try:
+            return main(argv)
+        except Exception:
+            if interrupts:  # A library has turned the KeyboardInterrupt into an error of its own.
+                raise KeyboardInterrupt from None
+            raise
     except SystemExit as end:
         return end.code
     except (UserError, *_imported("models.base", "SettingError")) as error:

@@ -149,6 +149,17 @@ def test_interrupting_is_one_word(capsys):
     assert capsys.readouterr().err == "interrupted\n"
 
 
+def test_an_interrupt_that_a_library_turns_into_an_error_is_one_word(capsys):
+    def library(argv):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("Invalid dtype") from None
+
+    assert one_line_errors(library)([]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
 @contextlib.contextmanager
 def _closed():
     """Makes a stream whose descriptor cannot be written, as the scripts do for closed streams."""
