@@ -32,6 +32,7 @@ from data_pipeline.files import (
 from data_pipeline.streams import one_side, open_splits, sides_of
 from decoding.kept import KeptTranslations
 from decoding.remarks import remarks
+from decoding.scores import check_bleu_tokenizer, corpus_scores
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from model_directory.combined_models import (
@@ -41,7 +42,6 @@ from model_directory.combined_models import (
     load_noisy_channel,
 )
 from model_directory.directory import ModelDirectory
-from training.evaluation import check_bleu_tokenizer, corpus_scores
 
 FLAGS = flags.FLAGS
 

@@ -24,10 +24,10 @@ from decoding.alignment.aligner import word_maps
 from decoding.alignment.links import parse_gold
 from decoding.pictures.attention_pictures import check_choice, check_kind, save_attention
 from decoding.pictures.embedding_points import PROJECTIONS, embedding_points
+from decoding.pictures.learning_curves import save_learning_curves
 from decoding.pictures.points import save_points
 from decoding.translator import Translator
 from model_directory.directory import ModelDirectory
-from training.reports.curves import save_learning_curves
 
 FLAGS = flags.FLAGS
 

@@ -23,7 +23,7 @@ from benchmarks.scripts import run  # noqa: E402
 from command_line import console  # noqa: E402
 from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
 from decoding.pictures.figures import save_curves  # noqa: E402
-from training.evaluation import corpus_scores  # noqa: E402
+from decoding.scores import corpus_scores  # noqa: E402
 
 FLAGS = flags.FLAGS
 

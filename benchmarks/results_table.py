@@ -323,7 +323,7 @@ def faults_table():
 
 # preset: (description, result file, name of the score in it; or the score in words)
 MODELS = {
-    "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1, prior"),
+    "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
     "ibm2": (
         "IBM Model 2: and positions, free or on the diagonal",
         "alignment/hansards",

@@ -67,7 +67,7 @@ class Option(NamedTuple):
         return f"{kind} from {least:g}" + ("" if self.maximum is None else f" to {largest:g}")
 
 
-_EM, _FALLS = ("update", ("em",)), ("schedule", ("linear", "cosine"))
+_FALLS = ("schedule", ("linear", "cosine"))
 _PLATEAU = ("schedule", ("plateau",))
 _WAY, _VOCABULARY, _PAIRS = "Way of training", "Vocabulary", "Training pairs"
 _BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and regularisation"

@@ -130,9 +130,9 @@ class Trainer:
         """Returns the largest number of steps that the limits allow, or None without a limit."""
         most = [self.limits.max_steps] if self.limits.max_steps else []
         if self.limits.max_epochs:
-            batches = self.epochs.first.batch_sizes.size if self.update.takes_batches else 1
-            a_step = self.accumulate_steps * self.devices.num_replicas
-            most.append(self.limits.max_epochs * -(-batches // a_step))
+            by_batches = self.update.takes_batches
+            an_epoch = self.epochs.num_updates(self.accumulate_steps) if by_batches else 1
+            most.append(self.limits.max_epochs * an_epoch)
         return min(most, default=None)
 
     def _resume(self):

@@ -173,18 +173,19 @@ def choose_pace(run, undecided):
     """Chooses and prints the undecided options of a new run; returns name -> value."""
     if not undecided:
         return {}
-    options, seconds, plan = run.options, None, run.epochs.first
+    options, seconds = run.options, None
     limit = 60 * options["max_minutes"]
     # On several devices, or compiled by XLA, updates differ in speed from the few timed here.
     if limit and not (run.devices.strategy or options["jit_compile"]):
-        update, batches = update_to_try(run), pipeline.dataset_of(run.epochs.corpus, plan)
-        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], limit)
+        update = update_to_try(run)
+        batches = pipeline.dataset_of(run.epochs.corpus, run.epochs.first)
+        duration = min(pace.MOST_TIMED, limit / 50)
+        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], duration)
         del update
         gc.collect()  # Two models at once may be too much for an accelerator.
-    batches_an_update = run.devices.num_replicas * options["accumulate_steps"]
     outlook = pace.outlook(
         options,
-        -(-plan.batch_sizes.size // batches_an_update),
+        run.epochs.num_updates(options["accumulate_steps"]),
         max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
         seconds,
     )

@@ -18,7 +18,7 @@ NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 _SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
 _APART = 120.0  # Seconds between validations where time is the limit.
 _LINES = 20  # Validation lines for BLEU, for each minute of such a run.
-_TIMED = 10.0  # Seconds after which timing ends, once there are enough updates.
+MOST_TIMED = 10.0  # Most seconds to spend on timing updates.
 
 
 def undecided(dataset, options, given):
@@ -49,14 +49,14 @@ def resumed(options, names, earlier):
     return {**options, **{name: earlier[name] for name in names if name in earlier}}
 
 
-def seconds_an_update(update, batches, accumulate_steps, limit):
+def seconds_an_update(update, batches, accumulate_steps, duration):
     """Times updates; the model must not be used afterwards, because they have changed it.
 
     Args:
         update: `GradientUpdate` on one device.
         batches: iterable of batches, such as the first epoch.
         accumulate_steps: batches of an update.
-        limit: seconds that the run may take; measuring takes at most a fiftieth of them.
+        duration: seconds after which timing ends, once there are enough updates.
 
     Returns:
         Mean seconds of at least two updates, without the first, which TensorFlow traces.
@@ -69,7 +69,7 @@ def seconds_an_update(update, batches, accumulate_steps, limit):
         if not count:
             began = time.monotonic()
         elapsed = time.monotonic() - began
-        if count > 1 and elapsed >= min(_TIMED, limit / 50):
+        if count > 1 and elapsed >= duration:
             return elapsed / count
 
 

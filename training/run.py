@@ -22,7 +22,7 @@ from training.reports import plan as plan_report
 from training.updates.precision import PRECISIONS
 from training.ways import update_of
 
-_PLANNING_SECONDS = 150.0  # A fiftieth of them is spent on timing updates.
+_TIMED = 3.0  # Seconds that a plan spends on timing updates.
 
 
 class Request(NamedTuple):
@@ -138,7 +138,7 @@ def print_plan(run):
     if update:
         batches = dataset_of(epochs.corpus, epochs.first)
         accumulate_steps = run.options["accumulate_steps"]
-        seconds = pace.seconds_an_update(update, batches, accumulate_steps, _PLANNING_SECONDS)
+        seconds = pace.seconds_an_update(update, batches, accumulate_steps, _TIMED)
         for line in _duration(run, seconds):
             console.write_result(line)
         lengths = [side.lengths for side in epochs.corpus]
@@ -148,8 +148,7 @@ def print_plan(run):
 
 def _duration(run, seconds):
     """Yields lines about the time that training takes, with `seconds` for an update."""
-    batches = run.epochs.first.batch_sizes.size
-    epoch = seconds * batches / (run.options["accumulate_steps"] * run.devices.num_replicas)
+    epoch = seconds * run.epochs.num_updates(run.options["accumulate_steps"])
     yield f"time: about {seconds:.3g} s per update on one device, {epoch:,.0f} s per epoch"
     if run.options["max_minutes"]:
         minutes = run.options["max_minutes"]

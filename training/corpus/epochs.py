@@ -30,6 +30,11 @@ class Epochs:
         """The `EpochPlan` of the first epoch on the devices of the run."""
         return self.plan(0, self.batching.num_workers)
 
+    def num_updates(self, accumulate_steps):
+        """Returns the number of updates of an epoch, the last of which may have fewer batches."""
+        batches_an_update = self.batching.num_workers * accumulate_steps
+        return -(-self.first.batch_sizes.size // batches_an_update)
+
     def describe(self, tokenizer):
         """Returns lines that describe the first epoch."""
         return describe(self.corpus, tokenizer, self.batching, self.first)

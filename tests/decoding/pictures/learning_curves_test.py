@@ -7,10 +7,10 @@ import pytest
 
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.pictures.learning_curves import learning_curves, save_learning_curves
 from model_directory.directory import ModelDirectory
 from tests.decoding.pictures.attention_pictures_test import svg_texts
 from training import recipes
-from training.reports.curves import learning_curves, save_learning_curves
 
 NEURAL = [
     {"step": 10, "kind": "train", "nll": 3.0},
