@@ -11,8 +11,14 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.beam_search import Hypotheses, SpecialIds, beam_search, length_normaliser
-from decoding.groups import search_in_groups
+from decoding.search.beam_search import (
+    Hypotheses,
+    SearchOptions,
+    SpecialIds,
+    beam_search,
+    length_normaliser,
+)
+from decoding.search.groups import search_in_groups
 from decoding.splitting import split_line
 
 
@@ -49,32 +55,40 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
 )
 
 
-def make_search(model, *, beam_size, length_penalty, emit_unknowns=False):
-    """Returns the search as a graph: `[B, S]` int32 source ids -> `Hypotheses`.
+def make_search(model, options):
+    """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
 
-    A translation has at most twice as many tokens as its source, plus 20. It contains UNK only with
-    `emit_unknowns`. A batch may mix sentences of very different lengths.
+    A translation has at most twice as many tokens as its source, plus 20. A batch may mix sentences
+    of very different lengths. `n_best`, int32 scalar, is as in `beam_search`.
+
+    Args:
+        model: `models.base.Searchable`.
+        options: `SearchOptions`.
     """
-
-    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if emit_unknowns else (UNK_ID,))
+    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
 
     # AutoGraph has nothing to convert here, and would take a second to find that out.
     @tf.function(
-        input_signature=[tf.TensorSpec([None, None], tf.int32, name="source_ids")], autograph=False
+        input_signature=[
+            tf.TensorSpec([None, None], tf.int32, name="source_ids"),
+            tf.TensorSpec([], tf.int32, name="n_best"),
+        ],
+        autograph=False,
     )
-    def search(source_ids):
-        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
-        return search_in_groups(search_group, source_ids, 2 * lengths + 20, beam_size, PAD_ID)
+    def search(source_ids, n_best):
+        def search_group(source_ids, limits):
+            return beam_search(
+                model,
+                source_ids,
+                limits=limits,
+                options=options,
+                special_ids=special_ids,
+                n_best=n_best,
+            )
 
-    def search_group(source_ids, limits):
-        return beam_search(
-            model,
-            source_ids,
-            beam_size=beam_size,
-            max_target_length=limits,
-            length_penalty=length_penalty,
-            special_ids=special_ids,
-        )
+        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
+        limits = 2 * lengths + 20
+        return search_in_groups(search_group, source_ids, limits, options.beam_size, PAD_ID)
 
     return search
 
@@ -85,8 +99,6 @@ class Translator:
     Args:
         model: `models.base.Searchable`.
         tokenizer: the `Tokenizer` that the model was trained with.
-        beam_size: hypotheses followed at a time; 1 is greedy search.
-        length_penalty: alpha of Wu et al. 2016; larger values prefer longer translations.
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
@@ -94,6 +106,7 @@ class Translator:
         name: the model's name in error messages.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
+        **search: fields of `SearchOptions`, such as `beam_size`.
 
     Example:
         translator = Translator(model, tokenizer, beam_size=4)
@@ -105,27 +118,21 @@ class Translator:
         model,
         tokenizer,
         *,
-        beam_size=4,
-        length_penalty=0.6,
         batch_size=32,
         max_input_tokens=MAX_INPUT_TOKENS,
         split_long_lines=False,
         name="the model",
         unknowns=None,
+        **search,
     ):
         self.tokenizer = tokenizer
         self.batch_size = batch_size
-        self.length_penalty = length_penalty
         self.max_input_tokens = max_input_tokens
         self.split_long_lines = split_long_lines
         self.name = name
         self.unknowns = unknowns
-        self._search = make_search(
-            model,
-            beam_size=beam_size,
-            length_penalty=length_penalty,
-            emit_unknowns=unknowns is not None,
-        )
+        self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
+        self._search = make_search(model, self.options)
 
     def check_known(self, lines, name):
         """Raises `UserError` if a line has words but the vocabulary contains none of them."""
@@ -142,7 +149,7 @@ class Translator:
 
         Args:
             lines: list of str.
-            n_best: translations for each line, at most `beam_size`.
+            n_best: translations for each line, at most the beam's size.
             description: name of the progress bar, or None for no bar.
             kept: `decoding.kept.KeptTranslations`: supplies translations from an earlier run and
                 stores each new one as soon as it is done; None: nothing is kept.
@@ -174,7 +181,8 @@ class Translator:
         with bar as progress:
             for start in range(0, len(todo), self.batch_size):
                 rows = todo[start : start + self.batch_size]
-                for i, found in zip(rows, self._search_all([source[i] for i in rows]), strict=True):
+                searched = self._search_all([source[i] for i in rows], n_best)
+                for i, found in zip(rows, searched, strict=True):
                     results[i] = self._translations(texts[i], numbers[i] + 1, found, n_best)
                 if kept is not None:
                     kept.add({texts[i]: results[i] for i in rows if not results[i][0].problem})
@@ -199,19 +207,20 @@ class Translator:
             if is_long
         }
 
-    def _search_all(self, source):
+    def _search_all(self, source, n_best):
         """Searches sentences, given as lists of ids; returns the `Hypotheses` of each.
 
         A batch that does not fit into memory is halved, again and again if need be. A single
         sentence that does not fit gives None.
         """
         try:
-            found = self._search(padded(source))
+            found = self._search(padded(source), n_best)
         except tf.errors.ResourceExhaustedError:
             half = len(source) // 2
             if not half:
                 return [None]
-            return [*self._search_all(source[:half]), *self._search_all(source[half:])]
+            halves = source[:half], source[half:]
+            return [found for part in halves for found in self._search_all(part, n_best)]
         arrays = [tensor.numpy() for tensor in found]
         return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
 
@@ -252,7 +261,7 @@ class Translator:
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
         return Translation(
             " ".join(part.text for part in parts if part.text),
-            log_prob / float(length_normaliser(len(ids), self.length_penalty)),
+            log_prob / float(length_normaliser(len(ids), self.options.length_penalty)),
             log_prob,
             all(part.finished for part in parts),
             ids,

@@ -62,7 +62,8 @@ class StepOutput(NamedTuple):
 
     Attributes:
         logits: `[N, V]` float32, unnormalised scores of the next token.
-        state: the state given to the step, updated; same structure, shapes and dtypes.
+        state: the state given to the step, updated; same structure, dtypes and ranks. Axes after
+            the first may have grown.
         attention: `[N, S]` float32, the source weights of this prediction; rows sum to 1.
     """
 
@@ -128,6 +129,9 @@ class Searchable(keras.Model):
     # The cheapest form of its predictions that a loss can use: "features" of the output layer,
     # "logits" of the whole vocabulary, or "scores" of the target words alone.
     predicts = "features"
+    # True if extending a hypothesis never raises its score, as with log-probabilities. The search
+    # may then stop early.
+    scores_only_fall = True
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
 
@@ -143,12 +147,11 @@ class Searchable(keras.Model):
         """
         raise NotImplementedError
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """Makes the state of empty hypotheses.
 
         Args:
             context: from `encode`.
-            max_target_length: the number of steps for which the state must have room.
 
         Returns:
             state: a dict, possibly empty, of tensors whose first axis is B.

@@ -88,7 +88,7 @@ class CoverageModel(TranslationModel):
         """
         return state
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State, `[B, S]` each: `coverage`, and `weights`, by which the last step summed `rows`."""
         zeros = ops.zeros_like(context["source_mask"], dtype="float32")
         # The first weights have no effect: they belong to `<s>`, which has no source word.

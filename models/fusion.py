@@ -72,13 +72,11 @@ class ShallowFusion(TranslationModel):
             "language_model": self.language_model.encode(source_ids),
         }
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State: `model` and `language_model`, the state of each."""
         return {
-            "model": self.model.initial_state(context["model"], max_target_length),
-            "language_model": self.language_model.initial_state(
-                context["language_model"], max_target_length
-            ),
+            "model": self.model.initial_state(context["model"]),
+            "language_model": self.language_model.initial_state(context["language_model"]),
         }
 
     def decode_step(self, token_ids, step, state, context):

@@ -180,9 +180,9 @@ class AlignmentModel(CoverageModel):
             "rows": self.table.rows(source_ids),
         }
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State: as `CoverageModel`, and with "jumps" the `place` (see `models.layers.jumps`)."""
-        state = super().initial_state(context, max_target_length)
+        state = super().initial_state(context)
         if isinstance(self.positions, Jumps):
             state["place"] = first_place(context["source_mask"])
         return state

@@ -188,7 +188,7 @@ class NgramLanguageModel(Searchable):
         """Context: `source_mask [B, S]`, for the attention."""
         return {"source_mask": padding_mask(source_ids, self.pad_id)}
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State: `history [B, order - 1]` int32, the last words; `pad_id` before the start."""
         batch_size = ops.shape(context["source_mask"])[0]
         return {"history": ops.full((batch_size, self.order - 1), self.pad_id, "int32")}

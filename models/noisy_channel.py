@@ -54,6 +54,7 @@ class NoisyChannel(Searchable):
     """
 
     has_alignment = True
+    scores_only_fall = False  # The estimate of P(f | e) may rise with a word.
 
     def __init__(
         self,
@@ -160,13 +161,11 @@ class NoisyChannel(Searchable):
             [ops.reshape(likely, (batch_size, length * count)), frequent], axis=1
         )
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State: `mass [B, S]`, initially t(f_j | the empty word), and `language_model`."""
         return {
             "mass": context["empty"],
-            "language_model": self.language_model.initial_state(
-                context["language_model"], max_target_length
-            ),
+            "language_model": self.language_model.initial_state(context["language_model"]),
         }
 
     def decode_step(self, token_ids, step, state, context):

@@ -283,7 +283,7 @@ class RecurrentTranslationModel(TranslationModel):
             return leaves
         return [project(x) for project, x in zip(self.start_projections, leaves, strict=True)]
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         """State: `cells`, h (and c) of each layer, `[B, U]`; `fed [B, U]` with input feeding."""
         batch_size = ops.shape(context["source_mask"])[0]
         zeros = [leaf for layer in self.decoder.stack for leaf in layer.zero_state(batch_size)]
@@ -295,7 +295,7 @@ class RecurrentTranslationModel(TranslationModel):
     def _decode(self, context, target_in_ids, need_weights, training):
         """`(outputs [B, T, U], weights [B, T, S])` as `RecurrentDecoder.call`."""
         embedded = self._embed(self.target_embedding, target_in_ids, training)
-        state = self.initial_state(context, ops.shape(target_in_ids)[1])
+        state = self.initial_state(context)
         return self.decoder(embedded, state, context, need_weights=need_weights, training=training)
 
     def _features(self, outputs, weights, context):

@@ -139,8 +139,8 @@ class Transformer(TranslationModel):
                 layer.build((None, None, self.width))
         self.built = True
 
-    def _embed(self, embedding, ids, first_position=0, training=None):
-        positions = first_position + ops.arange(ops.shape(ids)[1])
+    def _embed(self, embedding, ids, training=None):
+        positions = ops.arange(ops.shape(ids)[1])
         x = embedding(ids)  # [B, T] -> [B, T, D]
         x = x + ops.cast(sinusoidal_positions(positions, self.width), x.dtype)
         return self.embedding_dropout(x, training=training)
@@ -190,22 +190,19 @@ class Transformer(TranslationModel):
             "cross_values": [values for _, values in projected],
         }
 
-    def initial_state(self, context, max_target_length):
-        """State: self-attention `keys`, `values`, `[B, H, max_target_length, d]` per layer."""
+    def initial_state(self, context):
+        """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
         batch_size = ops.shape(context["source_mask"])[0]
-        caches = [
-            layer.self_attention.empty_cache(batch_size, max_target_length)
-            for layer in self.decoder_layers
-        ]
+        caches = [layer.self_attention.empty_cache(batch_size) for layer in self.decoder_layers]
         return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
 
     def decode_step(self, token_ids, step, state, context):
-        x = self._embed(self.target_embedding, token_ids[:, None], first_position=step)  # [N, 1, D]
+        x = self.target_embedding(token_ids)  # [N, D]
+        x = x + ops.cast(sinusoidal_positions(ops.reshape(step, (1,)), self.width), x.dtype)
         keys, values, cross_maps = [], [], []
         for index, layer in enumerate(self.decoder_layers):
             x, cache, weights = layer.step(  # weights [B, H, K, S]
                 x,
-                step,
                 (state["keys"][index], state["values"][index]),
                 context["cross_keys"][index],
                 context["cross_values"][index],
@@ -216,7 +213,7 @@ class Transformer(TranslationModel):
             cross_maps.append(weights)
         attention = _alignment(cross_maps)  # [B, K, S]
         return StepOutput(
-            logits=self.logits(self._normalised(x))[:, 0],
+            logits=self.logits(self._normalised(x)),
             state={"keys": keys, "values": values},
             attention=ops.reshape(attention, (-1, ops.shape(attention)[-1])),  # [N, S]
         )

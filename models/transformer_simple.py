@@ -51,25 +51,21 @@ class SimpleLayer(keras.layers.Layer):
         x, weights = self.self_attention(x, keys, values, attention_mask)
         return self.feed_forward(x, training=training) + x, weights
 
-    def step(self, x, step, keys, values):
-        """Processes one position.
+    def step(self, x, keys, values):
+        """Processes the position after those of the cache, and adds it to the cache.
 
         Args:
             x: `[N, 1, D]`.
-            step: scalar int32 position, below `length`.
-            keys: `[N, D, length]`, written at `step`.
-            values: `[N, length, D]`, written at `step`.
+            keys: `[N, D, t]`.
+            values: `[N, t, D]`.
 
         Returns:
-            `(x [N, 1, D], keys, values)`.
+            `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """
         new_keys, new_values = self.self_attention.project_memory(x)
-        positions = ops.arange(ops.shape(values)[1])
-        here = ops.equal(positions, step)
-        keys = ops.where(here[None, None, :], new_keys, keys)
-        values = ops.where(here[None, :, None], new_values, values)
-        from_past = ops.less_equal(positions, step)[None, None, :]
-        return self._from(x, keys, values, from_past)[0], keys, values
+        keys = ops.concatenate([keys, new_keys], axis=2)
+        values = ops.concatenate([values, new_values], axis=1)
+        return self._from(x, keys, values, None)[0], keys, values
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -222,8 +218,8 @@ class SimpleTransformer(TranslationModel):
         """Context: `source_mask [B, S]`; cross-attention `keys [B, D, S]`, `values [B, S, D]`."""
         return self._encode(source_ids, training)[0]
 
-    def initial_state(self, context, max_target_length):
-        """State: self-attention `keys [B, D, max_target_length]` and `values`, one per layer."""
+    def initial_state(self, context):
+        """State: self-attention `keys [B, D, t]`, `values [B, t, D]` per layer; t grows from 0."""
         batch_size = ops.shape(context["source_mask"])[0]
 
         def zeros(*shape):
@@ -232,15 +228,15 @@ class SimpleTransformer(TranslationModel):
             ]
 
         return {
-            "keys": zeros(self.width, max_target_length),
-            "values": zeros(max_target_length, self.width),
+            "keys": zeros(self.width, 0),
+            "values": zeros(0, self.width),
         }
 
     def decode_step(self, token_ids, step, state, context):
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
         keys, values = [], []
         for index, layer in enumerate(self.decoder_layers):
-            x, *cache = layer.step(x, step, state["keys"][index], state["values"][index])
+            x, *cache = layer.step(x, state["keys"][index], state["values"][index])
             keys.append(cache[0])
             values.append(cache[1])
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].

@@ -89,7 +89,7 @@ class Echo(models.TranslationModel):
     def encode(self, source_ids, training=False):
         return {"source_ids": source_ids}
 
-    def initial_state(self, context, max_target_length):
+    def initial_state(self, context):
         return {}
 
     def decode_step(self, token_ids, step, state, context):

@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from decoding.search.beam_search import SearchOptions
 from decoding.translator import MAX_INPUT_TOKENS, make_search
 
 _STRINGS = tf.TensorSpec([None], tf.string)
@@ -34,9 +35,8 @@ class ServingModule(tf.Module):
     Args:
         model: `TranslationModel`.
         tokenizer: its `Tokenizer`.
-        beam_size: hypotheses followed at a time.
-        length_penalty: alpha of Wu et al. 2016.
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
+        **search: fields of `SearchOptions`, such as `beam_size`.
     """
 
     def __init__(
@@ -44,9 +44,8 @@ class ServingModule(tf.Module):
         model,
         tokenizer,
         *,
-        beam_size=4,
-        length_penalty=0.6,
         max_input_tokens=MAX_INPUT_TOKENS,
+        **search,
     ):
         super().__init__()
         self.weights = [weight.value for weight in model.weights]
@@ -54,7 +53,7 @@ class ServingModule(tf.Module):
         self.target = self.source if tokenizer.shared else graph_vocabulary(tokenizer.target)
         self.source_vocab_size = model.source_vocab_size
         self.max_input_tokens = max_input_tokens
-        self._search = make_search(model, beam_size=beam_size, length_penalty=length_penalty)
+        self._search = make_search(model, SearchOptions(**search))
         self._align = model.align
 
     def _encoded(self, vocabulary, lines, name):
@@ -70,7 +69,7 @@ class ServingModule(tf.Module):
     def _best(self, source_ids, name):
         """Returns each sentence's best hypothesis `[B, T]` and score `[B]`; empty stays empty."""
         batch_size = tf.shape(source_ids)[0]
-        found = self._search(_not_empty(source_ids))
+        found = self._search(_not_empty(source_ids), 1)
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
         is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)

@@ -147,6 +147,25 @@ class MultiHeadAttention(keras.layers.Layer):
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
         return self.output_projection(self._merge_heads(output)), weights
 
+    def step(self, x, keys, values, attention_mask=None):
+        """Attends from one position of every hypothesis.
+
+        Args:
+            x: `[N, D]`, not yet projected; N is a multiple of B.
+            keys: `[B, H, S, d]` from `project_memory`.
+            values: `[B, H, S, d]` from `project_memory`.
+            attention_mask: bool, broadcastable to `[B, H, K, S]`.
+
+        Returns:
+            `(output [N, D], weights [B, H, K, S] float32)`.
+        """
+        # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
+        by_sentence = (ops.shape(keys)[0], -1, self.num_heads, self.width // self.num_heads)
+        query = ops.transpose(ops.reshape(self.query(x), by_sentence), (0, 2, 1, 3))
+        output, weights = self.attention(query, keys, values, attention_mask)
+        output = ops.reshape(ops.transpose(output, (0, 2, 1, 3)), (-1, self.width))
+        return self.output_projection(output), weights
+
     def call(self, query, memory, attention_mask=None, training=None):
         """Attends from `query [B, T, D]` to `memory [B, S, D]`; returns as `attend`."""
         keys, values = self.project_memory(memory)
@@ -174,29 +193,27 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         from_past = causal_mask(ops.shape(x)[1])
         return super().call(x, x, from_past, training=training)
 
-    def empty_cache(self, batch_size, length):
-        """Makes empty caches of keys and of values for `length` positions: `[B, H, length, d]`."""
-        shape = (batch_size, self.num_heads, length, self.width // self.num_heads)
+    def empty_cache(self, batch_size):
+        """Makes caches of the keys and the values of no position: `[B, H, 0, d]` each."""
+        shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
-    def step(self, x, step, keys, values):
-        """Attends from position `step`, whose keys and values are written into the cache.
+    def step(self, x, keys, values):
+        """Attends from the position after those of the cache, and adds it to the cache.
 
         Args:
-            x: `[N, 1, D]`, the input at position `step`.
-            step: scalar int32, below the cache's length.
-            keys: `[N, H, length, d]` cache.
-            values: `[N, H, length, d]` cache.
+            x: `[N, D]`, the input at position t.
+            keys: `[N, H, t, d]` cache.
+            values: `[N, H, t, d]` cache.
 
         Returns:
-            `(output [N, 1, D], keys, values)`.
+            `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """
-        positions = ops.arange(ops.shape(keys)[2])
-        here = ops.equal(positions, step)[None, None, :, None]
-        new_keys, new_values = self.project_memory(x)  # [N, H, 1, d]
-        # A select, not a scatter, because it works alike on all devices, in XLA and in serving.
-        keys = ops.where(here, new_keys, keys)
-        values = ops.where(here, new_values, values)
-        from_past = ops.less_equal(positions, step)[None, None, None, :]
-        output, _ = self.attend(x, keys, values, from_past)
-        return output, keys, values
+        by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
+        query, new_keys, new_values = (
+            ops.reshape(projection(x), by_head) for projection in (self.query, self.key, self.value)
+        )
+        keys = ops.concatenate([keys, new_keys], axis=2)
+        values = ops.concatenate([values, new_values], axis=2)
+        output, _ = self.attention(query, keys, values)
+        return self.output_projection(ops.reshape(output, (-1, self.width))), keys, values

@@ -176,15 +176,6 @@ class DecoderLayer(keras.layers.Layer):
             layer.build()
         self.built = True
 
-    def _after_self_attention(self, x, y, keys, values, source_mask, training=None):
-        x = self.around_self.leave(x, y, training=training)
-        y, weights = self.cross_attention.attend(
-            self.around_cross.enter(x), keys, values, attend_to(source_mask), training=training
-        )
-        x = self.around_cross.leave(x, y, training=training)
-        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
-        return self.around_feed_forward.leave(x, y, training=training), weights
-
     def call(self, x, memory, source_mask, training=None):
         """Decodes whole target sequences.
 
@@ -198,27 +189,33 @@ class DecoderLayer(keras.layers.Layer):
             `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
         y, self_weights = self.self_attention(self.around_self.enter(x), training=training)
-        keys, values = self.cross_attention.project_memory(memory)
-        x, cross_weights = self._after_self_attention(x, y, keys, values, source_mask, training)
+        x = self.around_self.leave(x, y, training=training)
+        y, cross_weights = self.cross_attention(
+            self.around_cross.enter(x), memory, attend_to(source_mask), training=training
+        )
+        x = self.around_cross.leave(x, y, training=training)
+        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
+        x = self.around_feed_forward.leave(x, y, training=training)
         return x, self_weights, cross_weights
 
-    def step(self, x, step, cache, cross_keys, cross_values, source_mask):
-        """Decodes one target position.
+    def step(self, x, cache, cross_keys, cross_values, source_mask):
+        """Decodes the target position after those of the cache.
 
         Args:
-            x: `[N, 1, D]`.
-            step: scalar int32 position.
-            cache: `(keys, values)` of self-attention, `[N, H, length, d]` each.
+            x: `[N, D]`.
+            cache: `(keys, values)` of self-attention, `[N, H, t, d]` each.
             cross_keys: `[B, H, S, d]`.
             cross_values: `[B, H, S, d]`.
             source_mask: `[B, S]` bool.
 
         Returns:
-            `(x [N, 1, D], cache, cross weights [B, H, K, S])`.
+            `(x [N, D], cache of t + 1 positions, cross weights [B, H, K, S])`.
         """
-        y, keys, values = self.self_attention.step(self.around_self.enter(x), step, *cache)
-        # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
-        by_sentence = (ops.shape(cross_keys)[0], -1, x.shape[-1])
-        x, y = ops.reshape(x, by_sentence), ops.reshape(y, by_sentence)  # [N, 1, D] -> [B, K, D]
-        x, weights = self._after_self_attention(x, y, cross_keys, cross_values, source_mask)
-        return ops.reshape(x, (-1, 1, x.shape[-1])), (keys, values), weights
+        y, *cache = self.self_attention.step(self.around_self.enter(x), *cache)
+        x = self.around_self.leave(x, y)
+        y, weights = self.cross_attention.step(
+            self.around_cross.enter(x), cross_keys, cross_values, attend_to(source_mask)
+        )
+        x = self.around_cross.leave(x, y)
+        y = self.feed_forward(self.around_feed_forward.enter(x))
+        return self.around_feed_forward.leave(x, y), cache, weights

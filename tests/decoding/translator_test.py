@@ -12,7 +12,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID
-from decoding.beam_search import length_normaliser
+from decoding.search.beam_search import length_normaliser
 from decoding.serving import saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check

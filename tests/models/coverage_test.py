@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import SpecialIds, beam_search
+from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
 from models.coverage import CoverageModel
 from models.ibm import AlignmentModel
 from models.layers.translation_length import TranslationLength
@@ -76,9 +76,8 @@ def test_a_translation_has_every_word_once_in_order_and_ends(model):
         found = beam_search(
             model,
             ids(source),
-            beam_size=beam_size,
-            max_target_length=20,
-            length_penalty=0.6,
+            limits=20,
+            options=SearchOptions(beam_size, 0.6),
             special_ids=SpecialIds(PAD, BOS, EOS),
         )
         np.testing.assert_array_equal(found.ids[:, 0, :7], source)
@@ -87,7 +86,7 @@ def test_a_translation_has_every_word_once_in_order_and_ends(model):
 
 def test_coverage_counts_the_words_so_far(model):
     context = model.encode(ids([[5, 9, 4, EOS]]))
-    state = model.initial_state(context, 9)
+    state = model.initial_state(context)
     for step, (token, covered) in enumerate(
         [(BOS, [0, 0, 0, 0]), (9, [0, 1, 0, 0]), (5, [1, 1, 0, 0]), (4, [1, 1, 1, 0])]
     ):
@@ -102,7 +101,7 @@ def test_coverage_counts_the_words_so_far(model):
 
 def test_the_end_has_the_probability_of_the_length_alone(model):
     context = model.encode(ids([[5, 9, 4, EOS]]))
-    state, ends = model.initial_state(context, 9), []
+    state, ends = model.initial_state(context), []
     for step, token in enumerate([BOS, 9, 5, 4, 7]):
         output = model.decode_step(ids([token]), step, state, context)
         state = output.state

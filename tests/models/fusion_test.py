@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.beam_search import SpecialIds, beam_search
+from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
 from models import SettingError
 from models.fusion import ShallowFusion
 from models.ngram import NgramLanguageModel
@@ -39,9 +39,8 @@ def search(model, beam_size=3, limit=5, alpha=0.6):
         lambda ids: beam_search(
             model,
             ids,
-            beam_size=beam_size,
-            max_target_length=limit,
-            length_penalty=alpha,
+            limits=limit,
+            options=SearchOptions(beam_size, alpha),
             special_ids=SpecialIds(PAD, BOS, EOS, (UNK,)),
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],

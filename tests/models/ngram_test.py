@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import SpecialIds, beam_search
+from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
 from models import SettingError, shift_right
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
@@ -29,7 +29,7 @@ def call(model, target_ids=TARGET):
 
 def stepped(model, target_in_ids):
     context = model.encode(SOURCE)
-    state = model.initial_state(context, 5)
+    state = model.initial_state(context)
     for step in range(target_in_ids.shape[1]):
         output = model.decode_step(target_in_ids[:, step], step, state, context)
         state = output.state
@@ -77,9 +77,8 @@ def test_a_search_finds_the_most_probable_sentence(model):
         lambda ids: beam_search(
             model,
             ids,
-            beam_size=20,
-            max_target_length=4,
-            length_penalty=0.0,
+            limits=4,
+            options=SearchOptions(20, 0.0),
             special_ids=SpecialIds(PAD, BOS, EOS),
         ),
         input_signature=[UNKNOWN],

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.beam_search import SpecialIds, beam_search
+from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -43,9 +43,8 @@ def searcher(model, beam_size, limit, forbidden=(UNK,)):
         lambda ids: beam_search(
             model,
             ids,
-            beam_size=beam_size,
-            max_target_length=limit,
-            length_penalty=0.0,
+            limits=limit,
+            options=SearchOptions(beam_size, 0.0),
             special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
@@ -111,7 +110,7 @@ def test_neighbours_and_padding_change_nothing(narrow):
 def test_only_likely_and_frequent_words_are_considered(channel, language_model):
     model = NoisyChannel(channel, language_model, num_translations=1, num_frequent=2)
     context = model.encode(SOURCE)
-    state = model.initial_state(context, 3)
+    state = model.initial_state(context)
     logits = model.decode_step(tf.fill([3], BOS), 0, state, context).logits.numpy()
     unigrams = language_model.unigrams.numpy().copy()
     unigrams[[PAD, BOS, EOS]] = 0

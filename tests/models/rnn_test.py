@@ -126,20 +126,20 @@ def test_outputs_are_those_of_luong_stepped_by_hand(combine, input_feeding):
 def test_what_is_fed_back_is_a_state_of_its_own_and_counts():
     model = create()
     context = model.encode(ids(SOURCE))
-    state = model.initial_state(context, T)
+    state = model.initial_state(context)
     assert set(state) == {"cells", "fed"} and not state["fed"].numpy().any()
     token = ids([BOS] * B)
     before = model.decode_step(token, 0, state, context)
     after = model.decode_step(token, 0, {**state, "fed": state["fed"] + 1}, context)
     assert np.abs(after.logits - before.logits).max() > 1e-2
-    assert set(create(input_feeding=False).initial_state(context, T)) == {"cells"}
+    assert set(create(input_feeding=False).initial_state(context)) == {"cells"}
 
 
 @pytest.mark.parametrize("attend_before", [False, True])
 def test_attention_before_the_cell_has_not_seen_the_token(attend_before):
     model = create("gru_bahdanau", rank=3, attend_before=attend_before)
     context = model.encode(ids(SOURCE))
-    state = model.initial_state(context, T)
+    state = model.initial_state(context)
     one, other = (model.decode_step(ids([n] * B), 0, state, context) for n in (4, 9))
     assert (np.abs(one.attention - other.attention).max() < 1e-7) == attend_before
     assert np.abs(one.logits - other.logits).max() > 1e-2
@@ -163,7 +163,7 @@ def test_decoder_starts_from_the_encoders_last_states_matched_from_above(encoder
     model = create(initial_state="final", **layers)
     embedded = model.source_embedding(ids(SOURCE))
     _, states = model._read(embedded, tf.constant(SOURCE != PAD), False)
-    start = model.initial_state(model.encode(ids(SOURCE)), T)["cells"]
+    start = model.initial_state(model.encode(ids(SOURCE)))["cells"]
     for i in range(decoder):
         for leaf, expected in zip(
             start[2 * i : 2 * i + 2], states[max(encoder - decoder + i, 0)], strict=True

@@ -82,7 +82,7 @@ def test_positions_beyond_the_last_share_its_vector():
         long.assign(values)
     close(logits_of(model), logits_of(longest))
     context = model.encode(ids(SOURCE))
-    state = model.initial_state(context, 5)
+    state = model.initial_state(context)
     target_in_ids = models.shift_right(ids(TARGET), BOS)
     for step in range(5):
         output = model.decode_step(target_in_ids[:, step], step, state, context)

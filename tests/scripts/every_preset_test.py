@@ -18,7 +18,7 @@ import pytest
 import models
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.alignment.links import read_alignments
-from decoding.beam_search import length_normaliser
+from decoding.search.beam_search import length_normaliser
 from decoding.serving import saved_model_client
 from decoding.translator import padded
 from model_directory.directory import ModelDirectory

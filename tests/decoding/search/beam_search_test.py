@@ -8,7 +8,7 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.beam_search import SpecialIds, beam_search, length_normaliser
+from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search, length_normaliser
 from tests.tiny import Echo, echo_batch
 
 PAD, UNK, BOS, EOS = range(4)
@@ -27,15 +27,17 @@ def model():
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
 
 
-def search(model, source_ids=SOURCE, beam_size=3, limit=5, alpha=0.6, forbidden=(UNK,)):
+def search(
+    model, source_ids=SOURCE, beam_size=3, limit=5, alpha=0.6, forbidden=(UNK,), n_best=None
+):
     found = tf.function(
         lambda ids: beam_search(
             model,
             ids,
-            beam_size=beam_size,
-            max_target_length=limit,
-            length_penalty=alpha,
+            limits=limit,
+            options=SearchOptions(beam_size, alpha),
             special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
+            n_best=n_best,
         ),
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )(source_ids)
@@ -130,6 +132,55 @@ def test_never_emits_padding_start_or_forbidden_ids(model):
         assert not {PAD, BOS, UNK, 5} & set(tokens(row))
 
 
+class Markov(models.Searchable):
+    """A model of random weights: the next token depends on the last one, the step and the source.
+
+    Each sentence has weights of its own, so that a batch searches many models at once.
+    """
+
+    VOCAB = 7
+
+    def __init__(self, seed, **kwargs):
+        super().__init__(self.VOCAB, self.VOCAB, **kwargs)
+        self.logits = np.random.default_rng(seed).normal(size=(1000, 8, 7, 7)).astype("float32")
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        return {"model": source_ids[:, 0]}
+
+    def initial_state(self, context):
+        return {}
+
+    def decode_step(self, token_ids, step, state, context):
+        models_of = tf.repeat(
+            context["model"], tf.size(token_ids) // tf.maximum(tf.size(context["model"]), 1)
+        )
+        places = tf.stack([models_of, tf.fill(tf.shape(models_of), step), token_ids], axis=1)
+        logits = tf.gather_nd(2 * self.logits, places)
+        return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+def test_leaving_early_never_changes_the_translations_asked_for(alpha):
+    which = tf.range(1000)[:, None]
+    for n_best in (1, 2):
+        all_of_them = search(Markov(1), which, beam_size=3, limit=8, alpha=alpha)
+        asked_for = search(Markov(1), which, beam_size=3, limit=8, alpha=alpha, n_best=n_best)
+        np.testing.assert_array_equal(
+            asked_for.ids[:, :n_best][all_of_them.finished[:, :n_best]],
+            all_of_them.ids[:, :n_best][all_of_them.finished[:, :n_best]],
+        )
+
+
+def test_a_sentence_that_waits_for_others_is_translated_as_if_it_were_alone():
+    which = tf.range(64)[:, None]
+    together = search(Markov(1), which, beam_size=3, limit=8)
+    for row in range(0, 64, 8):
+        alone = search(Markov(1), which[row : row + 1], beam_size=3, limit=8)
+        np.testing.assert_array_equal(together.ids[row], alone.ids[0])
+        np.testing.assert_array_equal(together.finished[row], alone.finished[0])
+
+
 class Scripted(models.Searchable):
     """A model that prefers a fixed token at each step; its state records every input token."""
 
@@ -141,13 +192,11 @@ class Scripted(models.Searchable):
     def encode(self, source_ids, training=False):
         return {"mask": source_ids != PAD}
 
-    def initial_state(self, context, max_target_length):
-        rows = tf.shape(context["mask"])[0]
-        return {"seen": tf.fill([rows, max_target_length + 1], -1)}
+    def initial_state(self, context):
+        return {"seen": tf.zeros([tf.shape(context["mask"])[0], 0], tf.int32)}
 
     def decode_step(self, token_ids, step, state, context):
-        here = tf.range(tf.shape(state["seen"])[1]) == step
-        seen = tf.where(here, token_ids[:, None], state["seen"])
+        seen = tf.concat([state["seen"], token_ids[:, None]], axis=1)
         logits = tf.gather(tf.constant(self.preferences, tf.float32), step)
         # Logits depend on the history, so the search must keep each state with its ids.
         history = tf.cast(tf.reduce_sum(tf.where(seen > 3, seen, 0), axis=1), tf.float32)
@@ -158,7 +207,7 @@ class Scripted(models.Searchable):
 
 def scripted_log_prob(model, target):
     """Computes the log-probability of a target token by token, without a beam."""
-    state = model.initial_state({"mask": tf.ones([1, 1], tf.bool)}, len(target))
+    state = model.initial_state({"mask": tf.ones([1, 1], tf.bool)})
     total, token = 0.0, BOS
     for step, following in enumerate(target):
         output = model.decode_step(

@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 
 from data_pipeline.tokenization.vocabularies import PAD_ID
-from decoding import groups
-from decoding.beam_search import Hypotheses
+from decoding.search import groups
+from decoding.search.beam_search import Hypotheses, SearchOptions
 from decoding.translator import make_search
 from tests.tiny import Echo, echo_batch
 
@@ -57,12 +57,12 @@ def test_a_group_of_a_sentence_whose_square_is_beyond_int32_is_that_sentence():
 def test_a_search_in_a_graph_finds_every_sentence_of_a_mixed_batch():
     lengths = [3, 90, 2, 1, 40, 6]
     source = echo_batch(lengths)
-    found = make_search(Echo(8), beam_size=1, length_penalty=0.6)(tf.constant(source))
+    found = make_search(Echo(8), SearchOptions(1))(tf.constant(source), 1)
     assert found.ids.shape == (6, 1, 200)
     np.testing.assert_array_equal(found.ids[:, 0, :90], source)
     assert found.finished.numpy()[:, 0].all()
 
 
 def test_no_sentences_are_no_group():
-    found = make_search(Echo(8), beam_size=2, length_penalty=0.6)(tf.zeros([0, 0], tf.int32))
+    found = make_search(Echo(8), SearchOptions(2))(tf.zeros([0, 0], tf.int32), 1)
     assert found.scores.shape == (0, 2)

@@ -1,0 +1,386 @@
+"""One beam search for every model; greedy search is a beam of 1."""
+
+import math
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+_IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
+
+
+class Hypotheses(NamedTuple):
+    """Translations of B sentences: K hypotheses for each, the best first.
+
+    Attributes:
+        ids: `[B, K, T]` int32, with EOS, padded after it.
+        log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
+            model that combines others: the sum of its scores.
+        scores: `[B, K]` float32, `log_probs` divided by the length penalty.
+        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
+            hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
+            unused places have a log-probability of -1e8 or less.
+
+    If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
+    its ids mean nothing.
+    """
+
+    ids: Any
+    log_probs: Any
+    scores: Any
+    finished: Any
+
+
+class SpecialIds(NamedTuple):
+    """The ids that a search treats differently from words.
+
+    Attributes:
+        pad: fills the places after the end of a hypothesis; never emitted.
+        bos: the previous token of the first step; never emitted.
+        eos: ends a hypothesis.
+        forbidden: further ids that are never emitted, such as UNK.
+    """
+
+    pad: int
+    bos: int
+    eos: int
+    forbidden: tuple[int, ...] = ()
+
+
+class SearchOptions(NamedTuple):
+    """How translations are searched for.
+
+    Attributes:
+        beam_size: K, hypotheses that a search follows at a time; 1 is greedy search.
+        length_penalty: alpha of `length_normaliser`; 0 compares plain log-probabilities.
+        emit_unknowns: whether a translation may contain UNK.
+    """
+
+    beam_size: int = 4
+    length_penalty: float = 0.6
+    emit_unknowns: bool = False
+
+
+def length_normaliser(length, length_penalty):
+    """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
+    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
+
+
+def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None):
+    """Finds probable translations by breadth-first search.
+
+    Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
+    extensions. Among the first K of these, the extensions that end in EOS join the finished set.
+    The K best extensions that do not end in EOS are the next live hypotheses. A sentence is done
+    when K hypotheses are finished, when no live hypothesis can become one of the `n_best`, or when
+    its length limit is reached. It then leaves the batch, so that later steps compute only the
+    sentences that remain. With a beam of 1, every step takes the arg max.
+
+    Args:
+        model: `models.base.Searchable`.
+        source_ids: `[B, S]` int32, padded.
+        limits: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each sentence has a
+            limit of its own, its result does not depend on the rest of the batch.
+        options: `SearchOptions`.
+        special_ids: `SpecialIds`.
+        n_best: number of translations that are asked for, int or int32 scalar, 1 to K; default K.
+
+    Returns:
+        `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
+        the others may be missing.
+    """
+    batch_size, beam_size = tf.shape(source_ids)[0], options.beam_size
+    limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
+    length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
+    context = model.encode(source_ids)
+    state = tf.nest.map_structure(
+        lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context)
+    )
+    nothing = _no_hypotheses(batch_size, beam_size, length, special_ids)
+    rules = _Rules(
+        options,
+        special_ids,
+        barred=_barred(model.target_vocab_size, special_ids),
+        n_best=beam_size if n_best is None else n_best,
+        may_stop_early=model.scores_only_fall,
+    )
+
+    def sentences_left(step, active, *_):
+        return tf.size(active.row) > 0
+
+    def extend_until_some_leave(step, active, state, results):
+        """Extends the same sentences step by step, then removes those that are done."""
+        best_possible = length_normaliser(active.limit, options.length_penalty)
+
+        def extend(step, hypotheses, state, *_):
+            last_ids = tf.reshape(hypotheses.last_ids, [-1])
+            output = model.decode_step(last_ids, step, state, active.context)
+            hypotheses, parents, is_nan = _extended(
+                hypotheses, output.logits, model.log_normaliser(output.logits), step, rules
+            )
+            must_leave = is_nan | (step + 1 >= active.limit)
+            certain = _is_certain(hypotheses, best_possible, rules)
+            hypotheses = _without_numbers(hypotheses, is_nan)
+            # A sentence that is certain may stay for some steps, which change nothing any more.
+            live_log_probs = tf.where(certain[:, None], _IMPOSSIBLE, hypotheses.live_log_probs)
+            hypotheses = hypotheses._replace(live_log_probs=live_log_probs)
+            leaves = must_leave | certain
+            # Each new hypothesis continues from the state of its parent.
+            state = output.state
+            if beam_size > 1:
+                state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
+            some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
+            return step + 1, hypotheses, state, leaves, some_leave
+
+        def all_stay(step, hypotheses, state, leaves, some_leave):
+            return ~some_leave
+
+        start = (step, active.hypotheses, state, tf.zeros_like(active.limit, tf.bool), False)
+        step, hypotheses, state, leaves, _ = tf.while_loop(
+            all_stay, extend, start, shape_invariants=_shapes(start)
+        )
+        active = active._replace(hypotheses=hypotheses)
+        return step, *_parted(active, state, leaves, results)
+
+    active = _Active(tf.range(batch_size), limits, nothing, context)
+    start = (tf.constant(0), active, state, nothing)
+    *_, results = tf.while_loop(
+        sentences_left, extend_until_some_leave, start, shape_invariants=_shapes(start)
+    )
+    return _ranked(results, limits, options)
+
+
+class _Rules(NamedTuple):
+    """What all steps of a search have in common.
+
+    Attributes:
+        options: `SearchOptions`.
+        special_ids: `SpecialIds`.
+        barred: `[V]` float32, `_IMPOSSIBLE` for tokens that are never emitted, 0 for others.
+        n_best: int or int32 scalar, number of translations asked for.
+        may_stop_early: whether hypotheses can only fall when they are extended.
+    """
+
+    options: Any
+    special_ids: Any
+    barred: Any
+    n_best: Any
+    may_stop_early: Any
+
+
+class _Hypotheses(NamedTuple):
+    """The search results so far: K live and at most K finished hypotheses of A sentences.
+
+    Attributes:
+        live_ids: `[A, K, T]` int32.
+        live_log_probs: `[A, K]` float32, the best first.
+        last_ids: `[A, K]` int32, last token of each live hypothesis.
+        done_ids: `[A, K, T]` int32.
+        done_scores: `[A, K]` float32, the best first; `_IMPOSSIBLE` in unused places.
+        done_log_probs: `[A, K]` float32.
+    """
+
+    live_ids: Any
+    live_log_probs: Any
+    last_ids: Any
+    done_ids: Any
+    done_scores: Any
+    done_log_probs: Any
+
+
+class _Active(NamedTuple):
+    """The A sentences that are not done, with their hypotheses and the model's context.
+
+    Attributes:
+        row: `[A]` int32, the row of each sentence in the batch.
+        limit: `[A]` int32, most tokens of a hypothesis.
+        hypotheses: `_Hypotheses`.
+        context: the model's context of these sentences.
+    """
+
+    row: Any
+    limit: Any
+    hypotheses: Any
+    context: Any
+
+
+def _shapes(variables):
+    """Returns the shapes of loop variables: all axes may change, because batches and states do."""
+    return tf.nest.map_structure(
+        lambda leaf: tf.TensorShape([None] * tf.convert_to_tensor(leaf).shape.rank), variables
+    )
+
+
+def _barred(vocab_size, special_ids):
+    """Returns `[V]` float32, `_IMPOSSIBLE` for tokens that are never emitted, 0 for others."""
+    never = tf.constant([special_ids.pad, special_ids.bos, *special_ids.forbidden])
+    is_barred = tf.reduce_any(tf.range(vocab_size)[:, None] == never, axis=1)
+    return tf.where(is_barred, _IMPOSSIBLE, 0.0)
+
+
+def _no_hypotheses(batch_size, beam_size, length, special_ids):
+    """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones."""
+    empty = tf.fill([batch_size, beam_size, length], tf.constant(special_ids.pad, tf.int32))
+    first_only = tf.where(tf.range(beam_size) == 0, 0.0, _IMPOSSIBLE)
+    nowhere = tf.fill([batch_size, beam_size], _IMPOSSIBLE)
+    return _Hypotheses(
+        live_ids=empty,
+        live_log_probs=tf.broadcast_to(first_only, [batch_size, beam_size]),
+        last_ids=tf.fill([batch_size, beam_size], tf.constant(special_ids.bos, tf.int32)),
+        done_ids=empty,
+        done_scores=nowhere,
+        done_log_probs=nowhere,
+    )
+
+
+def _extended(hypotheses, logits, normaliser, step, rules):
+    """Extends every live hypothesis by a token.
+
+    Args:
+        hypotheses: `_Hypotheses` of A sentences.
+        logits: `[A * K, V]`.
+        normaliser: `[A * K, 1]`, to subtract from logits.
+        step: scalar int32.
+        rules: `_Rules`.
+
+    Returns:
+        `(_Hypotheses, parents, is_nan)`: parents `[A * K]`, the row of the hypothesis that each
+        live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
+    """
+    options, beam_size = rules.options, rules.options.beam_size
+    vocab_size = logits.shape[-1]
+    # The best extensions of each hypothesis, among them those that are barred.
+    most = 2 * beam_size if beam_size > 1 else 1
+    width = min(most + 2 + len(rules.special_ids.forbidden), vocab_size)
+    log_probs, tokens = tf.math.top_k(logits, width)  # [A * K, width]
+    log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
+    log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
+    # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
+    is_nan = tf.reduce_any(tf.math.is_nan(log_probs) | ~tf.math.is_finite(normaliser), axis=1)
+    is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, beam_size]), axis=1)
+    # The best extensions of each sentence, [A, 2K].
+    by_sentence = tf.reshape(log_probs, [-1, beam_size * width])
+    log_probs, best = tf.math.top_k(by_sentence, min(most, beam_size * width))
+    places = best + tf.range(tf.shape(best)[0])[:, None] * (beam_size * width)
+    tokens, parents = tf.gather(tf.reshape(tokens, [-1]), places), places // width
+
+    ends = tokens == rules.special_ids.eos
+    here = tf.range(tf.shape(hypotheses.live_ids)[2]) == step
+    ids = tf.reshape(hypotheses.live_ids, [-1, tf.shape(hypotheses.live_ids)[2]])
+
+    # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
+    first = slice(None), slice(beam_size)
+    scores = log_probs[first] / length_normaliser(step + 1, options.length_penalty)
+    may_end = ends[first] & (log_probs[first] > _IMPOSSIBLE / 2)
+    scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, _IMPOSSIBLE)], axis=1)
+    new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, parents[first]))  # [A, K, T]
+    done_scores, kept = tf.math.top_k(scores, beam_size)
+    done_ids, done_log_probs = (
+        _picked(tf.concat(both, axis=1), kept)
+        for both in (
+            (hypotheses.done_ids, new_ids),
+            (hypotheses.done_log_probs, log_probs[first]),
+        )
+    )
+
+    # Live hypotheses.
+    live_log_probs, kept = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, log_probs), beam_size)
+    tokens, parents = _picked(tokens, kept), _picked(parents, kept)
+    live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
+    return (
+        _Hypotheses(
+            live_ids,
+            live_log_probs,
+            tokens,
+            done_ids,
+            done_scores,
+            done_log_probs,
+        ),
+        tf.reshape(parents, [-1]),
+        is_nan,
+    )
+
+
+def _picked(values, index):
+    """Gathers along axis 1: `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`."""
+    rows, count = tf.shape(values)[0], tf.shape(values)[1]
+    flat = tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))
+    return tf.gather(flat, index + tf.range(rows)[:, None] * count)
+
+
+def _is_certain(hypotheses, best_possible, rules):
+    """Returns `[A]` bool: whether the translations asked for cannot change any more.
+
+    Args:
+        hypotheses: `_Hypotheses`.
+        best_possible: `[A]`, the length normaliser at the sentence's limit. Log-probabilities are
+            negative, so no extension of a live hypothesis scores better than its log-probability
+            now, divided by this.
+        rules: `_Rules`.
+    """
+    scores = hypotheses.done_scores
+    certain = scores[:, -1] > _IMPOSSIBLE / 2
+    if rules.may_stop_early:
+        worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
+        certain |= worst_wanted >= hypotheses.live_log_probs[:, 0] / best_possible
+    return certain
+
+
+def _are_many(leaves):
+    """Returns whether so many of the sentences are done that removing them pays."""
+    return 8 * tf.math.count_nonzero(leaves, dtype=tf.int32) >= tf.size(leaves)
+
+
+def _without_numbers(hypotheses, is_nan):
+    """Returns `_Hypotheses` with NaN scores for the sentences in which `is_nan` `[A]` is True."""
+    nan = tf.where(is_nan, math.nan, 0.0)[:, None]
+    return hypotheses._replace(
+        live_log_probs=hypotheses.live_log_probs + nan,
+        done_scores=hypotheses.done_scores + nan,
+        done_log_probs=hypotheses.done_log_probs + nan,
+    )
+
+
+def _parted(active, state, leaves, results):
+    """Moves the sentences that are done from the search to the results.
+
+    Args:
+        active: `_Active`.
+        state: the model's state, leaves `[A * K, ...]`.
+        leaves: `[A]` bool, True for sentences that are done.
+        results: `_Hypotheses` of the whole batch.
+
+    Returns:
+        `(active, state, results)`; the sentences that are done are no longer in the first two.
+    """
+    gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
+    rows = tf.gather(active.row, gone)[:, None]
+    results = tf.nest.map_structure(
+        lambda batch, leaf: tf.tensor_scatter_nd_update(batch, rows, tf.gather(leaf, gone)),
+        results,
+        active.hypotheses,
+    )
+    active = tf.nest.map_structure(lambda leaf: tf.gather(leaf, staying), active)
+    of_state = tf.where(tf.repeat(~leaves, tf.shape(results.live_ids)[1]))[:, 0]
+    state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, of_state), state)
+    return active, state, results
+
+
+def _ranked(hypotheses, limits, options):
+    """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
+    live_scores = hypotheses.live_log_probs
+    live_scores /= length_normaliser(limits, options.length_penalty)[:, None]
+    finished = hypotheses.done_scores > _IMPOSSIBLE / 2
+    is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)
+    scores = tf.concat([hypotheses.done_scores, live_scores], axis=1)
+    # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
+    rank = tf.where(is_finished, 0.0, 2 * _IMPOSSIBLE) + tf.maximum(scores, _IMPOSSIBLE)
+    rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * _IMPOSSIBLE)
+    _, best = tf.math.top_k(rank, options.beam_size)
+    ids, log_probs = (
+        tf.concat(both, axis=1)
+        for both in (
+            (hypotheses.done_ids, hypotheses.live_ids),
+            (hypotheses.done_log_probs, hypotheses.live_log_probs),
+        )
+    )
+    return Hypotheses(*(_picked(values, best) for values in (ids, log_probs, scores, is_finished)))
