@@ -20,7 +20,7 @@ ALLOWED = {
     ),
     "command_line": (("models", "data_pipeline", "decoding"), {"absl", "tensorflow"}),
 }
-LAZY = {"sklearn", "matplotlib", "sacrebleu", "tensorflow_text"}
+LAZY = {"sklearn", "ctranslate2", "matplotlib", "sacrebleu", "tensorflow_text"}
 
 
 def imports(path):

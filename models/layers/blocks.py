@@ -10,6 +10,8 @@ from keras import ops
 from models.layers.attention import MaskedMultiHeadAttention, MultiHeadAttention
 from models.layers.masks import attend_to
 
+NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
+
 
 class Residual(keras.layers.Layer):
     """The residual connection, dropout and layer normalisation around one sub-layer `f`.
@@ -75,7 +77,7 @@ def _normalised(x, gamma, beta, epsilon):
 
 def layer_norm(name, dtype):
     """Makes a layer normalisation over the last axis."""
-    return LayerNorm(epsilon=1e-6, name=name, dtype=dtype)
+    return LayerNorm(epsilon=NORM_EPSILON, name=name, dtype=dtype)
 
 
 class FeedForward(keras.layers.Layer):

@@ -1,0 +1,135 @@
+"""Converts a Transformer to a model of CTranslate2, an inference engine in C++.
+
+CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It is imported where it
+is used.
+"""
+
+import numpy as np
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import SPECIALS
+from models.layers.blocks import NORM_EPSILON
+from models.layers.embeddings import sinusoidal_positions
+from models.presets import PRESETS
+from models.transformer import Transformer
+
+QUANTIZATIONS = ("float32", "int8", "int16", "bfloat16", "float16")
+
+
+def ctranslate2_package():
+    """Imports and returns the package.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            f"the Python package ctranslate2 cannot be imported ({error}); install it: "
+            "pip install -r requirements-extra.txt"
+        ) from None
+    return ctranslate2
+
+
+def check_convertible(model):
+    """Raises `UserError` if CTranslate2 has no such model."""
+    if type(model) is not Transformer:
+        possible = [name for name, (kind, *_) in PRESETS.items() if kind is Transformer]
+        raise UserError(
+            f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
+            f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
+        )
+
+
+def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):
+    """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
+
+    Args:
+        model: `Transformer`.
+        tokenizer: its `Tokenizer`.
+        folder: path.
+        num_positions: length of the longest sentence on either side, in tokens including `</s>`.
+            CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
+        quantization: number format of the weights, from `QUANTIZATIONS`.
+
+    Raises:
+        UserError: the package is missing, or the model cannot be converted.
+        OSError: a file cannot be written.
+    """
+    package = ctranslate2_package()
+    check_convertible(model)
+    spec = _spec(package, model, num_positions, as_bfloat16=quantization == "bfloat16")
+    for register, vocabulary in (
+        (spec.register_source_vocabulary, tokenizer.source),
+        (spec.register_target_vocabulary, tokenizer.target),
+    ):
+        register(vocabulary.pieces(range(len(vocabulary))))
+    _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS
+    spec.config.decoder_start_token = spec.config.bos_token
+    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+
+
+def _spec(package, model, num_positions, as_bfloat16):
+    """Returns a `TransformerSpec` with the model's weights."""
+    settings = model.settings
+    weights = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
+    positions = np.array(sinusoidal_positions(np.arange(num_positions), model.width))
+    if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
+        bfloat16 = np.dtype("bfloat16")
+        weights = {path: array.astype(bfloat16) for path, array in weights.items()}
+        positions = positions.astype(bfloat16)
+    spec = package.specs.TransformerSpec.from_config(
+        (settings["num_encoder_layers"], settings["num_decoder_layers"]),
+        settings["num_heads"],
+        pre_norm=settings["norm"] == "pre",
+    )
+    target = weights["target_embedding/embeddings"]
+    spec.encoder.embeddings[0].weight = weights.get("source_embedding/embeddings", target)
+    spec.decoder.embeddings.weight = target
+    spec.decoder.projection.weight = (
+        weights["output/kernel"].T if "output/kernel" in weights else target
+    )
+    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
+        stack.position_encodings.encodings = positions
+        if settings["norm"] == "pre":
+            _set_norm(stack.layer_norm, weights, f"{name}_norm")
+        for number, layer in enumerate(stack.layer):
+            _set_layer(layer, weights, f"{name}_{number}")
+    return spec
+
+
+def _set_layer(layer, weights, path):
+    """Sets the weights of a layer of the encoder or decoder; `path` is its name in our model."""
+    is_decoder = f"{path}/cross_attention/query/kernel" in weights
+    _set_linear(layer.self_attention.linear[0], weights, f"{path}/self_attention", *_QKV)
+    _set_linear(layer.self_attention.linear[1], weights, f"{path}/self_attention", "output")
+    around = "around_self_attention" if is_decoder else "around_attention"
+    _set_norm(layer.self_attention.layer_norm, weights, f"{path}/{around}/norm")
+    if is_decoder:
+        query, *memory = _QKV
+        for linear, names in zip(
+            layer.attention.linear, ([query], memory, ["output"]), strict=True
+        ):
+            _set_linear(linear, weights, f"{path}/cross_attention", *names)
+        around = f"{path}/around_cross_attention/norm"
+        _set_norm(layer.attention.layer_norm, weights, around)
+    _set_linear(layer.ffn.linear_0, weights, f"{path}/feed_forward", "inner")
+    _set_linear(layer.ffn.linear_1, weights, f"{path}/feed_forward", "outer")
+    _set_norm(layer.ffn.layer_norm, weights, f"{path}/around_feed_forward/norm")
+
+
+_QKV = ("query", "key", "value")
+
+
+def _set_linear(linear, weights, path, *names):
+    """Sets one projection, or several of the same input side by side."""
+    linear.weight = np.concatenate([weights[f"{path}/{name}/kernel"].T for name in names])
+    linear.bias = np.concatenate([weights[f"{path}/{name}/bias"] for name in names])
+
+
+def _set_norm(norm, weights, path):
+    norm.gamma, norm.beta = weights[f"{path}/gamma"], weights[f"{path}/beta"]
