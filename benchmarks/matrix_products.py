@@ -1,4 +1,4 @@
-"""Lists the matrix products in a training update of a Transformer, and measures their speed."""
+"""Counts the matrix products of a Transformer, in training and search; measures their speed."""
 
 import time
 from typing import Any, NamedTuple
@@ -66,6 +66,28 @@ def matrix_products(source_ids, target_ids, vocab_size, settings):
 def operations(*of):
     """Counts the floating-point operations in an update; arguments as for `matrix_products`."""
     return 3 * 2 * sum(int(np.prod(five)) for five in matrix_products(*of))
+
+
+def decoding_operations(source_length, target_length, beam_size, vocab_size, settings):
+    """Counts the floating-point operations of the matrix products in a beam search.
+
+    Args:
+        source_length: tokens of the source.
+        target_length: number of steps.
+        beam_size: hypotheses that every step extends.
+        vocab_size: entries of the target vocabulary.
+        settings: settings of the model, name -> value.
+    """
+    width, inner = settings["width"], settings["ffn_width"]
+    encoder, decoder = settings["num_encoder_layers"], settings["num_decoder_layers"]
+    squares, feed_forward = width * width, 2 * width * inner
+    # Four projections and the attention of every position to every other.
+    source = encoder * (4 * squares + feed_forward + 2 * source_length * width)
+    source += decoder * 2 * squares  # Keys and values for the decoder.
+    mean_past = (target_length + 1) / 2
+    step = decoder * (6 * squares + feed_forward + 2 * (source_length + mean_past) * width)
+    step += width * vocab_size
+    return 2 * (source_length * source + target_length * beam_size * step)
 
 
 def products(task):

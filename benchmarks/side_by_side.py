@@ -56,8 +56,9 @@ class Candidate:
     Args:
         name: name of the candidate.
         threads: `(threads inside an operation, operations at a time)`, for TensorFlow.
-        make: function of `arguments` that returns `work(first, count)`. It is called in the new
-            process, after the threads are set, and may import only its own framework.
+        make: function of `arguments` that returns `work`, a function of the task of a turn. It is
+            called in the new process, after the threads are set, and may import only its own
+            framework.
 
     Attributes:
         wall, cpu: seconds of each turn.
@@ -77,9 +78,9 @@ class Candidate:
         context.Process(target=_worker, args=(other, make, arguments), daemon=True).start()
         other.close()  # Otherwise `recv` would wait forever if the process died.
 
-    def turn(self, first, count):
-        """Works on `count` items from number `first`; returns (wall, CPU seconds, result)."""
-        self.connection.send((first, count))
+    def turn(self, *task):
+        """Calls `work(*task)`, such as (first item, count); returns (wall, CPU seconds, result)."""
+        self.connection.send(task)
         *found, self.peak_memory = self.connection.recv()
         return found
 
@@ -94,9 +95,9 @@ class Candidate:
 
 def _worker(connection, make, arguments):
     work = make(*arguments)
-    for first, count in iter(connection.recv, None):
+    for task in iter(connection.recv, None):
         wall, cpu = time.perf_counter(), time.process_time()
-        result = work(first, count)
+        result = work(*task)
         seconds = time.perf_counter() - wall, time.process_time() - cpu
         connection.send((*seconds, result, _peak_memory()))
 

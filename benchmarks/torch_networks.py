@@ -1,6 +1,7 @@
 """The presets `lstm_luong` and `transformer_small` as one would write them in PyTorch, to compare.
 
-Only `recurrent_speed.py` and `step_time.py` use this file; they need `pip install torch`.
+Only `decode.py`, `recurrent_speed.py` and `step_time.py` use this file; they need `pip install
+torch`.
 """
 
 import math
@@ -12,7 +13,7 @@ from torch import nn
 from torch.nn import functional
 from torch.nn.utils import rnn
 
-PAD_ID, BOS_ID = 0, 2
+PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 LONGEST = 1024  # Number of positions of the Transformer.
 
 
@@ -55,14 +56,19 @@ class LuongModel(nn.Module):
         fed = memory.new_zeros(len(memory), self.cell.hidden_size)
         state, outputs = (fed, fed), []
         for x in embedded.unbind(1):
-            state = self.cell(torch.cat([x, fed], dim=1), state)
-            top = state[0].unsqueeze(1)  # [B, 1, U]
-            scores = torch.bmm(top, keys).masked_fill(hidden, -torch.inf)
-            vectors = torch.bmm(scores.softmax(-1), memory)
-            both = torch.cat([vectors, top], dim=2).squeeze(1)
-            fed = self.output_dropout(self.combination(both).tanh())
+            fed, state = self.step(x, fed, state, (memory, keys, hidden))
             outputs.append(fed)
         return self.output(torch.stack(outputs, dim=1))
+
+    def step(self, x, fed, state, context):
+        """Advances by an embedded token `[B, E]`; returns (attention output `[B, U]`, state)."""
+        memory, keys, hidden = context
+        state = self.cell(torch.cat([x, fed], dim=1), state)
+        top = state[0].unsqueeze(1)  # [B, 1, U]
+        scores = torch.bmm(top, keys).masked_fill(hidden, -torch.inf)
+        vectors = torch.bmm(scores.softmax(-1), memory)
+        both = torch.cat([vectors, top], dim=2).squeeze(1)
+        return self.output_dropout(self.combination(both).tanh()), state
 
     def encode(self, source_ids):
         """`[B, S]` -> `[B, S, memory_width]`."""
@@ -97,6 +103,69 @@ class LuongModel(nn.Module):
             arrays[name.replace("*", "bias_ih")] = bias
             arrays[name.replace("*", "bias_hh")] = np.zeros_like(bias)
         self.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
+
+
+@torch.inference_mode()
+def beam_search(model, source_ids, beam_size, length_penalty):
+    """Finds the translations that `decoding.beam_search` finds, with a `LuongModel`.
+
+    Args:
+        model: `LuongModel` in evaluation mode.
+        source_ids: `[B, S]` int64, padded.
+        beam_size: K.
+        length_penalty: alpha of Wu et al. 2016.
+
+    Returns:
+        For every sentence the ids of the best translation, a list.
+    """
+    limits = (2 * (source_ids != PAD_ID).sum(1) + 20).tolist()
+    memory = model.encode(source_ids)
+    context = (memory, model.memory(memory).transpose(1, 2), (source_ids == PAD_ID).unsqueeze(1))
+    context = [x.repeat_interleave(beam_size, dim=0) for x in context]
+    fed = memory.new_zeros(len(context[0]), model.cell.hidden_size)
+    state = (fed, fed)
+    rows = list(range(len(source_ids)))  # Sentences that are not done.
+    ids = torch.full((len(rows), beam_size, 1), BOS_ID)
+    scores = torch.full((len(rows), beam_size), -1e9)  # [B, K]
+    scores[:, 0] = 0.0
+    finished = [[] for _ in rows]
+    for step in range(1, max(limits) + 1):
+        x = model.target_embedding(ids[:, :, -1].flatten())
+        fed, state = model.step(x, fed, state, context)
+        log_probs = model.output(fed).log_softmax(-1)  # [B * K, V]
+        log_probs[:, [PAD_ID, UNK_ID, BOS_ID]] = -1e9
+        vocab_size = log_probs.shape[-1]
+        totals = log_probs.view(len(rows), beam_size, vocab_size) + scores.unsqueeze(2)
+        totals, best = totals.flatten(1).topk(2 * beam_size)
+        parents, tokens = best // vocab_size, best % vocab_size
+        longer = ids.gather(1, parents.unsqueeze(2).expand(-1, -1, ids.shape[2]))
+        longer = torch.cat([longer, tokens.unsqueeze(2)], dim=2)  # [B, 2K, T + 1]
+        ends = tokens == EOS_ID
+        for row, k in (ends & (totals > -1e8))[:, :beam_size].nonzero().tolist():
+            score = float(totals[row, k]) / ((5 + step) / 6) ** length_penalty
+            finished[rows[row]].append((score, longer[row, k, 1:].tolist()))
+        scores, best = totals.masked_fill(ends, -1e9).topk(beam_size)
+        ids = longer.gather(1, best.unsqueeze(2).expand(-1, -1, step + 1))
+        for row, number in enumerate(rows):
+            if step == limits[number] and not finished[number]:
+                finished[number].append((0.0, ids[row, 0, 1:].tolist()))
+        live = [
+            row
+            for row, number in enumerate(rows)
+            if len(finished[number]) < beam_size and step < limits[number]
+        ]
+        if not live:
+            break
+        parents = parents.gather(1, best) + torch.arange(len(rows)).unsqueeze(1) * beam_size
+        if len(live) < len(rows):
+            rows = [rows[row] for row in live]
+            live = torch.tensor(live)
+            places = (live.unsqueeze(1) * beam_size + torch.arange(beam_size)).flatten()
+            parents, ids, scores = parents[live], ids[live], scores[live]
+            context = [x[places] for x in context]
+        parents = parents.flatten()
+        fed, state = fed[parents], tuple(x[parents] for x in state)
+    return [max(some)[1] for some in finished]
 
 
 def _gates(columns):
