@@ -107,7 +107,7 @@ class LuongModel(nn.Module):
 
 @torch.inference_mode()
 def beam_search(model, source_ids, beam_size, length_penalty):
-    """Finds the translations that `decoding.beam_search` finds, with a `LuongModel`.
+    """Finds the translations that `decoding.search` finds, with a `LuongModel`.
 
     Args:
         model: `LuongModel` in evaluation mode.
