@@ -143,8 +143,14 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
 
     active = _Active(tf.range(batch_size), limits, nothing, context)
     start = (tf.constant(0), active, state, nothing)
+    of_step, of_active, *others = _shapes(start)
+    # Models read the sizes of their context, of which only the number of sentences changes.
+    of_context = tf.nest.map_structure(
+        lambda leaf: tf.TensorShape([None, *leaf.shape[1:]]), context
+    )
+    shapes = of_step, of_active._replace(context=of_context), *others
     *_, results = tf.while_loop(
-        sentences_left, extend_until_some_leave, start, shape_invariants=_shapes(start)
+        sentences_left, extend_until_some_leave, start, shape_invariants=shapes
     )
     return _ranked(results, limits, options)
 
