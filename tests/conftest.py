@@ -31,6 +31,9 @@ def pytest_configure(config):
     """
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
         return
+    # More threads cost more than they save on models of a few weights, also in processes that tests
+    # start.
+    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
     from command_line import quiet  # Before every module that imports TensorFlow.
 
     replicas = config.option.markexpr == "replicas"
@@ -43,6 +46,7 @@ def pytest_configure(config):
     gc.freeze()  # So that garbage collection does not search all imported modules every time.
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist must find the groups when its own hook is called.
 def pytest_collection_modifyitems(config, items):
     """Skips tests of replicas if there is one device; groups tests for xdist; sorts the folders."""
     skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
@@ -52,6 +56,13 @@ def pytest_collection_modifyitems(config, items):
         item.add_marker(pytest.mark.xdist_group(_group(item)))
     order = {name: place for place, name in enumerate(LONGEST_FIRST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(HERE).parts[0], len(order)))
+
+
+@pytest.hookimpl(optionalhook=True)  # Only xdist has it.
+def pytest_xdist_node_collection_finished(node, ids):
+    """Stops a run if xdist does not see the groups, because all workers would make all fixtures."""
+    if node.config.option.dist == "loadgroup" and not all("@" in each for each in ids):
+        pytest.exit("xdist ignores the groups of tests; install requirements-dev.txt", 4)
 
 
 def _group(item):

@@ -1,7 +1,6 @@
 """Translation of strings, by the translator and inside a SavedModel."""
 
 import re
-import subprocess
 
 import keras
 import numpy as np
@@ -18,6 +17,7 @@ from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from tests.faults.storage_test import full_disk
+from tests.scripts.running import client_in_this_process
 from tests.tiny import SMALL, Echo, pairs
 
 # Ops of TensorFlow itself, listed before tensorflow_text can add its own.
@@ -289,14 +289,10 @@ def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served
 
 
 @pytest.fixture
-def in_this_process(monkeypatch):
+def in_this_process():
     """Runs the client of a check in this process, because a fresh process takes seconds."""
-
-    def run(command, **_):
-        saved_model_client.main(*command[2:])
-        return subprocess.CompletedProcess(command, 0)
-
-    monkeypatch.setattr(subprocess, "run", run)
+    with client_in_this_process():
+        yield
 
 
 @pytest.mark.parametrize("parts", ["bpe"], indirect=True)

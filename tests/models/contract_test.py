@@ -17,7 +17,7 @@ from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
 from models.word_attention import WordAttention
-from training.updates.gradient import GradientUpdate
+from training.updates.gradient import FusedAdam, GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13
@@ -132,6 +132,66 @@ def model(case):
     return randomised(create(case))
 
 
+UNKNOWN = tf.TensorSpec([None, None], tf.int32)
+
+
+class Graphs:
+    """A model's methods, each traced once with unknown dimensions, as training and search do.
+
+    Most laws are tested with these graphs, because running a graph is quick; the tests of tracing
+    compare the graphs with the methods themselves.
+    """
+
+    def __init__(self, model):
+        number, tokens = (tf.TensorSpec(shape, tf.int32) for shape in ([], [None]))
+        self.logits = self._traced(
+            lambda source_ids, target_in_ids: model(
+                {"source_ids": source_ids, "target_in_ids": target_in_ids}
+            ),
+            UNKNOWN,
+            UNKNOWN,
+        )
+        self.score = self._traced(model.score, UNKNOWN, UNKNOWN)
+        self.align = self._traced(model.align, UNKNOWN, UNKNOWN)
+        self.attention_maps = self._traced(model.attention_maps, UNKNOWN, UNKNOWN)
+        self.encode = self._traced(model.encode, UNKNOWN)
+        context = self._outputs(self.encode)
+        self.initial_state = self._traced(model.initial_state, context)
+        state = tf.nest.map_structure(  # Any of its sizes may change from step to step.
+            lambda leaf: tf.TensorSpec([None] * leaf.shape.rank, leaf.dtype),
+            self._outputs(self.initial_state),
+        )
+        self.decode_step = self._traced(model.decode_step, tokens, number, state, context)
+
+    @staticmethod
+    def _traced(method, *signature):
+        return tf.function(method, input_signature=signature, autograph=False)
+
+    @staticmethod
+    def _outputs(function):
+        outputs = function.get_concrete_function().structured_outputs
+        return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), outputs)
+
+
+@pytest.fixture(scope="module")
+def graphs(model):
+    return Graphs(model)
+
+
+@pytest.fixture(scope="module")
+def logits(model):
+    """The logits of the batch, by the model itself."""
+    return logits_of(model)
+
+
+@pytest.fixture(scope="module")
+def half(model, case):
+    """The model with its mathematics in bfloat16."""
+    half = create(case, dtype="mixed_bfloat16")
+    half.set_weights(model.get_weights())
+    return half
+
+
 # Rows of lengths 6, 4, 3 and 5, 2, 4; each ends in EOS.
 SOURCE = np.array([[5, 9, 4, 10, 7, 3], [8, 4, 6, 3, 0, 0], [7, 7, 3, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 12, 4, 9, 3], [11, 3, 0, 0, 0], [5, 5, 8, 3, 0]], np.int32)
@@ -149,18 +209,22 @@ def target_in(target_ids):
 
 
 def logits_of(model, source_ids=SOURCE, target_ids=TARGET, **more):
+    """Returns the logits of a model or of its `Graphs`."""
+    if isinstance(model, Graphs):
+        return model.logits(ids(source_ids), target_in(target_ids)).numpy()
     inputs = {"source_ids": ids(source_ids), "target_in_ids": target_in(target_ids)}
     return model(inputs, **more).numpy()
 
 
 def stepped(model, source_ids, target_in_ids):
-    """Feeds the given tokens one by one; returns the `StepOutput` of each."""
+    """Feeds the given tokens one by one to a model or its `Graphs`; returns each `StepOutput`."""
     length = target_in_ids.shape[1]
     context = model.encode(ids(source_ids))
     state = model.initial_state(context)
     outputs = []
     for step in range(length):
-        outputs.append(model.decode_step(ids(target_in_ids[:, step]), step, state, context))
+        tokens = ids(target_in_ids[:, step])
+        outputs.append(model.decode_step(tokens, ids(step), state, context))
         state = outputs[-1].state
     return outputs
 
@@ -180,44 +244,45 @@ def pad(array, columns):
 # Decoding
 
 
-def test_step_by_step_logits_equal_teacher_forced_logits(model):
+def test_step_by_step_logits_equal_teacher_forced_logits(model, graphs, logits):
     if model.tracks_coverage:
         pytest.skip("a step knows what has been translated, as CoverageModel says")
-    outputs = stepped(model, SOURCE, target_in(TARGET))
-    close(tf.stack([output.logits for output in outputs], axis=1), logits_of(model))
+    outputs = stepped(graphs, SOURCE, target_in(TARGET))
+    close(tf.stack([output.logits for output in outputs], axis=1), logits)
 
 
-def test_hypotheses_of_a_sentence_decode_as_if_each_were_alone(model):
+def test_hypotheses_of_a_sentence_decode_as_if_each_were_alone(graphs):
     beams, steps = 2, 3
     rows = np.repeat(np.arange(B), beams)
     tokens = np.random.default_rng(0).integers(4, TARGET_VOCAB, (B * beams, steps))
-    context = model.encode(ids(SOURCE))
-    state = select(model.initial_state(context), rows)
+    context = graphs.encode(ids(SOURCE))
+    state = select(graphs.initial_state(context), rows)
     together = []
     for step in range(steps):
-        together.append(model.decode_step(ids(tokens[:, step]), step, state, context))
+        together.append(graphs.decode_step(ids(tokens[:, step]), ids(step), state, context))
         state = together[-1].state
     for n, row in enumerate(rows):
-        alone = stepped(model, SOURCE[row : row + 1], tokens[n : n + 1])
+        alone = stepped(graphs, SOURCE[row : row + 1], tokens[n : n + 1])
         for one, all_of_them in zip(alone, together, strict=True):
             close(all_of_them.logits[n], one.logits[0])
             close(all_of_them.attention[n], one.attention[0])
 
 
-def test_a_gathered_state_goes_on_with_the_history_of_its_parent(model):
+def test_a_gathered_state_goes_on_with_the_history_of_its_parent(graphs):
     beams, steps = 2, 4
     sentences = np.repeat(np.arange(B), beams)
     generator = np.random.default_rng(0)
-    context = model.encode(ids(SOURCE))
-    state = select(model.initial_state(context), sentences)
+    context = graphs.encode(ids(SOURCE))
+    state = select(graphs.initial_state(context), sentences)
     history = np.zeros((B * beams, 0), np.int32)
     for step in range(steps):
         parents = sentences * beams + generator.integers(0, beams, B * beams)
         tokens = generator.integers(4, TARGET_VOCAB, (B * beams, 1))
         history = np.concatenate([history[parents], tokens], axis=1)
-        output = model.decode_step(ids(tokens[:, 0]), step, select(state, parents), context)
+        parents_state = select(state, parents)
+        output = graphs.decode_step(ids(tokens[:, 0]), ids(step), parents_state, context)
         state = output.state
-    close(output.logits, stepped(model, SOURCE[sentences], history)[-1].logits)
+    close(output.logits, stepped(graphs, SOURCE[sentences], history)[-1].logits)
 
 
 def test_step_returns_a_state_of_the_same_structure_ranks_and_types(model):
@@ -232,8 +297,8 @@ def test_step_returns_a_state_of_the_same_structure_ranks_and_types(model):
         assert now.shape[0] == B
 
 
-def test_step_attention_is_a_distribution_over_real_source_tokens(model):
-    for output in stepped(model, SOURCE, target_in(TARGET)):
+def test_step_attention_is_a_distribution_over_real_source_tokens(graphs):
+    for output in stepped(graphs, SOURCE, target_in(TARGET)):
         attention = output.attention.numpy()
         assert attention.dtype == np.float32
         assert not attention[~REAL_SOURCE].any()
@@ -241,40 +306,39 @@ def test_step_attention_is_a_distribution_over_real_source_tokens(model):
         assert output.logits.dtype == tf.float32
 
 
-def test_step_attention_is_the_row_of_align(model):
+def test_step_attention_is_the_row_of_align(model, graphs):
     if model.tracks_coverage:
         pytest.skip("a step attends to what has not been translated")
-    outputs = stepped(model, SOURCE, target_in(TARGET))
+    outputs = stepped(graphs, SOURCE, target_in(TARGET))
     attention = tf.stack([output.attention for output in outputs], axis=1)
-    close(attention, model.align(ids(SOURCE), ids(TARGET)))
+    close(attention, graphs.align(ids(SOURCE), ids(TARGET)))
 
 
 # Independence
 
 
-def test_extra_padding_changes_nothing(model):
+def test_extra_padding_changes_nothing(graphs, logits):
     source, target = pad(SOURCE, 3), pad(TARGET, 2)
-    close(logits_of(model, source, target)[:, :T][REAL_TARGET], logits_of(model)[REAL_TARGET])
-    expected = model.align(ids(SOURCE), ids(TARGET)).numpy()
+    close(logits_of(graphs, source, target)[:, :T][REAL_TARGET], logits[REAL_TARGET])
+    expected = graphs.align(ids(SOURCE), ids(TARGET)).numpy()
     close(
-        model.align(ids(source), ids(target)).numpy()[:, :T, :S][REAL_TARGET],
+        graphs.align(ids(source), ids(target)).numpy()[:, :T, :S][REAL_TARGET],
         expected[REAL_TARGET],
     )
 
 
-def test_batch_neighbours_change_nothing(model):
-    together = logits_of(model)
+def test_batch_neighbours_change_nothing(graphs, logits):
     for row in range(B):
         source, target = SOURCE[row][REAL_SOURCE[row]], TARGET[row][REAL_TARGET[row]]
-        alone = logits_of(model, source[None], target[None])[0]
-        close(alone, together[row][REAL_TARGET[row]])
+        alone = logits_of(graphs, source[None], target[None])[0]
+        close(alone, logits[row][REAL_TARGET[row]])
 
 
-def test_future_target_tokens_change_nothing_and_past_ones_do(model):
-    before = logits_of(model)
+def test_future_target_tokens_change_nothing_and_past_ones_do(model, graphs):
+    before = logits_of(graphs)
     changed = TARGET.copy()
     changed[:, 2] = 10  # Column 2 is an input of the predictions from column 3 on.
-    after = logits_of(model, target_ids=changed)
+    after = logits_of(graphs, target_ids=changed)
     close(after[:, :3], before[:, :3], 1e-6)
     if not has_history(model):
         close(after, before, 0)
@@ -286,18 +350,18 @@ def test_future_target_tokens_change_nothing_and_past_ones_do(model):
     assert (changes > 1e-4).all()
 
 
-def test_every_source_token_counts(model):
+def test_every_source_token_counts(graphs):
     sources = SOURCE[:1].repeat(S + 1, axis=0)
     sources[1:][np.eye(S, dtype=bool)] = 6  # Row i + 1 differs from row 0 in token i.
-    logits = logits_of(model, sources, TARGET[:1].repeat(S + 1, axis=0))
+    logits = logits_of(graphs, sources, TARGET[:1].repeat(S + 1, axis=0))
     assert (np.abs(logits[1:] - logits[0]).max(axis=(1, 2)) > 1e-4).all()
 
 
-def test_the_order_of_source_words_counts_where_a_model_knows_of_positions(model):
+def test_the_order_of_source_words_counts_where_a_model_knows_of_positions(model, graphs):
     swapped = SOURCE[:1].copy()
     swapped[0, [0, 2]] = swapped[0, [2, 0]]
     change = np.abs(
-        logits_of(model, swapped, TARGET[:1]) - logits_of(model, SOURCE[:1], TARGET[:1])
+        logits_of(graphs, swapped, TARGET[:1]) - logits_of(graphs, SOURCE[:1], TARGET[:1])
     )
     assert (change.max() > 1e-4) == has_order(model)
 
@@ -310,8 +374,8 @@ def test_the_decoder_is_given_the_start_and_all_words_but_the_last():
 # Explanations
 
 
-def test_align_is_a_distribution_over_real_source_tokens(model):
-    alignment = model.align(ids(SOURCE), ids(TARGET)).numpy()
+def test_align_is_a_distribution_over_real_source_tokens(graphs):
+    alignment = graphs.align(ids(SOURCE), ids(TARGET)).numpy()
     assert alignment.shape == (B, T, S)
     assert alignment.dtype == np.float32
     assert (alignment >= 0).all()
@@ -319,8 +383,8 @@ def test_align_is_a_distribution_over_real_source_tokens(model):
     assert not alignment.swapaxes(1, 2)[~REAL_SOURCE].any()
 
 
-def test_attention_maps_are_named_distributions(model):
-    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+def test_attention_maps_are_named_distributions(model, graphs):
+    maps = graphs.attention_maps(ids(SOURCE), ids(TARGET))
     assert maps or not model.has_alignment
     for name, weights in maps.items():
         side, kind = re.fullmatch(r"(encoder|decoder)/\d+/(self|cross)", name).groups()
@@ -355,10 +419,10 @@ def test_a_transformer_aligns_by_all_heads_of_its_last_layer_but_one(layers, exp
     close(model.align(ids(SOURCE), ids(TARGET)), tf.reduce_mean(weights, axis=1))
 
 
-def test_score_is_the_log_softmax_of_call_at_the_targets(model):
-    log_probs = tf.nn.log_softmax(logits_of(model)).numpy()
+def test_score_is_the_log_softmax_of_call_at_the_targets(graphs, logits):
+    log_probs = tf.nn.log_softmax(logits).numpy()
     expected = np.take_along_axis(log_probs, TARGET[..., None], axis=-1)[..., 0]
-    scores = model.score(ids(SOURCE), ids(TARGET)).numpy()
+    scores = graphs.score(ids(SOURCE), ids(TARGET)).numpy()
     assert scores.dtype == np.float32
     close(scores[REAL_TARGET], expected[REAL_TARGET])
     assert (scores[REAL_TARGET] < 0).all()
@@ -384,17 +448,17 @@ def test_updates_on_one_batch_lower_its_loss(case):
     # One layer traces faster; the test of every trainable weight covers models with more layers.
     shallow = {n: 1 for n in ONE_LAYER if n in models.preset_settings(case)}
     new_model = create(case, **shallow)
-    update = GradientUpdate(new_model, keras.optimizers.Adam(RATES.get(type(new_model), 0.02)))
+    update = GradientUpdate(new_model, FusedAdam(RATES.get(type(new_model), 0.02)))
     batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
     losses = [np.divide(*update.step(batch)["nll"]) for _ in range(30)]
     assert np.isfinite(losses).all()
     assert losses[-1] < 0.6 * losses[0]
 
 
-def test_dropout_is_active_in_training_only(model):
-    close(logits_of(model), logits_of(model, training=False), 0)
+def test_dropout_is_active_in_training_only(model, logits):
+    close(logits, logits_of(model, training=False), 0)
     if not any("dropout" in name for name in model.get_config()):
-        close(logits_of(model, training=True), logits_of(model), 0)
+        close(logits_of(model, training=True), logits, 0)
         return
     first, second = (logits_of(model, training=True) for _ in range(2))
     assert np.abs(first - second).max() > 1e-3
@@ -430,92 +494,76 @@ def test_the_same_seed_gives_the_same_fresh_weights(case):
 # Saving
 
 
-def test_configuration_round_trip_is_exact(model):
+def test_configuration_round_trip_is_exact(model, logits):
     config = model.get_config()
     copy = type(model).from_config(json.loads(json.dumps(config)))
     assert copy.get_config() == config
     assert [w.path for w in copy.weights] == [w.path for w in model.weights]
     copy.set_weights(model.get_weights())
-    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+    np.testing.assert_array_equal(logits_of(copy), logits)
 
 
-def test_weights_round_trip_is_exact(model, case, tmp_path):
+def test_weights_round_trip_is_exact(model, logits, case, tmp_path):
     model.save_weights(tmp_path / "model.weights.h5")
     copy = create(case)
     copy.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+    np.testing.assert_array_equal(logits_of(copy), logits)
 
 
-def test_keras_file_round_trip_is_exact(model, tmp_path):
+def test_keras_file_round_trip_is_exact(model, logits, tmp_path):
     model.save(tmp_path / "model.keras")
     copy = keras.saving.load_model(tmp_path / "model.keras")
     assert type(copy) is type(model)
-    np.testing.assert_array_equal(logits_of(copy), logits_of(model))
+    np.testing.assert_array_equal(logits_of(copy), logits)
 
 
 # Tracing, compiling, precision
 
 
-UNKNOWN = tf.TensorSpec([None, None], tf.int32)
-
-
-def test_call_compiled_by_xla_equals_call_traced_with_unknown_dimensions(model):
-    def call(source_ids, target_in_ids):
+def test_call_compiled_by_xla_equals_call_traced_with_unknown_dimensions(model, graphs, logits):
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(source_ids, target_in_ids):
         return model({"source_ids": source_ids, "target_in_ids": target_in_ids})
 
-    inputs = ids(SOURCE), target_in(TARGET)
-    traced = tf.function(call, input_signature=[UNKNOWN, UNKNOWN])(*inputs)
-    close(traced, call(*inputs))
-    close(tf.function(call, jit_compile=True)(*inputs), traced)
+    traced = logits_of(graphs)
+    close(traced, logits)
+    close(compiled(ids(SOURCE), target_in(TARGET)), traced)
 
 
-def test_score_and_explanations_trace_with_unknown_dimensions(model):
-    def methods(source_ids, target_ids):
-        return {
-            "score": model.score(source_ids, target_ids),
-            "align": model.align(source_ids, target_ids),
-            "maps": model.attention_maps(source_ids, target_ids),
-        }
-
-    traced = tf.function(methods, input_signature=[UNKNOWN, UNKNOWN])
+def test_score_and_explanations_trace_with_unknown_dimensions(model, graphs):
     for rows, columns in ((B, T), (1, 2)):
         inputs = ids(SOURCE[:rows]), ids(TARGET[:rows, :columns])
-        keras.tree.map_structure(close, traced(*inputs), methods(*inputs))
+        close(graphs.score(*inputs), model.score(*inputs))
+        close(graphs.align(*inputs), model.align(*inputs))
+        keras.tree.map_structure(
+            close, graphs.attention_maps(*inputs), model.attention_maps(*inputs)
+        )
 
 
-def test_decoding_methods_trace_with_unknown_dimensions(model):
-    def methods(source_ids, token_ids, step):
-        context = model.encode(source_ids)
-        state = model.initial_state(context)
-        beams = tf.shape(token_ids)[0] // tf.shape(source_ids)[0]
-        state = keras.tree.map_structure(lambda leaf: tf.repeat(leaf, beams, axis=0), state)
-        return model.decode_step(token_ids, step, state, context)
-
-    number = tf.TensorSpec([], tf.int32)
-    traced = tf.function(
-        methods,
-        input_signature=[UNKNOWN, tf.TensorSpec([None], tf.int32), number],
-    )
-    for rows, beams in ((B, 1), (2, 4)):
+def test_decoding_methods_trace_with_unknown_dimensions(model, graphs):
+    def first_step(methods, rows, beams):
+        context = methods.encode(ids(SOURCE[:rows]))
+        state = methods.initial_state(context)
+        state = select(state, np.repeat(np.arange(rows), beams))
         tokens = ids(np.arange(rows * beams) % 9 + 4)
-        inputs = ids(SOURCE[:rows]), tokens, tf.constant(0)
-        output = traced(*inputs)
+        return methods.decode_step(tokens, ids(0), state, context)
+
+    for rows, beams in ((B, 1), (2, 4)):
+        output = first_step(graphs, rows, beams)
         assert output.logits.shape == (rows * beams, TARGET_VOCAB)
-        keras.tree.map_structure(close, output, methods(*inputs))
+        keras.tree.map_structure(close, output, first_step(model, rows, beams))
 
 
-def test_bfloat16_stays_finite_and_its_logits_float32(model, case):
-    half = create(case, dtype="mixed_bfloat16")
-    half.set_weights(model.get_weights())
+def test_bfloat16_stays_finite_and_its_logits_float32(model, half, logits):
     with tf.GradientTape() as tape:
         scores = half.score(ids(SOURCE), ids(TARGET))
         loss = -tf.reduce_sum(scores[REAL_TARGET])
-    logits = logits_of(half)
-    assert logits.dtype == np.float32
-    assert np.isfinite(logits).all()
+    half_logits = logits_of(half)
+    assert half_logits.dtype == np.float32
+    assert np.isfinite(half_logits).all()
     # With 8 bits of mantissa, logits must be close but not equal: equal logits would mean that
     # nothing was computed in bfloat16.
-    difference = np.abs(logits - logits_of(model)).mean()
+    difference = np.abs(half_logits - logits).mean()
     assert difference < 0.1 * logits.std()
     assert (difference > 0) != isinstance(model, AlignmentModel)  # Its tables stay in float32.
     for gradient in tape.gradient(loss, half.trainable_variables):
@@ -523,11 +571,11 @@ def test_bfloat16_stays_finite_and_its_logits_float32(model, case):
     stepped_logits = [o.logits for o in stepped(half, SOURCE, target_in(TARGET))]
     assert {o.dtype for o in stepped_logits} == {tf.float32}
     if not model.tracks_coverage:
-        assert np.abs(tf.stack(stepped_logits, 1) - logits).mean() < 0.1 * logits.std()
+        stepped_logits = tf.stack(stepped_logits, 1)
+        assert np.abs(stepped_logits - half_logits).mean() < 0.1 * logits.std()
 
 
-def test_bfloat16_explanations_are_float32_distributions(case):
-    half = create(case, dtype="mixed_bfloat16")
+def test_bfloat16_explanations_are_float32_distributions(half):
     maps = half.attention_maps(ids(SOURCE), ids(TARGET))
     for weights in (half.align(ids(SOURCE), ids(TARGET)), *maps.values()):
         assert weights.dtype == tf.float32

@@ -7,8 +7,8 @@ import contextlib
 import io
 import json
 import math
-import subprocess
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
 from models.word_attention import WordAttention
-from tests.scripts.running import run_script
+from tests.scripts.running import client_in_this_process, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
 
 # With a dozen words, steps are so quick that the model can be trained until translations depend on
@@ -125,30 +125,37 @@ def translated(trained, folder):
     return outputs
 
 
-def run_here(command, **_):
-    """Stands in for `subprocess.run([python, client, ...])`: runs the client in this process."""
-    saved_model_client.main(*command[2:])
-    return subprocess.CompletedProcess(command, 0)
+class Exported(NamedTuple):
+    """The folder of a SavedModel, and the function that answers requests with it."""
+
+    folder: Path
+    answer: Callable
 
 
 @pytest.fixture(scope="module")
 def exported(trained, folder):
-    """The folder of the SavedModel; export.py has compared its answers with the model's."""
+    """The SavedModel; export.py has compared its answers with the model's."""
     path = folder / f"{trained.preset}.serving"
     arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
-    # No new process is needed: the test in C starts one, and scripts_test.py starts one in Python.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(subprocess, "run", run_here)
-        done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
-    assert done.status == 0
-    return path / "1"
+    answers = []  # The session of export.py stays open for the tests.
+    with contextlib.ExitStack() as until_the_last_test:
+
+        def loaded(version):
+            answers.append(until_the_last_test.enter_context(load(version)))
+            return contextlib.nullcontext(answers[0])
+
+        load = saved_model_client.loaded
+        # No new process is needed: the test in C starts one, and scripts_test.py one in Python.
+        with client_in_this_process() as patch:
+            patch.setattr(saved_model_client, "loaded", loaded)
+            done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
+        assert done.status == 0
+        yield Exported(path / "1", *answers)
 
 
 @pytest.fixture(scope="module")
 def served(exported):
-    """The SavedModel, loaded into a session."""
-    with saved_model_client.loaded(exported) as answer:
-        yield answer
+    return exported.answer
 
 
 def log_probs(model, source_ids, target_ids):
@@ -211,7 +218,7 @@ def test_the_export_translates_as_the_script(translated, served):
 
 
 def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
-    found = translate_in_c(exported, folder / "lines")
+    found = translate_in_c(exported.folder, folder / "lines")
     lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
     assert [text for _, text in found] == [text for _, text in lines]
     scores = [float(score) for score, _ in lines]

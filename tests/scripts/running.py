@@ -1,14 +1,18 @@
 """Runs a script of the top level inside the test's process, as its command line would."""
 
+import contextlib
 import importlib.util
+import subprocess
 import time
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
 from absl import app, flags
 
 from command_line import quiet
 from command_line.console import status_of
+from decoding.serving import saved_model_client
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -41,3 +45,16 @@ def run_script(name, arguments, capsys=None):
             delattr(flags.FLAGS, flag)
         flags.FLAGS.unparse_flags()
     return Done(status, *(capsys.readouterr() if capsys else ("", "")))
+
+
+@contextlib.contextmanager
+def client_in_this_process():
+    """Lets export.py ask its SavedModel in this process; yields the `pytest.MonkeyPatch`."""
+
+    def run_here(command, **_):
+        saved_model_client.main(*command[2:])
+        return subprocess.CompletedProcess(command, 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", run_here)
+        yield patch

@@ -15,7 +15,7 @@ import pytest
 from data_pipeline.files import read_lines
 from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive, write_archive
-from tests.scripts.running import ROOT, run_script
+from tests.scripts.running import ROOT, client_in_this_process, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=256", "--log_every_steps=2"]
@@ -442,7 +442,8 @@ def test_every_tokenizer_goes_the_whole_way(tokenizer, folder, corpus, tmp_path,
         ("visualize_attention", ["--source=one dog", f"--output={tmp_path / 'a.png'}"]),
         ("export", [f"--export_dir={tmp_path / 'serving'}", f"--check_input={text}"]),
     ):
-        done = run_script(script, [model_dir, *arguments], capsys)
+        with client_in_this_process():
+            done = run_script(script, [model_dir, *arguments], capsys)
         assert done.status == 0, done.err
     assert (tmp_path / "out.de").read_text().count("\n") == 3
     assert "<unk>" not in (tmp_path / "out.de").read_text()
