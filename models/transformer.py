@@ -172,8 +172,19 @@ class Transformer(TranslationModel):
         memory, source_mask, _ = self._encode(inputs["source_ids"], training)
         return self._decode(inputs["target_in_ids"], memory, source_mask, training)[0]
 
+    frozen_output = None  # After `freeze`: the result of `output_weights`.
+
+    def freeze(self):
+        # Matrix products with few rows are up to 15 times as fast with a matrix that is not
+        # transposed.
+        self.frozen_output = self.output_weights()
+        for layer in self.decoder_layers:
+            layer.self_attention.freeze()
+
     def output_weights(self):
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
+        if self.frozen_output is not None:
+            return self.frozen_output
         if self.output_layer is None:
             return ops.cast(
                 ops.transpose(self.target_embedding.embeddings), self.compute_dtype

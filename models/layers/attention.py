@@ -198,6 +198,23 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
+    joined = None  # After `freeze`: (kernel [D, 3 D], bias [3 D]) of queries, keys and values.
+
+    def freeze(self):
+        """Joins the projections of queries, keys and values; see `Searchable.freeze`."""
+        projections = self.query, self.key, self.value
+        self.joined = (
+            ops.cast(ops.concatenate([p.kernel for p in projections], axis=1), self.compute_dtype),
+            ops.cast(ops.concatenate([p.bias for p in projections], axis=0), self.compute_dtype),
+        )
+
+    def _project(self, x):
+        """`[N, D]` -> queries, keys and values, `[N, D]` each."""
+        if self.joined is None:
+            return self.query(x), self.key(x), self.value(x)
+        kernel, bias = self.joined
+        return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
+
     def step(self, x, keys, values):
         """Attends from the position after those of the cache, and adds it to the cache.
 
@@ -210,9 +227,7 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
             `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
-        query, new_keys, new_values = (
-            ops.reshape(projection(x), by_head) for projection in (self.query, self.key, self.value)
-        )
+        query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))
         keys = ops.concatenate([keys, new_keys], axis=2)
         values = ops.concatenate([values, new_values], axis=2)
         output, _ = self.attention(query, keys, values)
