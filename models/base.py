@@ -94,6 +94,26 @@ def dense_weights(layer):
     return ops.cast(layer.kernel, layer.compute_dtype), bias
 
 
+class Frozen:
+    """Tensors that `Searchable.freeze` computes from weights, such as a transposed matrix.
+
+    They are variables, because the loops of a graph read a variable where it is used and carry a
+    tensor from step to step. No layer counts them among its weights.
+
+    Args:
+        *values: tensors.
+
+    Attributes:
+        variables: list of `keras.Variable`.
+    """
+
+    def __init__(self, *values):
+        self.variables = [
+            keras.Variable(value, dtype=keras.backend.standardize_dtype(value.dtype))
+            for value in values
+        ]
+
+
 class Searchable(keras.Model):
     """A model whose hypotheses the search can extend token by token.
 
@@ -191,6 +211,10 @@ class Searchable(keras.Model):
 
         The weights must not change afterwards.
         """
+
+    def frozen(self):
+        """Returns a list of `Frozen`: what decoding reads besides the weights, after `freeze`."""
+        return []
 
     def get_config(self):
         return {

@@ -5,6 +5,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from decoding.search.largest import largest
+
 _IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
 
 
@@ -134,23 +136,31 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         def all_stay(step, hypotheses, state, leaves, some_leave):
             return ~some_leave
 
-        start = (step, active.hypotheses, state, tf.zeros_like(active.limit, tf.bool), False)
+        nobody = tf.zeros_like(active.limit, tf.bool)
+        scalar = tf.TensorShape([])
+        shapes = (
+            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+            *(_with_any_rows(nobody), scalar),
+        )
         step, hypotheses, state, leaves, _ = tf.while_loop(
-            all_stay, extend, start, shape_invariants=_shapes(start)
+            all_stay,
+            extend,
+            (step, active.hypotheses, state, nobody, tf.constant(False)),
+            shape_invariants=shapes,
         )
         active = active._replace(hypotheses=hypotheses)
         return step, *_parted(active, state, leaves, results)
 
     active = _Active(tf.range(batch_size), limits, nothing, context)
-    start = (tf.constant(0), active, state, nothing)
-    of_step, of_active, *others = _shapes(start)
-    # Models read the sizes of their context, of which only the number of sentences changes.
-    of_context = tf.nest.map_structure(
-        lambda leaf: tf.TensorShape([None, *leaf.shape[1:]]), context
+    shapes = (
+        *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
+        _with_any_rows(nothing),
     )
-    shapes = of_step, of_active._replace(context=of_context), *others
     *_, results = tf.while_loop(
-        sentences_left, extend_until_some_leave, start, shape_invariants=shapes
+        sentences_left,
+        extend_until_some_leave,
+        (tf.constant(0), active, state, nothing),
+        shape_invariants=shapes,
     )
     return _ranked(results, limits, options)
 
@@ -209,11 +219,14 @@ class _Active(NamedTuple):
     context: Any
 
 
-def _shapes(variables):
-    """Returns the shapes of loop variables: all axes may change, because batches and states do."""
-    return tf.nest.map_structure(
-        lambda leaf: tf.TensorShape([None] * tf.convert_to_tensor(leaf).shape.rank), variables
-    )
+def _with_any_rows(variables):
+    """Returns shapes of loop variables of which only the number of rows changes."""
+    return tf.nest.map_structure(lambda leaf: tf.TensorShape([None, *leaf.shape[1:]]), variables)
+
+
+def _of_any_size(variables):
+    """Returns shapes of loop variables of which all axes may change, as those of a state do."""
+    return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
 
 
 def _barred(vocab_size, special_ids):
@@ -257,7 +270,7 @@ def _extended(hypotheses, logits, normaliser, step, rules):
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + 2 + len(rules.special_ids.forbidden), vocab_size)
-    log_probs, tokens = tf.math.top_k(logits, width)  # [A * K, width]
+    log_probs, tokens = largest(logits, width)  # [A * K, width]
     log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
@@ -307,10 +320,13 @@ def _extended(hypotheses, logits, normaliser, step, rules):
 
 
 def _picked(values, index):
-    """Gathers along axis 1: `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`."""
-    rows, count = tf.shape(values)[0], tf.shape(values)[1]
-    flat = tf.reshape(values, tf.concat([[-1], tf.shape(values)[2:]], axis=0))
-    return tf.gather(flat, index + tf.range(rows)[:, None] * count)
+    """Gathers along axis 1: `values [A, n, ...]`, `index [A, m]` -> `[A, m, ...]`.
+
+    With fewer operations than `tf.gather(..., batch_dims=1)`. n is static.
+    """
+    more = [tf.shape(values)[2]] if values.shape.rank > 2 else []
+    rows = tf.range(tf.shape(index)[0])[:, None] * values.shape[1]
+    return tf.gather(tf.reshape(values, [-1, *more]), index + rows)
 
 
 def _is_certain(hypotheses, best_possible, rules):

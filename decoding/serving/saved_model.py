@@ -48,7 +48,8 @@ class ServingModule(tf.Module):
         **search,
     ):
         super().__init__()
-        self.weights = [weight.value for weight in model.weights]
+        frozen = [variable for each in model.frozen() for variable in each.variables]
+        self.weights = [weight.value for weight in (*model.weights, *frozen)]
         self.source = graph_vocabulary(tokenizer.source)
         self.target = self.source if tokenizer.shared else graph_vocabulary(tokenizer.target)
         self.source_vocab_size = model.source_vocab_size

@@ -6,6 +6,7 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and fi
 import keras
 from keras import ops
 
+from models.base import Frozen, dense_weights
 from models.layers.masks import causal_mask
 
 # A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
@@ -198,21 +199,20 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
-    joined = None  # After `freeze`: (kernel [D, 3 D], bias [3 D]) of queries, keys and values.
+    joined = None  # `Frozen` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
 
     def freeze(self):
         """Joins the projections of queries, keys and values; see `Searchable.freeze`."""
-        projections = self.query, self.key, self.value
-        self.joined = (
-            ops.cast(ops.concatenate([p.kernel for p in projections], axis=1), self.compute_dtype),
-            ops.cast(ops.concatenate([p.bias for p in projections], axis=0), self.compute_dtype),
+        weights = [dense_weights(layer) for layer in (self.query, self.key, self.value)]
+        self.joined = Frozen(
+            *(ops.concatenate(parts, axis=-1) for parts in zip(*weights, strict=True))
         )
 
     def _project(self, x):
         """`[N, D]` -> queries, keys and values, `[N, D]` each."""
         if self.joined is None:
             return self.query(x), self.key(x), self.value(x)
-        kernel, bias = self.joined
+        kernel, bias = self.joined.variables
         return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
 
     def step(self, x, keys, values):
