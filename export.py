@@ -1,10 +1,15 @@
-"""Exports a trained model as a SavedModel for TensorFlow Serving, and proves that it works.
+"""Exports a trained model for TensorFlow Serving or CTranslate2, and proves that it works.
 
     python export.py --model_dir=runs/x --export_dir=serving/x
 
 writes serving/x/1, or the next free number; TensorFlow Serving loads the largest. Before that, a
 fresh process without this project's code loads the SavedModel as a server does. There every
 signature is called with sample lines, and its answers must equal the model's answers here.
+
+    python export.py --model_dir=runs/x --export_dir=serving/y --format=ctranslate2
+    python translate.py --engine=ctranslate2 --export_dir=serving/y < in.en > out.de
+
+exports a Transformer to CTranslate2, and prints how many of the lines it translates alike.
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -19,9 +24,11 @@ from absl import flags
 from command_line import console
 from command_line.flag_values import group
 from data_pipeline.files import UserError, check_folder, read_lines
+from decoding.serving import ctranslate2_model
+from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
-from decoding.serving.versions import publish, unfinished_version
+from decoding.serving.versions import check_format, publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from model_directory.directory import ModelDirectory
 
@@ -36,6 +43,20 @@ with group("Folders"):
         None,
         "Folder of all exported versions of this model; each export adds a numbered folder.",
         required=True,
+    )
+with group("Format"):
+    flags.DEFINE_enum(
+        "format",
+        "savedmodel",
+        ["savedmodel", "ctranslate2"],
+        "savedmodel is for TensorFlow Serving. ctranslate2 is for translate.py "
+        "--engine=ctranslate2 and other programs that use CTranslate2; Transformers only.",
+    )
+    flags.DEFINE_enum(
+        "quantization",
+        "float32",
+        ctranslate2_model.QUANTIZATIONS,
+        "Number format of the weights. Only with --format=ctranslate2.",
     )
 with group("Search"):
     flags.DEFINE_integer(
@@ -54,6 +75,7 @@ with group("Search"):
         "Longest line that is translated, in tokens with </s>; a request with a longer line is "
         "refused.",
         lower_bound=2,
+        upper_bound=1_000_000,
     )
 with group("Check"):
     flags.DEFINE_string(
@@ -91,24 +113,52 @@ def translations_to_compare(model, tokenizer, **search):
     return tuple(zip(*compared, strict=True))
 
 
+def export_saved_model(folder, model, tokenizer, **search):
+    """Writes a SavedModel into a folder and checks it; returns what was proved, in words."""
+    lines, translations = translations_to_compare(model, tokenizer, **search)
+    with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
+        module = ServingModule(model, tokenizer, **search)
+    module.save(folder)
+    check(folder, model, tokenizer, lines, translations, max_tokens=FLAGS.max_input_tokens)
+    return f"{len(lines)} lines translated alike in a fresh process"
+
+
+def export_ctranslate2(folder, model, tokenizer, config, **search):
+    """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
+    ctranslate2_model.check_convertible(model)
+    about = {"config": config, "training": ModelDirectory(FLAGS.model_dir).summary()}
+    about["max_input_tokens"] = FLAGS.max_input_tokens
+    ctranslate2_model.write(model, tokenizer, folder, quantization=FLAGS.quantization, **about)
+    engine, tokenizer, _ = CTranslate2Export(folder).load()
+    lines, translations = translations_to_compare(model, tokenizer, **search)
+    translator = Translator(None, tokenizer, engine=engine, **search)
+    found = [best[0].text for best in translator.translate(lines, description="comparing")]
+    alike = sum(a == b.text for a, b in zip(found, translations, strict=True))
+    return f"{alike} of {len(lines)} lines translated alike ({alike / len(lines):.1%})"
+
+
 def main(argv):
     """Reads flags, exports, compares; a version appears only after it has passed the check."""
     del argv
+    to_ctranslate2 = FLAGS.format == "ctranslate2"
+    if FLAGS["quantization"].present and not to_ctranslate2:
+        raise UserError("--quantization needs --format=ctranslate2")
     check_folder(FLAGS.export_dir)
+    folder = Path(FLAGS.export_dir)
+    check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
+    if to_ctranslate2:
+        ctranslate2_model.ctranslate2_package()  # Before minutes of loading.
     quiet.start()
-    model, tokenizer, _ = ModelDirectory(FLAGS.model_dir).load()
+    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: FLAGS[name].value for name in names}
-    folder = Path(FLAGS.export_dir)
     with unfinished_version(folder) as unfinished:
-        lines, translations = translations_to_compare(model, tokenizer, **search)
-        with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-            module = ServingModule(model, tokenizer, **search)
-        module.save(unfinished)
-        limit = FLAGS.max_input_tokens
-        check(unfinished, model, tokenizer, lines, translations, max_tokens=limit)
+        if to_ctranslate2:
+            proved = export_ctranslate2(unfinished, model, tokenizer, config, **search)
+        else:
+            proved = export_saved_model(unfinished, model, tokenizer, **search)
         version = publish(unfinished, folder)
-    print(f"wrote {version}; {len(lines)} lines translated alike in a fresh process")
+    print(f"wrote {version}; {proved}")
     return 0
 
 

@@ -167,6 +167,7 @@ def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
                 length_penalty=LENGTH_PENALTY,
                 return_scores=True,
                 max_input_length=0,
+                min_decoding_length=0,
                 max_decoding_length=2 * max(map(len, ids)) + 20,
                 return_end_token=True,
             )

@@ -106,6 +106,8 @@ class Translator:
         name: the model's name in error messages.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
+        engine: `decoding.serving.ctranslate2_engine.CTranslate2Engine` that searches in place of
+            `model`.
         **search: fields of `SearchOptions`, such as `beam_size`.
 
     Example:
@@ -123,6 +125,7 @@ class Translator:
         split_long_lines=False,
         name="the model",
         unknowns=None,
+        engine=None,
         **search,
     ):
         self.tokenizer = tokenizer
@@ -132,7 +135,10 @@ class Translator:
         self.name = name
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
-        self._search = make_search(model, self.options)
+        self._engine = engine
+        if engine:
+            engine.check(self.options)
+        self._search = None if engine else make_search(model, self.options)
 
     def check_known(self, lines, name):
         """Raises `UserError` if a line has words but the vocabulary contains none of them."""
@@ -213,6 +219,8 @@ class Translator:
         A batch that does not fit into memory is halved, again and again if need be. A single
         sentence that does not fit gives None.
         """
+        if self._engine:
+            return self._engine(source, n_best, self.options)
         try:
             found = self._search(padded(source), n_best)
         except tf.errors.ResourceExhaustedError:

@@ -4,15 +4,19 @@ CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It 
 is used.
 """
 
+import json
+
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import SPECIALS
+from data_pipeline.files import UserError, write_text
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from models.layers.blocks import NORM_EPSILON
 from models.layers.embeddings import sinusoidal_positions
 from models.presets import PRESETS
 from models.transformer import Transformer
 
+ABOUT = "export.json"
+TOKENIZER = "tokenizer"
 QUANTIZATIONS = ("float32", "int8", "int16", "bfloat16", "float16")
 
 
@@ -42,6 +46,31 @@ def check_convertible(model):
         )
 
 
+def write(model, tokenizer, folder, *, quantization, **about):
+    """Writes everything that translation with CTranslate2 needs into an empty folder.
+
+    Besides the model, these are the tokenizer and a JSON file of facts.
+
+    Args:
+        model: `Transformer`.
+        tokenizer: its `Tokenizer`.
+        folder: `Path`.
+        quantization: as `convert`.
+        **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
+            longest source sentence; others may be added.
+
+    Raises:
+        UserError: as `convert`.
+        OSError: a file cannot be written.
+    """
+    num_positions = 2 * about["max_input_tokens"] + 20  # The longest translation.
+    convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
+    (folder / TOKENIZER).mkdir()
+    tokenizer.save(folder / TOKENIZER)
+    facts = {**about, "quantization": quantization, "parameters": model.count_params()}
+    write_text(folder / ABOUT, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+
+
 def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):
     """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
 
@@ -65,8 +94,9 @@ def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):
         (spec.register_target_vocabulary, tokenizer.target),
     ):
         register(vocabulary.pieces(range(len(vocabulary))))
-    _, spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = SPECIALS
-    spec.config.decoder_start_token = spec.config.bos_token
+    unk, bos, eos = tokenizer.target.pieces([UNK_ID, BOS_ID, EOS_ID])
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
+    spec.config.decoder_start_token = bos
     spec.config.layer_norm_epsilon = NORM_EPSILON
     spec.validate()
     spec.optimize(quantization=quantization)

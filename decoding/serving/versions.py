@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import uuid
+from pathlib import Path
 
 from data_pipeline.files import UserError
 from data_pipeline.locks import lock
@@ -46,6 +47,22 @@ def unfinished_version(folder):
             os.close(handle)
 
 
+def newest_version(folder):
+    """Returns the path of the version with the largest number, or None."""
+    versions = [path for path in Path(folder).glob("*") if path.name.isdecimal()]
+    return max(versions, key=lambda path: int(path.name), default=None)
+
+
+def check_format(folder, other_file):
+    """Raises `UserError` if the newest version has this file, so that its format is another."""
+    newest = newest_version(folder)
+    if newest and (newest / other_file).exists():
+        raise UserError(
+            f"{folder}: its newest version, {newest.name}, has another format ({other_file}); give "
+            "every --format an --export_dir of its own"
+        )
+
+
 def publish(unfinished, folder):
     """Renames an unfinished version to the number after the largest in its folder.
 
@@ -54,8 +71,8 @@ def publish(unfinished, folder):
     """
     for path in (*unfinished.rglob("*"), unfinished):
         _sync(path)
-    numbers = [int(path.name) for path in folder.iterdir() if path.name.isdecimal()]
-    version = folder / str(max(numbers, default=0) + 1)
+    newest = newest_version(folder)
+    version = folder / str(int(newest.name) + 1 if newest else 1)
     os.rename(unfinished, version)
     _sync(folder)
     return version

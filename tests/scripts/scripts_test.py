@@ -340,6 +340,36 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     assert [text for _, text in found] == read_lines(output)
 
 
+def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder, tmp_path, capsys):
+    pytest.importorskip("ctranslate2", reason="CTranslate2 is an optional package")
+    text, serving = folder / "valid.source", tmp_path / "serving"
+    model, where = f"--model_dir={trained}", f"--export_dir={serving}"
+    as_savedmodel = [model, where, "--quantization=int8"]
+    arguments = [model, where, "--format=ctranslate2", f"--check_input={text}"]
+    done = run_script("export", arguments, capsys)
+    assert done.status == 0, done.err
+    engine, output = ["--engine=ctranslate2", where], tmp_path / "out"
+    for flags in ([model], engine):
+        arguments = [*flags, f"--input={text}", f"--output={output}-{len(flags)}"]
+        assert run_script("translate", arguments).status == 0
+    ours, theirs = (read_lines(f"{output}-{n}") for n in (1, 2))
+    # An unfinished model of words expects UNK, which CTranslate2 forbids in its own way.
+    alike = sum(a == b for a, b in zip(ours, theirs, strict=True))
+    assert alike >= 10
+    assert done.out.startswith(f"wrote {serving / '1'}; {alike} of 20 lines translated alike")
+    for script, flags, refusal in (
+        ("translate", [*engine, model], "cannot use --model_dir"),
+        ("translate", [model, where], "--export_dir needs --engine=ctranslate2"),
+        ("translate", ["--engine=ctranslate2"], "needs --export_dir"),
+        ("translate", [*engine, "--max_input_tokens=2000"], "was exported for at most 1024"),
+        ("export", as_savedmodel, "--quantization needs --format=ctranslate2"),
+        ("export", [model, where], "has another format"),
+    ):
+        done = run_script(script, flags, capsys)
+        assert done.status == 1 and refusal in done.err and done.err.count("\n") == 1, done.err
+    assert [path.name for path in serving.iterdir()] == ["1"]
+
+
 def test_lines_too_long_for_the_export_are_counted_and_no_line_is_no_check(
     trained, folder, tmp_path, capsys
 ):

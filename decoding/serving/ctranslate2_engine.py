@@ -1,0 +1,206 @@
+"""Searches with CTranslate2, and finds what `decoding.search` finds.
+
+A search of CTranslate2 follows the same hypotheses as ours, and ends like ours when K of them are
+finished. Four things differ, and are made equal here:
+
+* It divides scores by length ** beta, not by ((5 + length) / 6) ** alpha. This matters only at its
+  end: all K hypotheses are taken and ranked anew.
+* It has one length limit for a batch. Sentences that reach their own limit are searched again.
+* At the limit, it ranks unfinished hypotheses among the finished ones.
+* If a token may not be emitted, it gives the token's probability to the others, which changes the
+  scores. So padding and `<s>`, which models hardly expect, are forbidden only where they turn up;
+  UNK always for vocabularies of words, with which the search is therefore not quite the same.
+"""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+
+from data_pipeline.files import UserError, read_bytes
+from data_pipeline.tokenization.tokenizers import Tokenizer
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from decoding.search.beam_search import Hypotheses, SearchOptions
+from decoding.serving.ctranslate2_model import ABOUT, TOKENIZER, ctranslate2_package
+from decoding.serving.versions import newest_version
+
+# Names of the search options that the engine follows.
+_FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
+
+
+class CTranslate2Export:
+    """What `export.py --format=ctranslate2` wrote; has the methods of a `ModelDirectory`.
+
+    Args:
+        folder: a version's folder, or the folder of all versions, of which the newest is taken.
+
+    Attributes:
+        path: folder of the version.
+        best_path: the file of its weights.
+        max_input_tokens: longest source sentence, in tokens including `</s>`.
+
+    Raises:
+        UserError: there is no such export, or it is damaged.
+    """
+
+    def __init__(self, folder):
+        self.path = Path(folder)
+        if not (self.path / ABOUT).exists():
+            self.path = newest_version(folder) or self.path
+        self.best_path = self.path / "model.bin"
+        try:
+            self._about = json.loads(read_bytes(self.path / ABOUT))
+            self.max_input_tokens = self._about["max_input_tokens"]
+            self._kind = self._about["config"]["options"]["tokenizer"]
+        except (UserError, ValueError, KeyError, TypeError):
+            raise UserError(
+                f"{folder}: no model for CTranslate2; write one with export.py "
+                f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
+            ) from None
+
+    def config(self):
+        """Returns the configuration of the model directory that was exported."""
+        return self._about["config"]
+
+    def summary(self):
+        """Summarises the training, as `ModelDirectory.summary`."""
+        return self._about["training"]
+
+    def load(self):
+        """Returns `(CTranslate2Engine, Tokenizer, config)`.
+
+        Raises:
+            UserError: a file is damaged, or the package is missing.
+        """
+        tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER)
+        engine = CTranslate2Engine(self.path, tokenizer, self._about["parameters"])
+        return engine, tokenizer, self.config()
+
+
+class CTranslate2Engine:
+    """Searches with a model of CTranslate2; to be given to a `Translator`.
+
+    Args:
+        path: folder of the model.
+        tokenizer: its `Tokenizer`.
+        parameters: number of its weights.
+
+    Raises:
+        UserError: the model cannot be read, or the package is missing.
+    """
+
+    def __init__(self, path, tokenizer, parameters):
+        self.tokenizer = tokenizer
+        self._parameters = parameters
+        package = ctranslate2_package()
+        try:
+            self._translator = package.Translator(str(path), intra_threads=os.cpu_count() or 1)
+        except (RuntimeError, ValueError) as error:
+            raise UserError(
+                f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "
+                "model again"
+            ) from None
+        self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+        self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
+
+    def count_params(self):
+        """Returns the number of weights, as a Keras model does."""
+        return self._parameters
+
+    def check(self, options):
+        """Raises `UserError` if the engine cannot follow one of the `SearchOptions`."""
+        for name, default in SearchOptions._field_defaults.items():
+            if name not in _FOLLOWED and getattr(options, name) != default:
+                raise UserError(
+                    f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
+                    "out, or use --engine=tensorflow"
+                )
+
+    def __call__(self, source, n_best, options):
+        """Searches sentences.
+
+        Args:
+            source: lists of ids with EOS, of similar length.
+            n_best: ignored: all K hypotheses are found.
+            options: `SearchOptions`.
+
+        Returns:
+            list of `Hypotheses`, one for each sentence, without the axis B.
+        """
+        del n_best
+        limits = [2 * len(ids) + 20 for ids in source]
+        found = self._search(source, max(limits), options)
+        never = {PAD_ID, BOS_ID} if options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
+        wrong = [i for i, some in enumerate(found) if any(never & {*ids} for ids, _ in some)]
+        self._replace(found, wrong, source, max(limits), options, barred=True)
+        at_limit = {}
+        for i, (limit, some) in enumerate(zip(limits, found, strict=True)):
+            if max(len(ids) for ids, _ in some) >= limit:
+                at_limit.setdefault((limit, i in wrong), []).append(i)
+        for (limit, barred), rows in at_limit.items():
+            # Fewer than K are finished before the limit, so at most 2K - 1 hypotheses are found.
+            patience = 2 if options.beam_size > 1 else 1
+            self._replace(found, rows, source, limit, options, barred=barred, patience=patience)
+        return [_ranked(hypotheses, options) for hypotheses in found]
+
+    def _replace(self, found, rows, *search, **settings):
+        """Searches some rows again and replaces what was found; arguments as for `_search`."""
+        source, *others = search
+        again = self._search([source[i] for i in rows], *others, **settings) if rows else []
+        for i, hypotheses in zip(rows, again, strict=True):
+            found[i] = hypotheses
+
+    def _search(self, source, limit, options, *, barred=False, patience=1):
+        """Returns for every sentence a list of (ids, log-probability).
+
+        Args:
+            source: lists of ids.
+            limit: most tokens of a translation.
+            options: `SearchOptions`.
+            barred: whether to forbid all tokens that our search never emits.
+            patience: factor on K, the number of finished hypotheses with which a search ends.
+        """
+        # Near the likely length, length ** beta and our length normaliser rank alike. This decides
+        # which K are returned if more of them finish at the last step. Without any penalty,
+        # CTranslate2 would end a search sooner.
+        length = np.mean([len(ids) for ids in source])
+        beta = max(options.length_penalty * length / (5 + length), 1e-9)
+        results = self._translator.translate_batch(
+            [self.tokenizer.source.pieces(ids) for ids in source],
+            beam_size=options.beam_size,
+            num_hypotheses=patience * options.beam_size,
+            patience=patience,
+            length_penalty=beta,
+            disable_unk=not options.emit_unknowns and (barred or self.tokenizer.kind != "bpe"),
+            suppress_sequences=self._never if barred else None,
+            max_input_length=0,  # No limit.
+            min_decoding_length=0,  # An empty translation is possible.
+            max_decoding_length=limit,
+            return_end_token=True,
+            return_scores=True,
+        )
+        return [
+            [
+                ([self._ids[piece] for piece in pieces], score * len(pieces) ** beta)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+
+def _ranked(hypotheses, options):
+    """Returns the `Hypotheses` of a sentence: the finished by score, then unfinished ones."""
+    ids, log_probs = zip(*hypotheses, strict=True)
+    lengths = np.array([len(each) for each in ids])
+    log_probs = np.array(log_probs, np.float32)
+    scores = log_probs / ((5 + lengths) / 6) ** options.length_penalty
+    finished = np.array([each[-1] == EOS_ID for each in ids])
+    best = np.lexsort((-scores, ~finished))[: options.beam_size]
+    padded = np.full((len(ids), lengths.max()), PAD_ID, np.int32)
+    for row, each in zip(padded, ids, strict=True):
+        row[: len(each)] = each
+    return Hypotheses(
+        padded[best], log_probs[best], scores[best].astype(np.float32), finished[best]
+    )

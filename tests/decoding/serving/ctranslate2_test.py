@@ -1,0 +1,157 @@
+"""CTranslate2 finds the translations of our search, with every Transformer."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.vocabularies import EOS_ID
+from decoding.search.beam_search import Hypotheses, SearchOptions
+from decoding.serving import ctranslate2_model
+from decoding.serving.ctranslate2_engine import CTranslate2Export
+from decoding.translator import Translator, make_search, padded
+from tests.tiny import SMALL, pairs
+
+REASON = "CTranslate2 is an optional package"
+LINES = [source for source, _ in pairs(40, seed=5)]
+# Both norms; one to three matrices of embeddings; stacks of one and of two layers.
+SETTINGS = {
+    "pre": ("bpe", {"norm": "pre", "tie_embeddings": "all"}),
+    "post": ("word", {"norm": "post", "tie_embeddings": "none", "num_decoder_layers": 2}),
+}
+
+
+def make_model(kind, eos_logit=8.0, unk_logit=-20.0, **settings):
+    """Returns (model, tokenizer) with weights so large that no scores are equal.
+
+    The logits of padding and `<s>` are -20, as if the model had learnt that they never occur.
+    """
+    keras.utils.set_random_seed(8)
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    tokenizer = train_tokenizer(kind, *text, vocab_size=300, min_word_count=1)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("transformer_tiny", *sizes, **{**SMALL, **settings})
+    for weight in model.trainable_variables:
+        weight.assign(weight * 2.5)
+    # The first number of the decoder's output becomes 1, so that it multiplies constant logits.
+    norm = model.decoder_norm or model.decoder_layers[-1].around_feed_forward.norm
+    for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
+        weight.assign([first, *np.array(weight)[1:]])
+    tied = model.output_layer is None
+    output = model.target_embedding.embeddings if tied else model.output_layer.kernel
+    array = np.array(output)
+    of_first = array[:, 0] if tied else array[0]
+    of_first[:] = 0.0
+    of_first[:4] = -20.0, unk_logit, -20.0, eos_logit
+    output.assign(array)
+    return model, tokenizer
+
+
+def export(folder, model, tokenizer, **settings):
+    """Writes a model into a folder and loads it: (engine, tokenizer)."""
+    about = {"config": {"options": {"tokenizer": tokenizer.kind}}, "training": {}}
+    about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
+    folder.mkdir(exist_ok=True)
+    ctranslate2_model.write(model, tokenizer, folder, **about)
+    return CTranslate2Export(folder).load()[:2]
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def both(request, tmp_path_factory):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    kind, settings = SETTINGS[request.param]
+    model, tokenizer = make_model(kind, **settings)
+    engine, _ = export(tmp_path_factory.mktemp("ctranslate2"), model, tokenizer)
+    return model, tokenizer, engine
+
+
+@pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 2.0)])
+def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_penalty):
+    model, tokenizer, engine = both
+    options = SearchOptions(beam_size, length_penalty)
+    source = tokenizer.source.encode(LINES)
+    ours = make_search(model, options)(padded(source), beam_size)
+    theirs = engine(source, beam_size, options)
+    for i, found in enumerate(theirs):
+        expected = Hypotheses(*(values[i].numpy() for values in ours))
+        assert found.finished.tolist() == expected.finished.tolist()
+        for a, b in zip(found.ids, expected.ids, strict=True):
+            assert a[a > 0].tolist() == b[b > 0].tolist()
+        np.testing.assert_allclose(found.scores, expected.scores, rtol=2e-3, atol=1e-4)
+        np.testing.assert_allclose(found.log_probs, expected.log_probs, rtol=2e-3, atol=1e-4)
+    finished = np.concatenate([each.finished for each in theirs])
+    assert finished.any() and not finished.all()  # Some end at the limit.
+
+
+def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("word", tie_embeddings="target")
+    engine, loaded = export(tmp_path, model, tokenizer)
+    lines = ["", "dog " * 60, *LINES[:10]]
+    settings = {"max_input_tokens": 40, "batch_size": 3, "beam_size": 3}
+    ours = Translator(model, tokenizer, **settings).translate(lines, n_best=2)
+    theirs = Translator(None, loaded, engine=engine, **settings).translate(lines, n_best=2)
+    for a, b in zip(ours, theirs, strict=True):
+        assert [(t.text, t.finished, t.problem) for t in a] == [
+            (t.text, t.finished, t.problem) for t in b
+        ]
+
+
+def test_unk_is_emitted_only_if_asked_for(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("word", unk_logit=1.0, tie_embeddings="none")
+    engine, _ = export(tmp_path, model, tokenizer)
+    source = tokenizer.source.encode(LINES)
+    for emit in (True, False):
+        found = engine(source, 1, SearchOptions(beam_size=2, emit_unknowns=emit))
+        assert any((each.ids == 1).any() for each in found) == emit
+
+
+@pytest.mark.parametrize("quantization", ctranslate2_model.QUANTIZATIONS)
+def test_every_number_format_translates(quantization, tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("bpe")
+    engine, _ = export(tmp_path, model, tokenizer, quantization=quantization)
+    found = engine(tokenizer.source.encode(LINES[:2]), 1, SearchOptions(beam_size=2))
+    assert all(EOS_ID in each.ids or not each.finished.all() for each in found)
+    size, exact = (tmp_path / "model.bin").stat().st_size, 4 * model.count_params()
+    assert size > exact if quantization == "float32" else size < 0.9 * exact
+
+
+@pytest.mark.parametrize("preset", ["transformer_simple", "lstm_luong"])
+def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model = models.create(preset, 20, 20)
+    with pytest.raises(UserError, match=r"no model like .*can run: .*transformer_tiny"):
+        ctranslate2_model.convert(model, None, tmp_path, num_positions=9)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    others = set(SearchOptions._field_defaults) - {"beam_size", "length_penalty", "emit_unknowns"}
+    engine, tokenizer = export(tmp_path, *make_model("bpe"))
+    Translator(None, tokenizer, engine=engine, beam_size=2)
+    for name in others:
+        with pytest.raises(UserError, match=f"--{name}: CTranslate2 cannot search"):
+            Translator(None, tokenizer, engine=engine, **{name: 7})
+
+
+def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"ctranslate2 cannot be imported .*requirements-extra"):
+        ctranslate2_model.ctranslate2_package()
+
+
+def test_a_damaged_or_absent_export_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="no model for CTranslate2; write one with"):
+        CTranslate2Export(tmp_path)
+    pytest.importorskip("ctranslate2", reason=REASON)
+    export(tmp_path / "1", *make_model("bpe"))
+    (tmp_path / "1" / "model.bin").write_bytes(b"not a model")
+    with pytest.raises(UserError, match=r"1: CTranslate2 cannot read it .*export the model again"):
+        CTranslate2Export(tmp_path).load()
