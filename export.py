@@ -24,6 +24,7 @@ from absl import flags
 from command_line import console
 from command_line.flag_values import group
 from data_pipeline.files import UserError, check_folder, read_lines
+from data_pipeline.progress import Progress
 from decoding.serving import ctranslate2_model
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import ServingModule
@@ -99,7 +100,9 @@ def translations_to_compare(model, tokenizer, **search):
     """
     lines = read_lines(FLAGS.check_input) if FLAGS.check_input else SAMPLES
     translator = Translator(model, tokenizer, name=f"the model in {FLAGS.model_dir}", **search)
-    found = [best[0] for best in translator.translate(lines, description="translating")]
+    with Progress("translating", len(lines), "lines") as progress:
+        results = translator.translate(lines, done=lambda found: progress.update(len(found)))
+    found = [best[0] for best in results]
     left = [n for n, translation in enumerate(found, start=1) if translation.problem]
     if left:
         print(

@@ -5,6 +5,8 @@ python translate.py --model_dir=runs/x --input=test.en --output=out.de --referen
 python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 python translate.py --engine=ctranslate2 --export_dir=serving/x < in.en > out.de
+python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs
+python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -12,6 +14,7 @@ from command_line import startup, quiet  # noqa: F401, I001 - first of all, in t
 # isort: split
 
 import contextlib
+import itertools
 import json
 import os
 import sys
@@ -22,19 +25,17 @@ from absl import flags
 from command_line import console
 from command_line.flag_values import group
 from command_line.machine import machine
-from data_pipeline.files import (
-    UserError,
-    check_writable,
-    decode_lines,
-    read_lines,
-    write_lines,
-    write_text,
-)
-from data_pipeline.streams import one_side, open_splits, sides_of
-from decoding.kept import KeptTranslations
-from decoding.remarks import remarks
-from decoding.scores import check_bleu_tokenizer, corpus_scores
+from data_pipeline.files import UserError, check_writable, growing_file, write_text
+from data_pipeline.progress import Progress
+from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
+from decoding.scoring import Scorer
 from decoding.serving.ctranslate2_engine import CTranslate2Export
+from decoding.text import formats
+from decoding.text.input_text import open_text
+from decoding.text.kept import KeptTranslations
+from decoding.text.ranking import NBestList, ranked_lines
+from decoding.text.remarks import Remarks
+from decoding.text.streaming import translations, windows
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from model_directory.combined_models import (
@@ -84,9 +85,29 @@ with group("Model"):
     )
 with group("Text"):
     flags.DEFINE_string(
-        "input", "", "File of source text, one sentence a line. Default: standard input."
+        "input",
+        "",
+        "File of source text, one sentence a line; or an SGML test set (.sgm); or a .tsv, which "
+        "holds the source in --input_column. Default: standard input.",
+    )
+    flags.DEFINE_integer(
+        "input_column",
+        None,
+        "Column of the source in an --input that ends in .tsv. Default: 1, if --reference names "
+        "the same file.",
+        lower_bound=1,
+    )
+    flags.DEFINE_bool(
+        "split_sentences", False, "Translates each sentence of a line by itself, and joins them."
     )
     flags.DEFINE_string("output", "", "File for the translations. Default: standard output.")
+    flags.DEFINE_enum(
+        "format",
+        "text",
+        ["text", "jsonl"],
+        "text writes translations; jsonl writes a JSON object for each line, with translation, "
+        "score, log-probability, tokens, and links between words if the model aligns.",
+    )
     flags.DEFINE_integer(
         "n_best",
         1,
@@ -138,45 +159,36 @@ with group("Unknown words"):
     )
 with group("Scores"):
     flags.DEFINE_string(
-        "reference", "", "File of human translations of the input; prints BLEU and chrF."
+        "score",
+        "",
+        "File of translations of the input, which are scored instead of translating: prints the "
+        "log-probability of each, and the perplexity of all. May be the --input itself if it ends "
+        "in .tsv.",
+    )
+    flags.DEFINE_string(
+        "rank",
+        "",
+        "File of several translations of each line, as --n_best writes them. Adds the score of "
+        "the model to each, and sorts by it.",
+    )
+    flags.DEFINE_string(
+        "reference",
+        "",
+        "Files of human translations of the input, separated by commas; or the --input itself if "
+        "it ends in .tsv, whose other columns are the references. Prints --metrics.",
+    )
+    flags.DEFINE_list("metrics", "bleu,chrf", f"Scores to print: {', '.join(METRICS)}.")
+    flags.DEFINE_string(
+        "baseline",
+        "",
+        "File of other translations of the input. Tests by paired bootstrap whether the scores "
+        "differ; needs --reference.",
     )
     flags.DEFINE_bool("lowercase", False, "Computes BLEU without regard to case (sacrebleu -lc).")
     flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
     flags.DEFINE_string(
         "save_scores", "", "JSON file for the scores and settings; needs --reference."
     )
-
-
-def read_text():
-    """Reads the text of the flags: (lines, name for errors, reference lines or None)."""
-    if not FLAGS.input:
-        name = "standard input"
-        try:
-            lines = decode_lines(sys.stdin.buffer.read(), name)
-        except OSError as error:
-            raise UserError(
-                f"{name}: cannot be read ({error.strerror}); give the text as a file: --input"
-            ) from None
-        references = read_lines(one_side(FLAGS.reference)) if FLAGS.reference else None
-        if references is not None and len(references) != len(lines):
-            raise UserError(
-                f"{name} has {len(lines)} lines and {FLAGS.reference} has {len(references)}; line "
-                "n of one must translate line n of the other"
-            )
-        return lines, name, references
-    if FLAGS.reference:
-        sides = open_splits(sides_of(FLAGS.input, FLAGS.reference))
-        lines, references = map(list, sides)
-        return lines, FLAGS.input, references
-    lines = read_lines(FLAGS.input)
-    if not lines:
-        raise UserError(f"{FLAGS.input}: empty; expected one sentence a line")
-    if FLAGS.input.lower().endswith(".tsv") and any("\t" in line for line in lines):
-        raise UserError(
-            f"{FLAGS.input}: has tabs, so it may hold source and target; give it as --reference, "
-            f"too, or translate its first column: cut -f1 {FLAGS.input} | python translate.py ..."
-        )
-    return lines, FLAGS.input, None
 
 
 def the_export():
@@ -235,35 +247,44 @@ def read_translations():
     return read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else {}
 
 
-def formatted(results):
-    """Formats the results as output lines."""
-    if FLAGS.n_best > 1:
-        return [
-            f"{number} ||| {translation.text} ||| {translation.score:.4f}"
-            for number, translations in enumerate(results)
-            for translation in translations
-        ]
-    if FLAGS.scores:
-        return [f"{best[0].score:.4f}\t{best[0].text}" for best in results]
-    return [best[0].text for best in results]
+def make_format(model, tokenizer, plain):
+    """Returns the function that formats a window of results, see `decoding.text.formats`.
+
+    Args:
+        model: the model.
+        tokenizer: its `Tokenizer`.
+        plain: the function for --format=text.
+    """
+    if FLAGS.format == "text":
+        return plain
+    from decoding.alignment.aligner import Aligner
+
+    aligner = Aligner(model, tokenizer) if model.has_alignment else None
+    return formats.JsonLines(tokenizer, FLAGS.n_best > 1, aligner)
 
 
-def print_scores(outputs, references, run, seconds):
-    """Prints BLEU and chrF with their signatures; keeps them as JSON if asked."""
-    scores = corpus_scores(outputs, references, lowercase=FLAGS.lowercase, tokenize=FLAGS.tokenize)
-    for name in ("bleu", "chrf"):
-        line = scores[name].format(signature=scores[f"{name}_signature"])
-        if FLAGS.output:
-            console.write_result(line)
-        else:
-            print(line, file=sys.stderr)
+def print_results(*lines):
+    """Prints results about the whole text where no translations are printed."""
+    if FLAGS.output:
+        console.write_result(*lines)
+    else:
+        print(*lines, sep="\n", file=sys.stderr)
+
+
+def print_scores(outputs, text, run, seconds):
+    """Prints scores with their signatures; keeps them as JSON if asked."""
+    options = {"lowercase": FLAGS.lowercase, "tokenize": FLAGS.tokenize, "metrics": FLAGS.metrics}
+    scores = corpus_scores(outputs, text.references, **options)
+    lines = [scores[name].format(signature=scores[f"{name}_signature"]) for name in FLAGS.metrics]
+    if text.baseline is not None:
+        lines += paired_bootstrap(outputs, text.baseline, text.references, **options)
+    print_results(*lines)
     if FLAGS.save_scores:
-        record = {
-            **run,
-            "bleu": round(scores["bleu"].score, 2),
-            "bleu_signature": scores["bleu_signature"],
-            "chrf": round(scores["chrf"].score, 2),
-            "chrf_signature": scores["chrf_signature"],
+        record = dict(run)
+        for name in FLAGS.metrics:
+            record[name] = round(scores[name].score, 2)
+            record[f"{name}_signature"] = scores[f"{name}_signature"]
+        record |= {
             "beam_size": FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
             "replace_unknowns": FLAGS.replace_unknowns,
@@ -275,7 +296,8 @@ def print_scores(outputs, references, run, seconds):
 
 def check_paths():
     """Raises `UserError` if an output cannot be written, or would replace an input."""
-    taken = {os.path.realpath(path): path for path in (FLAGS.input, FLAGS.reference) if path}
+    inputs = [FLAGS.input, FLAGS.score, FLAGS.rank, FLAGS.baseline, *FLAGS.reference.split(",")]
+    taken = {os.path.realpath(path): path for path in inputs if path}
     for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
         check_writable(path)
         if os.path.realpath(path) in taken:
@@ -299,65 +321,178 @@ def what_translates():
             kind = CTranslate2Export if name == "export_dir" else ModelDirectory
             file = path if name == "lexicon" else kind(path).best_path
             files[name] = [os.path.realpath(file), os.stat(file).st_size, os.stat(file).st_mtime_ns]
-    settings = ("beam_size", "length_penalty", "language_model_weight", "n_best")
-    return {**files, **{n: FLAGS[n].value for n in (*settings, "replace_unknowns")}}
+    groups = "Model", "Search", "Unknown words"
+    names = [n for n in FLAGS if getattr(FLAGS[n], "group", "") in groups and n != "batch_size"]
+    names += ["n_best", "split_sentences"]
+    return {**{name: FLAGS[name].value for name in names}, **files}
 
 
-def main(argv):
-    """Reads flags and text, translates, scores."""
-    del argv
-    quiet.start()
+_NEED_REFERENCE = ("save_scores", "tokenize", "lowercase", "metrics", "baseline")
+# Flags that --score and --rank use; all others are for translating.
+_OF_SCORING = {
+    *("model_dir", "language_model", "channel_model", "language_model_weight", "length_penalty"),
+    *("input", "input_column", "output", "format", "batch_size", "max_input_tokens"),
+}
+
+
+def check_flags():
+    """Raises `UserError` if flags exclude each other, before anything is read."""
     if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
         raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
-    for flag in ("save_scores", "tokenize", "lowercase"):
+    if FLAGS.scores and FLAGS.format == "jsonl":
+        raise UserError("--scores: --format=jsonl has the scores already; leave the flag out")
+    for flag in _NEED_REFERENCE:
         if FLAGS[flag].present and FLAGS[flag].value and not FLAGS.reference:
             raise UserError(f"--{flag} needs --reference")
+    for mode in ("score", "rank"):
+        if FLAGS[mode].value:
+            check_scoring(mode)
+    if FLAGS.rank and FLAGS.format == "jsonl":
+        raise UserError("--rank writes an n-best list; leave out --format=jsonl")
+    if not FLAGS.metrics or not set(FLAGS.metrics) <= set(METRICS):
+        found = ",".join(FLAGS.metrics) or "nothing"
+        raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
     if FLAGS.reference:
         check_bleu_tokenizer(FLAGS.tokenize)
     check_paths()
     if not FLAGS.output:
         console.check_standard_output()
+
+
+def check_scoring(mode):
+    """Raises `UserError` at a flag that --score or --rank does not use."""
+    given = [name for name in FLAGS if FLAGS[name].present and FLAGS[name].value]
+    strange = [n for n in given if hasattr(FLAGS[n], "group") and n not in {*_OF_SCORING, mode}]
+    if strange:
+        raise UserError(f"--{mode} does not translate; leave out --{strange[0]}")
+    if not FLAGS.input:
+        raise UserError(f"--{mode} needs --input, the text that was translated")
+
+
+def write_all(text, lines_of, stack):
+    """Writes the output for a text window by window, each as soon as it is done.
+
+    Args:
+        text: `Text`.
+        lines_of: function of a window and a function that takes the number of lines done since its
+            last call; returns lines of output.
+        stack: `contextlib.ExitStack`, which completes --output in the end.
+    """
+    write, advance = (lambda lines: console.write_result(*lines)), (lambda count: None)
+    if FLAGS.output:
+        write = stack.enter_context(growing_file(FLAGS.output))
+    if not text.prompts and (FLAGS.output or not sys.stdout.isatty()):
+        name = "scoring" if FLAGS.score or FLAGS.rank else "translating"
+        advance = stack.enter_context(Progress(name, text.size, "lines")).update
+    for window in windows(text.read, FLAGS.batch_size):
+        write(lines_of(window, advance))
+
+
+def translate(text, translator, formatted, remarks):
+    """Translates a text; `remarks` counts what is to be said about it.
+
+    Returns:
+        The best translations, list of str, if they are to be scored; otherwise an empty list.
+    """
+    outputs, kept = [], None
+
+    def lines_of(window, advance):
+        first, lines = window
+        if not translator.unknowns:
+            translator.check_known(lines, text.name, first + 1)
+        results = translations(translator, window, FLAGS.n_best, kept, advance)
+        remarks.add([len(ids) for ids in translator.tokenizer.source.encode(lines)], results)
+        if text.references:
+            outputs.extend(best.text for best, *_ in results)
+        return formatted(window, results)
+
+    with contextlib.ExitStack() as stack:
+        if FLAGS.output:
+            kept = stack.enter_context(KeptTranslations(unfinished(), what_translates()))
+            if kept.num_taken_up:
+                print(
+                    f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
+                    file=sys.stderr,
+                )
+        write_all(text, lines_of, stack)
+    return outputs
+
+
+def score(text, scorer, formatted):
+    """Scores the translations of --score, which are the reference of the text."""
+    if len(text.references) != 1:
+        raise UserError(f"--score={FLAGS.score}: expected one translation, found several")
+    targets = iter(text.references[0])
+
+    def lines_of(window, advance):
+        first, lines = window
+        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), first + 1)
+        advance(len(lines))
+        return formatted(window, [[translation] for translation in scored])
+
+    with contextlib.ExitStack() as stack:
+        write_all(text, lines_of, stack)
+    print_results(scorer.summary())
+
+
+def rank(text, scorer):
+    """Scores and sorts the translations of --rank."""
+    n_best = NBestList(FLAGS.rank)
+
+    def lines_of(window, advance):
+        found = ranked_lines(scorer, n_best, window)
+        advance(len(window[1]))
+        return found
+
+    with contextlib.ExitStack() as stack:
+        write_all(text, lines_of, stack)
+        n_best.check_end(text.size)
+
+
+def main(argv):
+    """Reads flags and text; translates, scores or ranks."""
+    del argv
+    quiet.start()
+    check_flags()
     directory = the_directory()
     directory.config()  # Refuses a directory without a model before standard input is read.
     lexicon = read_translations()
-    lines, name, references = read_text()
+    text = open_text(
+        FLAGS.input,
+        column=FLAGS.input_column,
+        reference=FLAGS.reference or FLAGS.score,
+        baseline=FLAGS.baseline,
+    )
     model, tokenizer, config = load_model(directory)
     if FLAGS.length_penalty is None:
         FLAGS.length_penalty = 0.0 if FLAGS.channel_model else 0.6
+    names = "length_penalty", "batch_size", "max_input_tokens"
+    common = {"name": f"the model in {directory.path}", **{n: FLAGS[n].value for n in names}}
+    if FLAGS.score or FLAGS.rank:
+        scorer = Scorer(model, tokenizer, **common)
+        if FLAGS.rank:
+            rank(text, scorer)
+        else:
+            score(text, scorer, make_format(model, tokenizer, formats.log_prob_lines))
+        return 0
     translator = Translator(
         model,
         tokenizer,
         beam_size=FLAGS.beam_size,
-        length_penalty=FLAGS.length_penalty,
-        batch_size=FLAGS.batch_size,
-        max_input_tokens=FLAGS.max_input_tokens,
         split_long_lines=FLAGS.long_lines == "split",
-        name=f"the model in {directory.path}",
+        split_sentences=FLAGS.split_sentences,
         unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
         engine=model if FLAGS.engine == "ctranslate2" else None,
+        **common,
     )
-    if not translator.unknowns:
-        translator.check_known(lines, name)
-    training = directory.summary() if references is not None else None
+    plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
+    plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
+    training = directory.summary() if text.references else None
+    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"])
     began = time.monotonic()
-    keeping = contextlib.nullcontext()
-    if FLAGS.output:
-        keeping = KeptTranslations(unfinished(), what_translates())
-    with keeping as kept:
-        if kept and kept.num_taken_up:
-            print(
-                f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
-                file=sys.stderr,
-            )
-        results = translator.translate(
-            lines, n_best=FLAGS.n_best, description="translating", kept=kept
-        )
-        if FLAGS.output:
-            write_lines(FLAGS.output, formatted(results))
+    outputs = translate(text, translator, make_format(model, tokenizer, plain), remarks)
     seconds = time.monotonic() - began
-    lengths = [len(ids) for ids in tokenizer.source.encode(lines)]
-    limits = FLAGS.max_input_tokens, config["options"]["max_length"]
-    for remark in remarks(results, lengths, *limits):
+    for remark in remarks:
         print(remark, file=sys.stderr)
     if translator.unknowns:
         counts = translator.unknowns.counts
@@ -366,16 +501,14 @@ def main(argv):
             f"{counts['translated']:,} translated with the lexicon",
             file=sys.stderr,
         )
-    if not FLAGS.output:
-        console.write_result(*formatted(results))
-    if references is not None:
+    if text.references:
         run = {
             **config,
             "parameters": model.count_params(),
             "training": training,
             "machine": machine(),
         }
-        print_scores([best[0].text for best in results], references, run, seconds)
+        print_scores(outputs, text, run, seconds)
     return 0
 
 

@@ -157,7 +157,7 @@ def compare_lengths():
         table["bleu"][name] = [
             round(
                 corpus_scores(
-                    [outputs[row] for row in rows], [references[row] for row in rows], **SCORING
+                    [outputs[row] for row in rows], [[references[row] for row in rows]], **SCORING
                 )["bleu"].score,
                 2,
             )

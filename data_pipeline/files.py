@@ -4,6 +4,7 @@ import codecs
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import tempfile
 from pathlib import Path
@@ -44,7 +45,7 @@ def decode_lines(data, name, first_line=1):
     Raises:
         UserError: the data are compressed, or not UTF-8 (the message names the line).
     """
-    _check_plain(data, name)
+    check_plain(data, name)
     data = data.removeprefix(codecs.BOM_UTF8)
     try:
         lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
@@ -59,7 +60,8 @@ def decode_lines(data, name, first_line=1):
     return lines
 
 
-def _check_plain(data, name):
+def check_plain(data, name):
+    """Raises `UserError` if the first bytes of a text are those of a compressed or UTF-16 file."""
     for beginning, (compressor, command) in _COMPRESSED.items():
         if data.startswith(beginning):
             raise UserError(f"{name}: compressed by {compressor}; decompress it first: `{command}`")
@@ -84,7 +86,7 @@ def open_source(path):
                 f"{path}: a pipe or a device, not a regular file; write the text to a file first"
             )
         with open(path, "rb") as file:
-            _check_plain(file.peek(16), path)
+            check_plain(file.peek(16), path)
             yield file
     except OSError as error:
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
@@ -140,6 +142,42 @@ def atomic_path(path):
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def growing_file(path):
+    r"""Yields a function that appends lines to a file, which appears when the block ends.
+
+    Until then, and after an error, an older file is unchanged. The lines wait in a file without a
+    name, which vanishes with the process, so that any number of lines takes little memory.
+
+    Raises:
+        UserError: as `atomic_path`.
+    """
+    folder = Path(os.path.realpath(path)).parent
+
+    def append(lines):
+        with _one_line_errors(path):
+            waiting.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    with contextlib.ExitStack() as stack:
+        with _one_line_errors(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            waiting = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        yield append
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            waiting.seek(0)
+            shutil.copyfileobj(waiting, file)
+
+
+@contextlib.contextmanager
+def _one_line_errors(path):
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        advice = "make room" if error.errno in _FULL else "check the name"
+        raise UserError(f"{path}: cannot be written ({reason}); {advice}") from None
 
 
 def check_writable(path):

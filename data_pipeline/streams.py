@@ -13,15 +13,17 @@ _BLOCK_BYTES = 1 << 24
 
 
 class Column(NamedTuple):
-    r"""One side of a file of lines `source \t target`.
+    r"""One column of a file of lines `source \t target`, or of more columns.
 
     Attributes:
         path: the file.
-        number: 0 for the source, 1 for the target.
+        number: the column, counted from 0; of two, 0 is the source and 1 the target.
+        count: number of columns.
     """
 
     path: str | os.PathLike
     number: int
+    count: int = 2
 
     def __fspath__(self):
         return os.fspath(self.path)
@@ -33,10 +35,12 @@ class Column(NamedTuple):
         """Returns this side of a block of whole lines, both as bytes."""
         lines = [line.split(b"\t") for line in block.split(b"\n")]
         for number, fields in enumerate(lines, start=lines_before + 1):
-            if len(fields) != 2:
+            if len(fields) != self.count:
+                expected = "source and target with one tab between them"
+                if self.count > 2:
+                    expected = f"{self.count} columns with tabs between them, as in line 1"
                 raise UserError(
-                    f"{self.path}, line {number}: expected source and target with one tab between "
-                    f"them, found {len(fields) - 1} tabs"
+                    f"{self.path}, line {number}: expected {expected}, found {len(fields) - 1} tabs"
                 )
         return b"\n".join(fields[self.number] for fields in lines)
 
@@ -104,7 +108,7 @@ class FileLines:
                 digest.update(separator)
                 digest.update(block)
                 separator = b"\n"
-                lines = _decode(block, path, count).split("\n")
+                lines = decode_block(block, path, count).split("\n")
                 count += len(lines)
                 yield lines
             if digest.digest() != expected:
@@ -129,7 +133,7 @@ def open_split(split):
     Raises:
         UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
     """
-    source, target = map(_names, split)
+    source, target = map(names_of, split)
     if len(source) != len(target):
         raise UserError(
             f"{len(source)} source and {len(target)} target files; expected a target file for "
@@ -146,10 +150,11 @@ def open_target(split):
     """
     if split[0]:
         return open_split(split)[1]
-    return FileLines(*map(one_side, _names(split[1])))
+    return FileLines(*map(one_side, names_of(split[1])))
 
 
-def _names(side):
+def names_of(side):
+    """Splits a str of paths at its commas; `UserError` if one is empty."""
     names = side.split(",") if isinstance(side, str) else [side]
     if not all(map(os.fspath, names)):
         raise UserError(f"{side!r}: a comma without a file name on one side; remove the comma")
@@ -163,11 +168,8 @@ def sides_of(source, target):
         UserError: both sides name the same file and it is not a `.tsv`, or a `.tsv` is named for
             one side only.
     """
-    try:
-        is_same = os.path.samefile(source, target)
-    except OSError:  # Reported when the file is opened.
-        is_same = False
-    if is_same and (_is_tsv(source) or _is_tsv(target)):
+    is_same = same_file(source, target)
+    if is_same and (is_tsv(source) or is_tsv(target)):
         return Column(source, 0), Column(target, 1)
     if is_same:
         names = source if source == target else f"{source} and {target}"
@@ -179,9 +181,17 @@ def sides_of(source, target):
     return one_side(source), one_side(target)
 
 
+def same_file(one, other):
+    """Returns whether two paths name one file that exists."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:  # Reported when the file is opened.
+        return False
+
+
 def one_side(path):
     """Returns the path of a file that holds one side of a text; raises `UserError` at a `.tsv`."""
-    if _is_tsv(path):
+    if is_tsv(path):
         raise UserError(
             f"{path}: given for one side only, but a .tsv holds both; give it for both sides, or "
             "split it into a file for each column, for example with `cut -f1`"
@@ -189,7 +199,8 @@ def one_side(path):
     return path
 
 
-def _is_tsv(path):
+def is_tsv(path):
+    """Returns whether a path ends in `.tsv`."""
     return os.fspath(path).lower().endswith(".tsv")
 
 
@@ -213,14 +224,19 @@ def open_splits(*splits):
             if blank:
                 raise UserError(f"{path}: empty or blank; expected one sentence a line")
     for paths, sizes in zip(splits, zip(source.sizes, target.sizes, strict=True), strict=True):
-        if sizes[0] != sizes[1]:
-            shorter = paths[sizes.index(min(sizes))]
-            raise UserError(
-                f"{paths[0]} has {sizes[0]} lines and {paths[1]} has {sizes[1]}; line n of one "
-                "must translate line n of the other: check whether lines are missing at the end "
-                f"of {shorter}, or were split in the other file"
-            )
+        check_lengths(paths, sizes)
     return source, target
+
+
+def check_lengths(names, sizes):
+    """Raises `UserError` if two texts differ in their number of lines."""
+    if sizes[0] != sizes[1]:
+        shorter = names[sizes.index(min(sizes))]
+        raise UserError(
+            f"{names[0]} has {sizes[0]} lines and {names[1]} has {sizes[1]}; line n of one "
+            "must translate line n of the other: check whether lines are missing at the end "
+            f"of {shorter}, or were split in the other file"
+        )
 
 
 def _bytes_of(path):
@@ -250,7 +266,14 @@ def _whole_blocks(path):
         yield rest.replace(b"\r\n", b"\n").removesuffix(b"\n")
 
 
-def _decode(block, path, lines_before):
+def decode_block(block, path, lines_before):
+    """Decodes whole lines of a text; `UserError` names the line that is not UTF-8.
+
+    Args:
+        block: bytes.
+        path: name of the text.
+        lines_before: number of lines before the block.
+    """
     try:
         return block.decode("utf-8")
     except UnicodeDecodeError as error:

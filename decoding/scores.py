@@ -2,6 +2,8 @@
 
 from data_pipeline.files import UserError
 
+METRICS = ("bleu", "chrf", "ter")
+
 
 def check_bleu_tokenizer(name):
     """Raises `UserError` if sacreBLEU lacks a tokenisation, or a package or file for it."""
@@ -16,25 +18,57 @@ def check_bleu_tokenizer(name):
         raise UserError(f"--tokenize={name}: not available ({reason})") from None
 
 
-def corpus_scores(outputs, references, **bleu_options):
-    """Computes BLEU and chrF with sacreBLEU.
+def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
+    """Computes scores of a corpus with sacreBLEU.
 
     Args:
         outputs: list of str.
-        references: list of str, one for each output.
+        references: one or more translations of the corpus, each a list of str, one for each output.
+        metrics: names from `METRICS`.
         **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
 
     Returns:
-        {"bleu": score, "chrf": score, "bleu_signature": str, "chrf_signature": str}, the scores
-        being sacreBLEU's own objects.
+        {"bleu": score, "bleu_signature": str, ...}, the scores being sacreBLEU's own objects.
     """
-    from sacrebleu.metrics import BLEU, CHRF
+    found = {}
+    for name, metric in _metrics(metrics, bleu_options).items():
+        found[name] = metric.corpus_score(outputs, references)
+        found[f"{name}_signature"] = str(metric.get_signature())
+    return found
+
+
+def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_options):
+    """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
+
+    Args:
+        outputs: list of str.
+        baseline: list of str, other translations of the same lines.
+        references: as `corpus_scores`.
+        metrics: as `corpus_scores`.
+        **bleu_options: as `corpus_scores`.
+
+    Returns:
+        A line of text for each metric: signature, both scores, p-value.
+    """
+    from sacrebleu.significance import PairedTest
+
+    systems = [("baseline", baseline), ("outputs", outputs)]
+    named = _metrics(metrics, bleu_options)
+    signatures, found = PairedTest(systems, named, references, test_type="bs")()
+    return [
+        f"{name}|{signature} = {found[name][1].score:.2f}, baseline {found[name][0].score:.2f}, "
+        f"p = {found[name][1].p_value:.4f}"
+        for name, signature in signatures.items()
+    ]
+
+
+def _metrics(names, bleu_options):
+    from sacrebleu import metrics
 
     # The caller chose the tokenisation, so the warning that the text looks tokenised is noise.
-    bleu, chrf = BLEU(force=True, **bleu_options), CHRF()
-    return {
-        "bleu": bleu.corpus_score(outputs, [references]),
-        "chrf": chrf.corpus_score(outputs, [references]),
-        "bleu_signature": str(bleu.get_signature()),
-        "chrf_signature": str(chrf.get_signature()),
+    made = {
+        "bleu": lambda: metrics.BLEU(force=True, **bleu_options),
+        "chrf": metrics.CHRF,
+        "ter": metrics.TER,
     }
+    return {name: made[name]() for name in names}

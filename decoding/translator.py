@@ -2,14 +2,12 @@
 
 import itertools
 import math
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.search.beam_search import (
     Hypotheses,
@@ -19,7 +17,7 @@ from decoding.search.beam_search import (
     length_normaliser,
 )
 from decoding.search.groups import search_in_groups
-from decoding.splitting import split_line
+from decoding.text.splitting import sentences, split_line
 
 
 class Translation(NamedTuple):
@@ -103,6 +101,7 @@ class Translator:
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
             being left untranslated.
+        split_sentences: whether each sentence of a line is translated by itself, see `sentences`.
         name: the model's name in error messages.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
@@ -123,6 +122,7 @@ class Translator:
         batch_size=32,
         max_input_tokens=MAX_INPUT_TOKENS,
         split_long_lines=False,
+        split_sentences=False,
         name="the model",
         unknowns=None,
         engine=None,
@@ -132,6 +132,7 @@ class Translator:
         self.batch_size = batch_size
         self.max_input_tokens = max_input_tokens
         self.split_long_lines = split_long_lines
+        self.split_sentences = split_sentences
         self.name = name
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
@@ -140,25 +141,25 @@ class Translator:
             engine.check(self.options)
         self._search = None if engine else make_search(model, self.options)
 
-    def check_known(self, lines, name):
+    def check_known(self, lines, name, first_line=1):
         """Raises `UserError` if a line has words but the vocabulary contains none of them."""
-        for number, ids in enumerate(self.tokenizer.source.encode(lines), start=1):
+        for number, ids in enumerate(self.tokenizer.source.encode(lines), start=first_line):
             if len(ids) > 1 and all(i == UNK_ID for i in ids[:-1]):
                 raise UserError(
                     f"{name}, line {number}: the model's vocabulary has none of its tokens: "
-                    f"{lines[number - 1][:60]!r}; check language and tokenisation, or remove the "
-                    "line"
+                    f"{lines[number - first_line][:60]!r}; check language and tokenisation, or "
+                    "remove the line"
                 )
 
-    def translate(self, lines, n_best=1, description=None, kept=None):
+    def translate(self, lines, n_best=1, *, numbers=None, done=None):
         """Translates every line; an empty line stays empty.
 
         Args:
             lines: list of str.
             n_best: translations for each line, at most the beam's size.
-            description: name of the progress bar, or None for no bar.
-            kept: `decoding.kept.KeptTranslations`: supplies translations from an earlier run and
-                stores each new one as soon as it is done; None: nothing is kept.
+            numbers: number of each line in errors; None: they are counted from 1.
+            done: function that is called with {place in `lines`: its translations}, for the lines
+                that are finished, after every batch.
 
         Returns:
             For every line, in order, a list of `n_best` `Translation`, the best first. The list is
@@ -168,50 +169,56 @@ class Translator:
         Raises:
             UserError: the model's scores are not numbers.
         """
-        parts = self._parts(lines)  # of long lines
+        parts = self._parts(lines)
         texts = [*lines, *itertools.chain.from_iterable(parts.values())]
-        numbers = [*range(len(lines)), *(i for i, texts in parts.items() for _ in texts)]
+        owners = [*range(len(lines)), *(i for i, texts in parts.items() for _ in texts)]
+        numbers = numbers or range(1, len(lines) + 1)
+        done = done or (lambda found: None)
         source = self.tokenizer.source.encode(texts)
         lengths = np.array([len(ids) for ids in source], np.int32)
         results = [[EMPTY]] * len(texts)
         todo = []
         # Longest first: if memory does not suffice, this shows at once.
-        for i in np.argsort(-lengths, kind="stable"):
+        for i in np.argsort(-lengths, kind="stable").tolist():
+            if i in parts:
+                continue
             if lengths[i] > self.max_input_tokens:
-                results[i] = [_untranslated(TOO_LONG)]
+                results[i] = [untranslated(TOO_LONG)]
             elif lengths[i] > 1:
-                results[i] = kept.get(texts[i]) if kept else None
-                if not results[i]:
-                    todo.append(i)
-        bar = Progress(description, len(todo), "lines") if description else nullcontext()
-        with bar as progress:
-            for start in range(0, len(todo), self.batch_size):
-                rows = todo[start : start + self.batch_size]
-                searched = self._search_all([source[i] for i in rows], n_best)
-                for i, found in zip(rows, searched, strict=True):
-                    results[i] = self._translations(texts[i], numbers[i] + 1, found, n_best)
-                if kept is not None:
-                    kept.add({texts[i]: results[i] for i in rows if not results[i][0].problem})
-                if progress:
-                    progress.update(len(rows))
+                todo.append(i)
+        waiting = {*todo, *parts}
+        done({i: results[i] for i in range(len(lines)) if i not in waiting})
+        for start in range(0, len(todo), self.batch_size):
+            rows = todo[start : start + self.batch_size]
+            searched = self._search_all([source[i] for i in rows], n_best)
+            for i, found in zip(rows, searched, strict=True):
+                results[i] = self._translations(texts[i], numbers[owners[i]], found, n_best)
+            done({i: results[i] for i in rows if i < len(lines)})
         of_parts = iter(results[len(lines) :])
         for i, some in parts.items():
             results[i] = [self._joined([next(of_parts)[0] for _ in some])]
+        done({i: results[i] for i in parts})
         return results[: len(lines)]
 
     def _parts(self, lines):
-        """Splits the lines that are too long, if asked to: line number from 0 -> its parts."""
-        if not self.split_long_lines:
+        """Splits lines if asked to: place of each line that is split -> its parts."""
+        if not (self.split_sentences or self.split_long_lines):
             return {}
+        found = {}
+        for i, line in enumerate(lines):
+            parts = sentences(line) if self.split_sentences else [line]
+            if self.split_long_lines:
+                parts = [
+                    part
+                    for whole in parts
+                    for part in ([whole] if self._fits(whole) else split_line(whole, self._fits))
+                ]
+            if len(parts) > 1:
+                found[i] = parts
+        return found
 
-        def are_long(texts):
-            return [len(ids) > self.max_input_tokens for ids in self.tokenizer.source.encode(texts)]
-
-        return {
-            i: split_line(lines[i], lambda text: not are_long([text])[0])
-            for i, is_long in enumerate(are_long(lines))
-            if is_long
-        }
+    def _fits(self, text):
+        return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
 
     def _search_all(self, source, n_best):
         """Searches sentences, given as lists of ids; returns the `Hypotheses` of each.
@@ -235,7 +242,7 @@ class Translator:
     def _translations(self, line, number, found, n_best):
         """Returns the `n_best` translations of a line as text; `number` counts lines from 1."""
         if found is None:
-            return [_untranslated(NO_MEMORY)]
+            return [untranslated(NO_MEMORY)]
         if np.isnan(found.log_probs).any():
             raise UserError(
                 f"{self.name} gives scores that are not numbers, for line {number}: its training "
@@ -243,7 +250,7 @@ class Translator:
             )
         places = np.flatnonzero(found.log_probs > -1e8)[:n_best]
         if not places.size:
-            return [_untranslated(IMPOSSIBLE)]
+            return [untranslated(IMPOSSIBLE)]
         target_ids = [_until_end(found.ids[k].tolist()) for k in places]
         if self.unknowns:
             texts = self.unknowns.texts(line, target_ids)
@@ -264,7 +271,7 @@ class Translator:
         """Joins the translations of a line's parts; untranslated if any part is untranslated."""
         problem = next((part.problem for part in parts if part.problem), "")
         if problem:
-            return _untranslated(problem)
+            return untranslated(problem)
         log_prob = sum(part.log_prob for part in parts)
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
         return Translation(
@@ -276,7 +283,8 @@ class Translator:
         )
 
 
-def _untranslated(problem):
+def untranslated(problem):
+    """Returns the `Translation` of a line that is left untranslated, see `PROBLEMS`."""
     return Translation("", -math.inf, -math.inf, True, [], problem)
 
 

@@ -103,7 +103,7 @@ class Evaluator:
             return found
         best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
         outputs = [translation.text for translation in best]
-        bleu = corpus_scores(outputs, self.target_lines)["bleu"].score
+        bleu = corpus_scores(outputs, [self.target_lines])["bleu"].score
         samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
         attention = self._attention(self.source_lines[0], best[0].ids)
         return Evaluation(found.perplexity, bleu, samples[: self.num_samples], attention)

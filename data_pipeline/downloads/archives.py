@@ -109,13 +109,16 @@ def parse_sgml(text, name):
         tags += not is_end
         if begun:
             number, start = begun
-            where = f"{name}, document {document!r}, segment {number!r}"
+            fault = ""
             if not number or not is_end or kind != "seg":
+                fault = "expected <seg id=...> ... </seg>; the file may be damaged"
+            elif (document, number) in segments:
+                fault = "appears twice; expected one text for each segment"
+            if fault:
+                line = text.count("\n", 0, start) + 1
                 raise UserError(
-                    f"{where}: expected <seg id=...> ... </seg>; the file may be damaged"
+                    f"{name}, line {line}, document {document!r}, segment {number!r}: {fault}"
                 )
-            if (document, number) in segments:
-                raise UserError(f"{where}: appears twice; expected one text for each segment")
             segments[document, number] = " ".join(text[start : tag.start()].split("\n")).strip()
             begun = None
         elif kind == "doc" and not is_end:

@@ -81,6 +81,8 @@ class CTranslate2Export:
 class CTranslate2Engine:
     """Searches with a model of CTranslate2; to be given to a `Translator`.
 
+    It aligns no words.
+
     Args:
         path: folder of the model.
         tokenizer: its `Tokenizer`.
@@ -89,6 +91,8 @@ class CTranslate2Engine:
     Raises:
         UserError: the model cannot be read, or the package is missing.
     """
+
+    has_alignment = False
 
     def __init__(self, path, tokenizer, parameters):
         self.tokenizer = tokenizer

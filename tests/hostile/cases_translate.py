@@ -18,14 +18,15 @@ def cases():
     yield from _broken_text()
     yield from _inputs_and_outputs()
     yield from _references()
+    yield from _scoring()
     yield from _models()
     yield from _streams()
     yield from _signals()
 
 
-def _case(group, name, expected, *arguments, **more):
+def _case(group, name, expected, *arguments, beam=True, **more):
     more.setdefault("stdin", _PLAIN)
-    arguments = (_BPE, "--beam_size=1", *arguments)
+    arguments = (_BPE, *(["--beam_size=1"] if beam else []), *arguments)
     return Case(f"translate.py: {group}", name, "translate", arguments, expected, **more)
 
 
@@ -54,6 +55,11 @@ def _text():
     for name, text in long.items():
         says = Works(same_ends, says=r"(?s)line 2|2 of 3|1 line")
         yield _case("text", name, says, stdin=sandwich(text))
+    many = sandwich("\n".join(inputs.hostile_lines(10_000)))
+    for model in ("bpe", "ibm1_bpe"):
+        works = Works(lambda outcome: same_ends(outcome, 10_002))
+        flags = (f"--model_dir=../models/{model}", "--max_input_tokens=400", "--format=text")
+        yield _case("text", f"10,000 lines, {model}", works, *flags, stdin=many, seconds=1200)
     same = {
         "no line feed at the end": (PLAIN_3.rstrip(b"\n"), 3),
         "a byte order mark": (b"\xef\xbb\xbf" + PLAIN_3, 3),
@@ -167,6 +173,35 @@ def _references():
     yield _case(group, "--tokenize without a reference", Refused("reference"), "--tokenize=zh")
     yield _case(group, "--lowercase without a reference", Refused("reference"), "--lowercase")
     yield _case(group, "--save_scores without a reference", Refused("reference"), "--save_scores=s")
+    for name, text, pattern in (
+        ("two columns, three in a line", "a\tb\nc\td\te\n", "line 2: expected source and target"),
+        ("three columns, two in a line", "a\tb\tc\nd\te\n", "line 2: expected 3 columns"),
+    ):
+        flags = ("--input=x.tsv", "--reference=x.tsv", "--output=out")
+        prepare = files({"x.tsv": text})
+        yield _case(group, name, Refused(pattern), *flags, prepare=prepare)
+    sgml = '<doc docid="a"><seg id="1">one</seg><seg id="2">two</seg></doc>'
+    for name, text, pattern in (
+        ("SGML without an end", sgml[:-20], "ref.sgm"),
+        ("SGML of another document", sgml.replace('"a"', '"b"'), "only one of the two"),
+        ("SGML with a segment twice", sgml.replace('"2"', '"1"'), "line 1.*appears twice"),
+        ("SGML that is not SGML", "one\n", "ref.sgm: expected <seg"),
+    ):
+        flags = ("--input=in.sgm", "--reference=ref.sgm", "--output=out")
+        prepare = files({"in.sgm": sgml, "ref.sgm": text})
+        yield _case(group, name, Refused(pattern), *flags, prepare=prepare)
+    for flags, pattern in (
+        (("--reference=in.txt,", "--input=in.txt"), "comma"),
+        (("--reference=ref", "--baseline=short"), "short has 1"),
+        (("--reference=ref", "--baseline=nowhere"), "nowhere"),
+        (("--reference=ref", "--metrics=bleu,foo"), "--metrics"),
+        (("--reference=ref", "--metrics="), "--metrics"),
+        (("--baseline=ref",), "--reference"),
+        (("--input=in.txt", "--input_column=1"), "tsv"),
+        (("--input_column=0",), "--input_column"),
+    ):
+        start = files({"in.txt": _PLAIN, "ref": _PLAIN, "short": "one\n"})
+        yield _case(group, " ".join(flags), Refused(pattern), *flags, prepare=start)
     tsv = files({"both.tsv": "one dog\teins Hund\none cat\teins Katze\none\teins\n"})
     both_sides = ("--input=both.tsv", "--reference=both.tsv", "--output=out")
 
@@ -179,6 +214,36 @@ def _references():
     same = ("--input=in.txt", "--reference=../case/in.txt", "--output=out")
     refused = Refused("in.txt")
     yield _case(group, "the input itself", refused, *same, prepare=files({"in.txt": _PLAIN}))
+
+
+def _scoring():
+    group = "scoring and ranking"
+    odd = sandwich("\n".join(ODDITIES.values()))
+    num_lines = odd.count(b"\n")
+    prepare = files({"in.txt": odd, "out.txt": odd, "list": "0 ||| eins ||| -1\n"})
+    source = "--input=in.txt"
+    works = Works(lambda outcome: same_ends(outcome, num_lines))
+    flags = (source, "--score=out.txt")
+    yield _case(group, "odd lines", works, *flags, prepare=prepare, beam=False)
+    one = Works(lambda outcome: "" if outcome.out.count("\n") == 1 else "not one line")
+    yield _case(group, "a list of one", one, source, "--rank=list", prepare=prepare, beam=False)
+    for name, flags, pattern in (
+        ("--score fewer lines", ("--score=list",), f"{num_lines} lines.*1;"),
+        ("--score of itself", ("--score=in.txt",), "same file"),
+        ("--score missing", ("--score=nowhere",), "nowhere"),
+        ("--rank plain text", ("--rank=out.txt",), r"out\.txt, line 1: expected `line"),
+        ("--rank missing", ("--rank=nowhere",), "nowhere"),
+        ("--rank in JSON", ("--rank=list", "--format=jsonl"), "--format"),
+        ("--rank and --score", ("--rank=list", "--score=out.txt"), "--score"),
+        ("--score and --n_best", ("--score=out.txt", "--n_best=1"), "--n_best"),
+    ):
+        refused = Refused(pattern)
+        yield _case(group, name, refused, source, *flags, prepare=prepare, beam=False)
+    yield _case(group, "--score without --input", Refused("--input"), "--score=x", beam=False)
+    many = {"several.tsv": "a\tb\tc\n"}
+    both = ("--input=several.tsv", "--score=several.tsv")
+    several = Refused("expected one translation")
+    yield _case(group, "three columns", several, *both, prepare=files(many), beam=False)
 
 
 def _models():

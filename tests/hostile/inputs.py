@@ -2,6 +2,7 @@
 
 import functools
 import os
+import random
 from pathlib import Path
 
 # Text that is odd but valid: one line in, one line out.
@@ -61,6 +62,39 @@ BROKEN = {
 UTF16 = "one dog\none cat\n".encode("utf-16")
 
 PLAIN = "one dog"
+# First characters of ranges of valid characters: ASCII controls, ASCII, and every Unicode plane.
+_BLOCKS = [0, 0x20, 0x80, 0x300, 0x2000, 0x3000, 0x4E00, 0xE000, 0xFE00]
+_BLOCKS += [plane << 16 for plane in range(1, 17)]
+
+
+def hostile_lines(count, seed=1):
+    """Draws lines that are odd but valid; the first are `ODDITIES` and lines of 10,000 characters.
+
+    Args:
+        count: number of lines.
+        seed: of the drawing.
+
+    Returns:
+        list of str without `\\n`, and without `\\r` at their ends.
+    """
+    rng = random.Random(seed)
+    lines = [*ODDITIES.values(), "x" * 10_000, "語" * 10_000, "." * 10_000, "\U0010abcd" * 10_000]
+    while len(lines) < count:
+        first = rng.choice(_BLOCKS)
+        kind = rng.randrange(8)
+        size = rng.randint(1, 12)
+        if kind == 0:
+            line = ""
+        elif kind == 1:
+            line = "".join(rng.choices(" \t\u00a0\u1680\u2003\u2028\u3000\u200b\ufeff", k=size))
+        elif kind == 2:
+            line = "".join(rng.choices("!\"#$%&'()*+,-./:;<=>?@[]^_`{|}~…。、«»", k=size))
+        else:
+            line = "".join(chr(first + rng.randrange(256)) for _ in range(size))
+            if kind == 3:
+                line = f"one {line} dog"
+        lines.append(line.replace("\n", "\x0b"))
+    return [line.rstrip("\r") for line in lines[:count]]
 
 
 def sandwich(text):

@@ -3,6 +3,7 @@
 import itertools
 import json
 import os
+import pty
 import re
 import signal
 import subprocess
@@ -173,19 +174,37 @@ def test_another_text_or_setting_in_the_same_directory_is_refused(
     assert done.status == 1 and "num_heads was 2, is 4" in done.err
 
 
-def test_translates_standard_input_line_by_line(trained):
-    text = "one dog\n\nthe zebra\u2028sees\r\n   \nhouse"
-    done = subprocess.run(
+def test_a_pipe_is_translated_line_by_line_as_soon_as_it_pauses(trained):
+    process = subprocess.Popen(
         [sys.executable, "translate.py", f"--model_dir={trained}"],
         cwd=ROOT,
-        input=text.encode(),
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
-    assert done.returncode == 0, done.stderr
-    lines = done.stdout.decode().split("\n")
-    assert len(lines) == 6 and lines[-1] == ""
-    assert lines[1] == "" and lines[3] == ""
-    assert b"empty lines, left empty: 2 of 5\n" in done.stderr
+    with process:
+        found = []
+        for text in ("one dog\n\nthe zebra\u2028sees\r\n", "   \n"):
+            process.stdin.write(text.encode())
+            process.stdin.flush()  # The next lines are written when these have been translated.
+            found += [process.stdout.readline() for _ in range(text.count("\n"))]
+        rest, errors = process.communicate(b"house")
+    assert process.returncode == 0, errors
+    assert [line.strip() == b"" for line in found] == [False, True, False, True]
+    assert rest.count(b"\n") == 1 and found[0].endswith(b"\n")
+    assert b"empty lines, left empty: 2 of 5\n" in errors
+
+
+def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, capsys, monkeypatch):
+    keyboard, terminal = pty.openpty()
+    os.write(keyboard, b"one dog\n\nhouse\n\x04")  # Ctrl-D
+    with open(terminal) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        done = run_script("translate", [f"--model_dir={trained}"], capsys)
+    os.close(keyboard)
+    assert done.status == 0, done.err
+    assert [bool(line) for line in done.out.split("\n")] == [True, False, True, False]
+    assert done.err.startswith("> > > > ") and "translating" not in done.err
 
 
 def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
@@ -203,8 +222,46 @@ def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
     )
     assert done.status == 0, done.err
     assert done.out.startswith("BLEU|nrefs:1|case:mixed|") and "chrF2|" in done.out
+    assert "TER|" not in done.out
     assert len((folder / "out.de").read_text().splitlines()) == 20
     assert json.loads((folder / "scores.json").read_text())["sentences"] == 20
+
+
+def test_several_references_and_a_baseline_are_scored(trained, folder, capsys, tmp_path):
+    source, target = folder / "valid.source", folder / "valid.target"
+    output, table = tmp_path / "out.de", tmp_path / "all.tsv"
+    flags = [f"--model_dir={trained}", f"--output={output}", "--metrics=ter,bleu"]
+    other = tmp_path / "other.de"
+    other.write_bytes(source.read_bytes())
+    both = [f"--input={source}", f"--reference={target},{other}", f"--baseline={target}"]
+    done = run_script("translate", [*flags, *both], capsys)
+    assert done.status == 0, done.err
+    ter, bleu, *paired = done.out.splitlines()
+    assert ter.startswith("TER|nrefs:2|") and bleu.startswith("BLEU|nrefs:2|")
+    assert len(paired) == 2 and "|bs:1000|" in paired[0] and "baseline 100.00, p = 0.0" in paired[1]
+    columns = zip(*map(read_lines, (target, source, source)), strict=True)
+    table.write_text("".join("\t".join(line) + "\n" for line in columns))
+    flags += [f"--input={table}", f"--reference={table}", "--input_column=2"]
+    assert run_script("translate", flags, capsys).out.splitlines() == [ter, bleu]
+
+
+def test_json_lines_hold_what_is_known_of_every_translation(trained, folder, capsys):
+    arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}", "--n_best=2"]
+    best = run_script("translate", arguments, capsys).out.splitlines()
+    done = run_script("translate", [*arguments, "--format=jsonl"], capsys)
+    records = [json.loads(line) for line in done.out.splitlines()]
+    assert [r["source"] for r in records] == read_lines(folder / "valid.source")
+    found = [
+        f"{n} ||| {each['translation']} ||| {each['score']:.4f}"
+        for n, record in enumerate(records)
+        for each in record["n_best"]
+    ]
+    assert found == best
+    for record in records:
+        assert record["translation"] == record["n_best"][0]["translation"]
+        assert record["tokens"][-1] == "</s>" or not record["finished"]
+        sizes = [len(record[side].split()) for side in ("source", "translation")]
+        assert all(i < sizes[0] and j < sizes[1] for i, j in record["alignment"])
 
 
 def test_n_best_lists_and_scores(trained, folder, capsys):
@@ -258,6 +315,12 @@ def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained
     assert "lines of more than 40 tokens, translated in parts: 1 of 3 (line 2)" in done.err
     translations = done.out.splitlines()
     assert len(translations) == 3 and translations[1].split()
+    done = run_script("translate", [*flags, "--split_sentences"], capsys)
+    assert "left untranslated" in done.err  # A lower-case letter begins no sentence.
+    text.write_text("one dog\n" + "Big cat runs. " * 12 + "\n\n")
+    done = run_script("translate", [*flags, "--split_sentences"], capsys)
+    assert "left untranslated" not in done.err
+    assert [bool(line) for line in done.out.split("\n")] == [True, True, False, False]
 
 
 def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, capsys, tmp_path):
@@ -602,6 +665,10 @@ BAD_TRANSLATION = {
     "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
     "the input for the output": (["--output=translate.py", "--input=translate.py"], "two flags"),
     "missing reference": (["--reference=/no/such.de"], "/no/such.de"),
+    "an unknown metric": (["--metrics=bleurt", "--reference=/no/such"], "some of bleu,chrf,ter"),
+    "a metric without a reference": (["--metrics=ter"], "--metrics needs --reference"),
+    "a column of a plain file": (["--input_column=1"], "ends in .tsv"),
+    "scores in JSON": (["--format=jsonl", "--scores"], "has the scores already"),
     "missing lexicon": (["--replace_unknowns", "--lexicon=/no/such.lex"], "/no/such.lex"),
 }
 

@@ -1,6 +1,6 @@
 """Remarks that are printed about translations."""
 
-from decoding.remarks import remarks
+from decoding.text.remarks import Remarks
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 
 FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
@@ -8,7 +8,10 @@ LEFT = {problem: Translation("", 0.0, 0.0, True, [], problem) for problem in (TO
 
 
 def said(best, lengths):
-    return remarks([[one] for one in best], lengths, max_input_tokens=1000, max_length=20)
+    remarks = Remarks(max_input_tokens=1000, max_length=20)
+    for half in (slice(0, 3), slice(3, None)):  # Lines come in windows.
+        remarks.add(lengths[half], [[one] for one in best[half]])
+    return list(remarks)
 
 
 def test_nothing_is_said_of_what_all_expect():

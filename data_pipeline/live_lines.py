@@ -1,0 +1,111 @@
+"""Lines of a stream that may pause, such as a pipe or a terminal."""
+
+import codecs
+import collections
+import os
+import select
+import sys
+
+from data_pipeline.files import UserError, check_plain
+from data_pipeline.streams import decode_block
+
+_BLOCK_BYTES = 1 << 16
+_PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
+_MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
+
+
+class LiveLines:
+    r"""The lines of a stream, as soon as they are there.
+
+    As in `decode_lines`, only `\n` and `\r\n` end a line, and a byte order mark at the start is
+    dropped.
+
+    Args:
+        file: an open file with a descriptor, such as `sys.stdin`.
+        name: name of the stream in errors.
+        prompt: text that is printed to standard error before the program waits for a line.
+
+    Raises:
+        UserError: the stream cannot be read, or is compressed or not UTF-8.
+
+    Example:
+        stream = LiveLines(sys.stdin, "standard input")
+        while lines := stream.read(100): ...
+    """
+
+    def __init__(self, file, name, prompt=""):
+        self._file = file
+        self._name = name
+        self._prompt = prompt
+        self._count = 0  # Lines that have been decoded.
+        self._ready = collections.deque()  # Lines that have been decoded but not returned.
+        self._rest = b""  # The line that has no end yet.
+        self._ended = False
+
+    def read(self, most):
+        """Waits for a line, and returns it with those that follow without a pause.
+
+        Args:
+            most: most lines that are returned.
+
+        Returns:
+            list of str; empty at the end of the stream.
+        """
+        lines, size = [], 0
+        while len(lines) < most and size < _MOST_CHARACTERS:
+            if self._ready:
+                lines.append(self._ready.popleft())
+                size += len(lines[-1])
+            elif self._ended or (lines and self._pauses()):
+                break
+            else:
+                self._fill()
+        return lines
+
+    def _pauses(self):
+        return not select.select([self._file], [], [], _PAUSE_SECONDS)[0]
+
+    def _fill(self):
+        """Waits for more bytes and decodes the lines that are whole."""
+        if self._prompt:
+            print(self._prompt, end="", file=sys.stderr, flush=True)
+        try:
+            data = os.read(self._file.fileno(), _BLOCK_BYTES)
+        except OSError as error:
+            raise UserError(
+                f"{self._name}: cannot be read ({error.strerror or error}); give the text as a "
+                "file: --input"
+            ) from None
+        self._ended = not data
+        block, end, self._rest = (self._rest + data).rpartition(b"\n")
+        if self._ended and self._rest:
+            block, end, self._rest = block + end, self._rest, b""
+        if end:
+            self._decode(block + end)
+
+    def _decode(self, block):
+        r"""Decodes whole lines, each ended by `\n`; the last line of the stream need not be."""
+        if not self._count:
+            check_plain(block, self._name)
+            block = block.removeprefix(codecs.BOM_UTF8)
+        block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
+        lines = decode_block(block, self._name, self._count).split("\n")
+        self._count += len(lines)
+        self._ready.extend(lines)
+
+
+def reader(lines):
+    """Returns a function like `LiveLines.read` of an iterable of str."""
+    iterator = iter(lines)
+
+    def read(most):
+        found, size = [], 0
+        while len(found) < most and size < _MOST_CHARACTERS:
+            line = next(iterator, None)
+            if line is None:
+                break
+            found.append(line)
+            size += len(line)
+        return found
+
+    return read

@@ -1,0 +1,175 @@
+"""Scores given translations as the search scores its own."""
+
+import collections
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
+from decoding.search.beam_search import length_normaliser
+from decoding.search.groups import MAX_SOURCE_WEIGHTS
+from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation, padded, untranslated
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+
+
+def make_scorer(model):
+    """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> [B, T]` log-probabilities.
+
+    It takes the steps that a search would take, so the sum over a search's output is the search's
+    `log_probs`, for every `models.base.Searchable`. Entries at padding have no meaning.
+    """
+
+    @tf.function(input_signature=[_IDS, _IDS], autograph=False)
+    def score(source_ids, target_ids):
+        context = model.encode(source_ids)
+        batch_size, length = tf.unstack(tf.shape(target_ids))
+
+        def extend(step, last_ids, state, found):
+            output = model.decode_step(last_ids, step, state, context)
+            log_probs = output.logits - model.log_normaliser(output.logits)
+            ids = target_ids[:, step]
+            here = tf.gather(log_probs, ids, batch_dims=1)
+            return step + 1, ids, output.state, tf.concat([found, here[:, None]], axis=1)
+
+        variables = (
+            tf.constant(0),
+            tf.fill([batch_size], tf.constant(BOS_ID, tf.int32)),
+            model.initial_state(context),
+            tf.zeros([batch_size, 0]),
+        )
+        shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), variables)
+        *_, found = tf.while_loop(
+            lambda step, *_: step < length, extend, variables, shape_invariants=shapes
+        )
+        return found
+
+    return score
+
+
+class Scorer:
+    """Scores translations of lines with a model and its tokenizer.
+
+    Args:
+        model: `models.base.Searchable`.
+        tokenizer: the `Tokenizer` that the model was trained with.
+        length_penalty: alpha of Wu et al. 2016, for `Translation.score`.
+        batch_size: pairs scored at once.
+        max_input_tokens: longest line of either side, in tokens including `</s>`.
+        name: the model's name in error messages.
+
+    Attributes:
+        log_prob: sum over all pairs that were scored.
+        num_tokens: target tokens of these pairs, with `</s>`.
+        num_words: target words between white space of these pairs, with `</s>`.
+        num_unknown: target tokens outside the vocabulary.
+        problems: reason -> number of pairs that could not be scored.
+
+    Example:
+        (scored,) = Scorer(model, tokenizer).score(["A dog runs."], ["Ein Hund rennt."])
+        scored.log_prob
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        *,
+        length_penalty=0.6,
+        batch_size=32,
+        max_input_tokens=1024,
+        name="the model",
+    ):
+        self.tokenizer = tokenizer
+        self.length_penalty = length_penalty
+        self.batch_size = batch_size
+        self.max_input_tokens = max_input_tokens
+        self.name = name
+        self.log_prob, self.num_tokens, self.num_words, self.num_unknown = 0.0, 0, 0, 0
+        self.problems = collections.Counter()
+        self._score = make_scorer(model)
+
+    def score(self, sources, targets, first_line=1):
+        """Scores pairs.
+
+        Args:
+            sources: list of str.
+            targets: list of str, a translation of each line.
+            first_line: number of the first pair in errors.
+
+        Returns:
+            A `Translation` for each pair. If both sides are empty, it is that of an empty line. Its
+            `problem` says why a pair could not be scored.
+
+        Raises:
+            UserError: the model's scores are not numbers.
+        """
+        ids = [
+            side.encode(x) for side, x in zip(self.tokenizer[1:], (sources, targets), strict=True)
+        ]
+        lengths = np.array([[len(each) for each in side] for side in ids])  # [2, pairs]
+        longest = lengths.max(axis=0, initial=0)
+        results = [EMPTY] * len(sources)
+        todo = []
+        for row in np.argsort(-longest, kind="stable").tolist():
+            if longest[row] > self.max_input_tokens:
+                results[row] = untranslated(TOO_LONG)._replace(text=targets[row])
+            elif longest[row] > 1:
+                todo.append(row)
+        while todo:
+            size = MAX_SOURCE_WEIGHTS // int(longest[todo[0]]) ** 2
+            rows = todo[: min(max(size, 1), self.batch_size)]
+            todo = todo[len(rows) :]
+            found = self._log_probs(*([side[row] for row in rows] for side in ids))
+            for row, log_prob in zip(rows, found, strict=True):
+                results[row] = self._result(targets[row], ids[1][row], log_prob, row + first_line)
+        self.problems.update(found.problem for found in results if found.problem)
+        return results
+
+    def _log_probs(self, sources, targets):
+        """Scores lists of ids; halves a batch that does not fit into memory; None: not even one."""
+        try:
+            found = self._score(padded(sources), padded(targets)).numpy()
+        except tf.errors.ResourceExhaustedError:
+            half = len(sources) // 2
+            if not half:
+                return [None]
+            halves = slice(0, half), slice(half, None)
+            return [x for part in halves for x in self._log_probs(sources[part], targets[part])]
+        return [float(row[: len(ids)].sum()) for row, ids in zip(found, targets, strict=True)]
+
+    def _result(self, text, ids, log_prob, number):
+        if log_prob is None:
+            return untranslated(NO_MEMORY)._replace(text=text)
+        if math.isnan(log_prob):
+            raise UserError(
+                f"{self.name} gives scores that are not numbers, for line {number}: its training "
+                "diverged; train again, for example with a smaller --learning_rate"
+            )
+        self.log_prob += log_prob
+        self.num_tokens += len(ids)
+        self.num_words += len(text.split()) + 1
+        self.num_unknown += ids.count(UNK_ID)
+        score = log_prob / float(length_normaliser(len(ids), self.length_penalty))
+        return Translation(text, score, log_prob, True, ids)
+
+    def summary(self):
+        """Returns the log-probability and the perplexities of all pairs as a line of text."""
+        left = "".join(
+            f"; {count:,} pairs not scored ({reason})" for reason, count in self.problems.items()
+        )
+        if not self.num_tokens:
+            return f"nothing was scored{left}"
+        per_token, per_word = (
+            math.exp(min(-self.log_prob / count, 700))
+            for count in (self.num_tokens, self.num_words)
+        )
+        if self.num_unknown:
+            left += f"; {self.num_unknown:,} tokens are not in the vocabulary"
+        return (
+            f"log-probability {self.log_prob:.2f}, perplexity {per_token:.4g} per token "
+            f"({self.num_tokens:,}) and {per_word:.4g} per word ({self.num_words:,}), each with "
+            f"</s>{left}"
+        )

@@ -1,0 +1,68 @@
+"""Opens what is translated and what translations are compared with."""
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from data_pipeline.files import UserError, read_lines
+from data_pipeline.live_lines import LiveLines, reader
+from data_pipeline.streams import check_lengths, is_tsv
+from data_pipeline.test_sets import reference_texts, source_text
+from decoding.text.streaming import windows
+
+_STANDARD_INPUT = "standard input"
+
+
+class Text(NamedTuple):
+    """A text to translate.
+
+    Attributes:
+        read: function of the most lines to return, as `LiveLines.read`.
+        name: its name in errors.
+        size: number of lines, or None if it is unknown.
+        prompts: whether a person types the lines.
+        references: list of reference translations, each a list of str.
+        baseline: list of str, other translations; or None.
+    """
+
+    read: Callable
+    name: str
+    size: int | None = None
+    prompts: bool = False
+    references: list | tuple = ()
+    baseline: list | None = None
+
+
+def open_text(path, *, column=None, reference="", baseline=""):
+    """Opens a text and what its translations are compared with.
+
+    Args:
+        path: see `source_text`; "" for standard input, which is read as it arrives, or as a whole
+            if there are references.
+        column: see `source_text`.
+        reference: see `reference_texts`; "" for none.
+        baseline: file of other translations of the text; "" for none.
+
+    Returns:
+        `Text`.
+
+    Raises:
+        UserError: as `source_text` and `reference_texts`.
+    """
+    name = path or _STANDARD_INPUT
+    if column and not is_tsv(name):
+        raise UserError(f"--input_column is for an --input that ends in .tsv, found {name}")
+    if path:
+        lines = source_text(path, column or (1 if is_tsv(path) and reference else None))
+    else:
+        prompts = sys.stdin.isatty()
+        stream = LiveLines(sys.stdin, name, "> " if prompts else "")
+        if not reference:
+            return Text(stream.read, name, prompts=prompts)
+        lines = [line for _, window in windows(stream.read, 1000) for line in window]
+    references = reference_texts(reference, name, lines, column) if reference else []
+    others = None
+    if baseline:
+        others = read_lines(baseline)
+        check_lengths((name, baseline), (len(lines), len(others)))
+    return Text(reader(lines), name, len(lines), references=references, baseline=others)

@@ -1,0 +1,104 @@
+"""Ranks the translations of an n-best list by the scores of a model."""
+
+import itertools
+
+from data_pipeline.files import UserError
+from data_pipeline.streams import FileLines
+
+_SEPARATOR = " ||| "
+
+
+class NBestList:
+    """A file of lines `line ||| translation ||| score`, lines counted from 0 and never falling.
+
+    There may be several scores. The file is never in memory as a whole.
+
+    Args:
+        path: the file.
+
+    Raises:
+        UserError: the file cannot be read. A line of another form raises when it is reached.
+    """
+
+    def __init__(self, path):
+        self.path = path
+        groups = itertools.groupby(self._entries(FileLines(path)), key=lambda entry: entry[0])
+        self._groups = ((number, [entry[1:] for entry in entries]) for number, entries in groups)
+        self._next = next(self._groups, None)
+
+    def _entries(self, lines):
+        """Yields (number of the source line, translation, scores as text)."""
+        last = 0
+        for place, line in enumerate(lines, start=1):
+            number, *fields = line.split(_SEPARATOR)
+            scores = []
+            while len(fields) > 1 and _is_number(fields[-1]):
+                scores.insert(0, fields.pop())
+            if not (number.isascii() and number.isdigit() and scores):
+                raise UserError(
+                    f"{self.path}, line {place}: expected `line ||| translation ||| score`, found "
+                    f"{line[:60]!r}"
+                )
+            if int(number) < last:
+                raise UserError(
+                    f"{self.path}, line {place}: line {number} after line {last}; sort the list by "
+                    "the numbers of its lines"
+                )
+            last = int(number)
+            yield last, _SEPARATOR.join(fields), scores
+
+    def take(self, first, count):
+        """Returns the translations of the next `count` lines, of which `first` is the first.
+
+        Returns:
+            [(translation, scores), ...] for each line, possibly empty.
+        """
+        found = [[] for _ in range(count)]
+        while self._next and self._next[0] < first + count:
+            number, entries = self._next
+            found[number - first] = entries
+            self._next = next(self._groups, None)
+        return found
+
+    def check_end(self, num_lines):
+        """Raises `UserError` if there are translations after the last line of the source."""
+        if self._next:
+            raise UserError(
+                f"{self.path}: has translations of line {self._next[0]}, counted from 0, and the "
+                f"input has {num_lines} lines; give the text from which the list was made"
+            )
+
+
+def ranked_lines(scorer, n_best, window):
+    """Scores and ranks the translations of a window of lines.
+
+    Args:
+        scorer: `decoding.scoring.Scorer`.
+        n_best: `NBestList`; windows must come in order.
+        window: (number of the first line, counted from 0; list of str).
+
+    Returns:
+        Lines `line ||| translation ||| earlier scores ||| score`, the best of each line first.
+    """
+    first, lines = window
+    entries = n_best.take(first, len(lines))
+    owners = [place for place, some in enumerate(entries) for _ in some]
+    texts = [text for some in entries for text, _ in some]
+    scored = iter(scorer.score([lines[place] for place in owners], texts))
+    found = []
+    for number, some in enumerate(entries, start=first):
+        both = [(next(scored).score, *entry) for entry in some]
+        both.sort(key=lambda entry: -entry[0])
+        found += [
+            _SEPARATOR.join([str(number), text, *scores, f"{score:.4f}"])
+            for score, text, scores in both
+        ]
+    return found
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

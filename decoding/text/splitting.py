@@ -1,0 +1,84 @@
+"""Splits lines into sentences, and sentences that are too long for a model into parts."""
+
+import itertools
+import re
+
+# A full stop (or ! ? …) and closing quotes or brackets, followed by white space. Chinese and
+# Japanese full stops need no white space. The end of the line does not match.
+_SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*(?=\s)|[。！？][」』”’）]*(?=[^」』”’）])")
+# The same for `sentences`: only the stop, so that the text around it can be looked at.
+_STOP = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s+(\S))|[。！？]+[」』”’）]*(?=[^」』”’）])")
+# Words before a full stop that do not end a sentence: initials, "e.g.", "3. Mai", and titles.
+_ABBREVIATION = re.compile(
+    r"(?:^|[\s(\"'„“‚‘])"
+    r"(?:[^\W\d_]|[^\W\d_]\.(?:\s?[^\W\d_]\.)*\s?[^\W\d_]|\d{1,2}|"
+    r"Mrs?|Ms|Dr|Prof|St|Nr|No|Jr|Sr|Hr|Fr|Gen|Col|Capt|Lt|Sen|Rep|Gov|Mt|vs|cf|Fig|"
+    r"vgl|bzw|ca|evtl|ggf|Abs|Art|Str)$"
+)
+_WHITE_SPACE = re.compile(r"\s+")
+
+
+def sentences(line):
+    """Splits a line into sentences by its punctuation.
+
+    A sentence ends at `.`, `!`, `?` or `…` before white space, or at their Chinese and Japanese
+    forms. A full stop attached to its word does not end a sentence before a lower-case letter, or
+    after an initial, a number of one or two digits or a common abbreviation of English or German.
+
+    Args:
+        line: str.
+
+    Returns:
+        list of str, without white space at their ends; only the line itself if it has no more than
+        one sentence.
+
+    Example:
+        >>> sentences("Dr. Smith came on 3. May. He left!")
+        ['Dr. Smith came on 3. May.', 'He left!']
+    """
+    bounds = [0, *(stop.end() for stop in _STOP.finditer(line) if _ends(line, stop)), len(line)]
+    found = [line[i:j].strip() for i, j in itertools.pairwise(bounds)]
+    found = [sentence for sentence in found if sentence]
+    return found if len(found) > 1 else [line]
+
+
+def _ends(line, stop):
+    """Returns whether a match of `_STOP` ends a sentence."""
+    before, mark = line[max(stop.start() - 20, 0) : stop.start()], stop[0][0]
+    if mark not in ".…" or not before[-1:].strip():
+        return True
+    is_single = mark == "." and stop[0][1:2] != "."
+    return not stop[1].islower() and not (is_single and _ABBREVIATION.search(before))
+
+
+def split_line(line, fits):
+    """Splits a line into sentences, and halves a sentence until its parts are short enough.
+
+    Models are trained on single sentences and translate several at once badly. A sentence is cut at
+    the white space nearest its middle; if it has no white space, in the middle.
+
+    Args:
+        line: str.
+        fits: function of a text; True if the text is short enough.
+
+    Returns:
+        list of str, without white space at their ends. A single character is a part even if it does
+        not fit.
+
+    Example:
+        >>> split_line("A dog. A cat and another cat.", lambda text: len(text) < 15)
+        ['A dog.', 'A cat and', 'another cat.']
+    """
+    ends = [match.end() for match in _SENTENCE_END.finditer(line)]
+    bounds = [0, *ends, len(line)]
+    sentences = [line[i:j] for i, j in itertools.pairwise(bounds)]
+    return [part for sentence in sentences for part in _halved(sentence.strip(), fits)]
+
+
+def _halved(text, fits):
+    if len(text) < 2 or fits(text):
+        return [text]
+    middle = len(text) // 2
+    spaces = [match.end() for match in _WHITE_SPACE.finditer(text)]
+    cut = min(spaces, key=lambda space: abs(space - middle), default=middle)
+    return _halved(text[:cut].strip(), fits) + _halved(text[cut:], fits)

@@ -1,0 +1,56 @@
+"""Translates texts of any length, a window of lines at a time, in order."""
+
+_MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
+
+
+def windows(read, batch_size):
+    """Yields a text in windows, so that the first translations appear after one batch.
+
+    Each window may be twice as long as the one before.
+
+    Args:
+        read: function of the most lines to return; an empty list ends the text. See `LiveLines`.
+        batch_size: lines of the first window.
+
+    Yields:
+        (number of the first line, counted from 0; list of str).
+    """
+    first, most = 0, batch_size
+    while lines := read(most):
+        yield first, lines
+        first += len(lines)
+        most = min(2 * most, _MOST_BATCHES * batch_size)
+
+
+def translations(translator, window, n_best=1, kept=None, advance=lambda count: None):
+    """Translates a window of lines, except those that an earlier run has translated.
+
+    Args:
+        translator: `Translator`.
+        window: from `windows`.
+        n_best: translations for each line.
+        kept: `KeptTranslations`, or None.
+        advance: function that is called with the number of lines that are done, after every batch.
+
+    Returns:
+        For every line, in order, a list of `Translation`, as `Translator.translate`.
+    """
+    first, lines = window
+    found = kept.take(first, lines) if kept else {}
+    todo = [place for place in range(len(lines)) if place not in found]
+
+    def done(new):
+        new = {todo[i]: result for i, result in new.items()}
+        found.update(new)
+        if kept and new:
+            kept.add(first, lines, new)
+        advance(len(new))
+
+    advance(len(found))
+    translator.translate(
+        [lines[place] for place in todo],
+        n_best,
+        numbers=[first + place + 1 for place in todo],
+        done=done,
+    )
+    return [found[place] for place in range(len(lines))]

@@ -1,0 +1,107 @@
+"""Translations of an interrupted run are kept, and the same command resumes from them."""
+
+import pytest
+
+from data_pipeline.files import UserError
+from decoding.text.kept import KeptTranslations
+from decoding.translator import EMPTY, NO_MEMORY, Translation
+
+ONE = [Translation("ein Hund", -0.25, -0.5, True, [7, 8, 3])]
+TWO = [Translation("zwei\u2028Katzen", -0.1, -0.2, False, [9]), *ONE]
+LINES = ["a dog", "two\u2028cats", "a cat"]
+
+
+class Stopped(BaseException):
+    """Stands for `KeyboardInterrupt`, which would stop pytest itself."""
+
+
+def interrupted(path, made_by, *batches):
+    """Keeps batches, {place in `LINES`: translations} each, until the run is stopped."""
+    with pytest.raises(Stopped), KeptTranslations(path, made_by) as kept:
+        for batch in batches:
+            kept.add(0, LINES, batch)
+        raise Stopped
+
+
+def test_what_was_done_is_taken_up_and_goes_with_the_end(tmp_path, capsys):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {"beam": 4}, {1: TWO}, {0: ONE})
+    assert f"{path} keeps 2 translations" in capsys.readouterr().err
+    with KeptTranslations(path, {"beam": 4}) as kept:
+        assert kept.num_taken_up == 2
+        assert kept.take(0, LINES) == {0: ONE, 1: TWO}
+        assert kept.take(3, LINES) == {}
+    assert not path.exists()
+
+
+def test_windows_of_any_size_take_up_what_has_the_same_text(tmp_path):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {}, {0: ONE, 1: TWO}, {2: ONE})
+    with pytest.raises(Stopped), KeptTranslations(path, {}) as kept:
+        assert kept.take(0, LINES[:1]) == {0: ONE}
+        assert kept.take(1, ["other", "a cat"]) == {1: ONE}
+        assert kept.take(3, LINES) == {}
+        raise Stopped
+    interrupted(path, {}, {})  # Stopped before any window: nothing is lost.
+    with KeptTranslations(path, {}) as kept:
+        assert kept.take(2, LINES[2:]) == {0: ONE}
+
+
+def test_lines_left_untranslated_are_tried_again(tmp_path):
+    path = tmp_path / "out.unfinished"
+    left = [Translation("", 0.0, 0.0, True, [], NO_MEMORY)]
+    interrupted(path, {}, {0: left, 1: [EMPTY], 2: ONE})
+    with KeptTranslations(path, {}) as kept:
+        assert kept.take(0, LINES) == {2: ONE}
+
+
+def test_every_batch_is_in_the_file_at_once(tmp_path):
+    path = tmp_path / "out.unfinished"
+    with KeptTranslations(path, {}) as kept:
+        kept.add(0, LINES, {0: ONE})
+        with KeptTranslations(path, {}) as other:  # Like a new run after a kill.
+            assert other.take(0, LINES) == {0: ONE}
+
+
+def test_a_torn_line_costs_that_line_alone(tmp_path):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {}, {0: ONE}, {1: TWO})
+    whole = path.read_bytes()
+    for end in range(whole.rindex(b"[1, "), len(whole)):
+        path.write_bytes(whole[:end])
+        interrupted(path, {}, {2: ONE})
+        with KeptTranslations(path, {}) as kept:
+            assert kept.take(0, LINES) == {0: ONE, 2: ONE}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace('"beam": 4', '"beam": 5'),
+        lambda text: text[:-9] + "\n",
+        lambda text: text.replace("[0, ", "["),
+    ],
+)
+def test_what_another_model_made_or_is_damaged_is_not_taken_up(tmp_path, capsys, change):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {"beam": 4}, {0: ONE})
+    before = path.read_text()
+    path.write_text(change(before))
+    assert path.read_text() != before
+    capsys.readouterr()
+    with KeptTranslations(path, {"beam": 4}) as kept:
+        assert kept.num_taken_up == 0 and "starting again" in capsys.readouterr().err
+        assert kept.take(0, LINES) == {}
+
+
+def test_nothing_is_left_where_nothing_was_translated(tmp_path):
+    interrupted(tmp_path / "out.unfinished", {})
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_of_another_kind_is_not_overwritten(tmp_path):
+    path = tmp_path / "out.unfinished"
+    path.write_text("a novel\n")
+    with pytest.raises(UserError, match="was not written by translate"):
+        KeptTranslations(path, {})
+    assert path.read_text() == "a novel\n"

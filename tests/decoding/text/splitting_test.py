@@ -1,0 +1,42 @@
+"""Splitting long lines into parts."""
+
+from decoding.text.splitting import sentences, split_line
+
+
+def test_lines_are_split_at_sentences_then_at_spaces_then_anywhere():
+    def split(line, size):
+        return split_line(line, lambda text: len(text) <= size)
+
+    assert split('It cost 3.5 dollars. "Why?" (he asked.) So!', 99) == [
+        "It cost 3.5 dollars.",
+        '"Why?"',
+        "(he asked.)",
+        "So!",
+    ]
+    assert split("雨。「晴れ。」雪！", 99) == ["雨。", "「晴れ。」", "雪！"]
+    assert split(" a bb  ccc dddd ", 7) == ["a bb", "ccc", "dddd"]
+    assert split("x" * 10, 3) == ["xx", "xxx", "xx", "xxx"]
+    assert split("abc", 0) == ["a", "b", "c"]
+    assert split("... ... ...", 99) == ["...", "...", "..."]
+
+
+def test_sentences_end_at_punctuation_and_not_at_abbreviations():
+    for line, expected in {
+        "A dog runs. A cat sleeps!": ["A dog runs.", "A cat sleeps!"],
+        'He said: "Why?" (Nobody knew.) So!': ['He said: "Why?"', "(Nobody knew.)", "So!"],
+        "the dog runs . the cat sleeps .": ["the dog runs .", "the cat sleeps ."],
+        "雨。「晴れ。」雪！": ["雨。", "「晴れ。」", "雪！"],
+        "Er kam 1999. Dann ging er.": ["Er kam 1999.", "Dann ging er."],
+    }.items():
+        assert sentences(line) == expected
+    for line in (
+        "Dr. Smith met J. R. Jones on 3. May, e.g. Mrs. Hall.",
+        "z. B. Hunde, z.B. Katzen und ca. 30 Vögel",
+        "It cost 3.5 dollars. and more",
+        "well... maybe",
+        "no stop",
+        "  ",
+        "",
+        ". . .",
+    ):
+        assert sentences(line) == ([line] if line != ". . ." else [".", ".", "."])

@@ -1,0 +1,132 @@
+"""Texts of any length are translated in windows, in order, as soon as they are there."""
+
+import itertools
+import json
+
+import pytest
+
+from data_pipeline.files import UserError
+from data_pipeline.live_lines import LiveLines, reader
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.text import formats
+from decoding.text.kept import KeptTranslations
+from decoding.text.streaming import translations, windows
+from decoding.translator import TOO_LONG, Translator
+from tests.hostile.inputs import hostile_lines
+from tests.tiny import Echo, pairs
+
+
+@pytest.fixture(scope="module")
+def translator():
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    tokenizer = train_tokenizer("bpe", *text, vocab_size=300)
+    model = Echo(len(tokenizer.source))
+    made = Translator(model, tokenizer, beam_size=1, batch_size=4, max_input_tokens=60)
+    made.model = model
+    return made
+
+
+def lines_of(count):
+    texts = [source for source, _ in pairs(count, seed=3)]
+    texts[3::10] = [""] * len(texts[3::10])
+    return texts
+
+
+def test_an_endless_text_is_read_only_as_far_as_it_is_translated(translator):
+    numbers = itertools.count()
+    read = reader(f"dog {next(numbers)}" for _ in itertools.count())
+    found = []
+    for window in itertools.islice(windows(read, 4), 8):
+        found += translations(translator, window)
+        if len(found) == 4:
+            assert next(numbers) == 4  # One batch was read.
+    sizes = [4, 8, 16, 32, 64, 128, 128, 128]
+    assert len(found) == sum(sizes)
+    assert found[300][0].text == "dog 301"  # `next` above took a number.
+
+
+def test_windows_change_neither_translations_nor_their_order(translator):
+    lines = lines_of(50)
+    expected = [best[0].text for best in translator.translate(lines)]
+    assert expected == [" ".join(line.split()) for line in lines]
+    found = []
+    with Progress("translating", 50, "lines") as progress:
+        for window in windows(reader(lines), 4):
+            found += translations(translator, window, advance=progress.update)
+        assert progress.done == 50
+    assert [best[0].text for best in found] == expected
+
+
+def test_translations_that_are_kept_are_not_made_again(translator, tmp_path):
+    lines, path = lines_of(30), tmp_path / "unfinished"
+    with pytest.raises(KeyboardInterrupt), KeptTranslations(path, {}) as kept:
+        for window in windows(reader(lines), 4):
+            expected = translations(translator, window, kept=kept)
+            if window[0] >= 12:
+                raise KeyboardInterrupt
+    before = int(translator.model.hypotheses)
+    with KeptTranslations(path, {}) as kept:
+        found = [
+            best
+            for window in windows(reader(lines), 4)
+            for best in translations(translator, window, kept=kept)
+        ]
+    assert found[12:28] == expected
+    steps = [len(ids) for ids in translator.tokenizer.source.encode(lines[28:])]
+    assert int(translator.model.hypotheses) - before == sum(steps)  # Of the last two lines alone.
+
+
+class Diverged(Echo):
+    def decode_step(self, *arguments):
+        output = super().decode_step(*arguments)
+        return output._replace(logits=output.logits * float("nan"))
+
+
+def test_a_fault_names_the_line_of_the_whole_text(translator):
+    tokenizer = translator.tokenizer
+    broken = Translator(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
+    text = windows(reader([*[""] * 10, "dog"]), 4)
+    with pytest.raises(UserError, match="not numbers, for line 11:"):
+        for window in text:
+            translations(broken, window)
+
+
+def test_json_lines_of_lines_that_have_no_translation_are_valid(translator):
+    window = 7, ["one dog", "", "x" * 100]
+    found = translations(translator, window)
+    for n_best in (False, True):
+        write = formats.JsonLines(translator.tokenizer, n_best)
+        records = [json.loads(line) for line in write(window, found)]
+        assert [record["source"] for record in records] == window[1]
+        assert [record["translation"] for record in records] == ["one dog", "", ""]
+        assert records[2]["problem"] == TOO_LONG and "problem" not in records[0]
+        assert records[2]["score"] is None and records[1]["tokens"] == ["</s>"]
+        assert all(("n_best" in record) == n_best for record in records)
+        assert all("alignment" not in record for record in records)
+
+
+def test_every_hostile_line_has_one_line_of_output_in_every_format(translator, tmp_path):
+    lines = hostile_lines(400)
+    path = tmp_path / "text"
+    path.write_bytes("".join(f"{line}\n" for line in lines).encode())
+    writers = [formats.plain_lines, formats.scored_lines, formats.JsonLines(translator.tokenizer)]
+    written = [[] for _ in writers]
+    with open(path, "rb") as source:
+        for window in windows(LiveLines(source, "text").read, 4):
+            results = translations(translator, window)
+            for found, write in zip(written, writers, strict=True):
+                found += write(window, results)
+    assert [json.loads(line)["source"] for line in written[2]] == lines
+    for found in written:
+        assert len(found) == len(lines) and not any("\n" in line for line in found)
+    # The model repeats its source, as far as its tokenizer does.
+    for line, output in zip(lines, written[0], strict=True):
+        if line.isascii() and line.isprintable() and len(line) < 14:
+            assert output == " ".join(line.split())
+
+
+def test_numbers_of_an_n_best_list_go_on_from_window_to_window(translator):
+    found = [translations(translator, window)[0] for window in ((0, ["dog"]), (1, ["cat"]))]
+    lines = [formats.n_best_lines((n, None), [best]) for n, best in enumerate(found)]
+    assert [line[0].split(" ||| ")[:2] for line in lines] == [["0", "dog"], ["1", "cat"]]
