@@ -213,6 +213,58 @@ def recurrent_table():
     return markdown([RECURRENT_COLUMNS, *rows])
 
 
+DECODING_COLUMNS = (
+    *("model", "beam", "batch", "ours", "CTranslate2 float32", "CTranslate2 int8", "PyTorch"),
+    *("ours is", "of the matrix products"),
+)
+
+
+def decoding_table():
+    """Makes a row for each model and way of benchmarks/decode.py; sentences a second.
+
+    Each cell shows the setting with which the engine is fastest.
+    """
+    path = RESULTS / "speed" / "decode.json"
+    if not path.exists():
+        return ["Not measured yet."]
+    rows, notes = [DECODING_COLUMNS], []
+    for case in json.loads(path.read_text("utf-8"))["cases"]:
+        rows += [_decoding_row(case["model"], mode) for mode in case["modes"]]
+        if "text" in case:
+            text = case["text"]
+            worst = max(map(abs, text["differences"]), default=0.0)
+            notes += [
+                "",
+                f"Text of `{case['model']}` at the larger beam, beside CTranslate2 float32: "
+                f"{text['equal']:,} of {text['lines']:,} lines are equal. In the others, scores "
+                f"differ by at most {worst:.1g}.",
+            ]
+    return [*markdown(rows), *notes]
+
+
+def _decoding_row(model, mode):
+    engines, fastest = mode["engines"], mode["fastest"]
+
+    def cell(kind):
+        if kind not in fastest:
+            return ""
+        engine = engines[fastest[kind]]
+        rate = f"{engine['sentences_per_second']:,.1f}"
+        if "latency_ms" in engine:
+            rate += " ({median:.0f} ms, 99%: {percentile_99:.0f} ms)".format(**engine["latency_ms"])
+        return rate
+
+    rival = "pytorch" if "pytorch" in fastest else "ctranslate2 float32"
+    share = engines[fastest["ours"]].get("share_of_matrix_products")
+    return (
+        f"`{model}`",
+        *(str(mode[name]) for name in ("beam", "batch")),
+        *map(cell, ("ours", "ctranslate2 float32", "ctranslate2 int8", "pytorch")),
+        "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**mode["ratio"][rival]),
+        f"{share:.0%}" if share else "",
+    )
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 WAYS = ("direct", "fusion", "channel")
 
@@ -479,6 +531,7 @@ TABLES = {
     "hostile": hostile_table,
     "updates": update_table,
     "recurrent": recurrent_table,
+    "decoding": decoding_table,
 }
 
 

@@ -94,6 +94,8 @@ class CTranslate2Engine:
 
     has_alignment = False
 
+    has_alignment = False
+
     def __init__(self, path, tokenizer, parameters):
         self.tokenizer = tokenizer
         self._parameters = parameters
