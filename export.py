@@ -31,13 +31,18 @@ from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.serving.versions import check_format, publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
+from model_directory.combined_models import load_models, model_directories
 from model_directory.directory import ModelDirectory
 
 FLAGS = flags.FLAGS
 
 with group("Folders"):
     flags.DEFINE_string(
-        "model_dir", None, "Directory of the trained model, as train.py wrote it.", required=True
+        "model_dir",
+        None,
+        "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
+        "separated by commas, are exported as an ensemble.",
+        required=True,
     )
     flags.DEFINE_string(
         "export_dir",
@@ -152,7 +157,7 @@ def main(argv):
     if to_ctranslate2:
         ctranslate2_model.ctranslate2_package()  # Before minutes of loading.
     quiet.start()
-    model, tokenizer, config = ModelDirectory(FLAGS.model_dir).load()
+    model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: FLAGS[name].value for name in names}
     with unfinished_version(folder) as unfinished:

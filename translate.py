@@ -2,6 +2,7 @@
 
 python translate.py --model_dir=runs/x < in.en > out.de
 python translate.py --model_dir=runs/x --input=test.en --output=out.de --reference=test.de
+python translate.py --model_dir=runs/x,runs/y < in.en > out.de
 python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 python translate.py --engine=ctranslate2 --export_dir=serving/x < in.en > out.de
@@ -23,12 +24,13 @@ import time
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group
+from command_line.flag_values import define, group
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, growing_file, write_text
 from data_pipeline.progress import Progress
 from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
 from decoding.scoring import Scorer
+from decoding.search.requests import OPTIONS, check_requests, translator_options
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.text import formats
 from decoding.text.input_text import open_text
@@ -42,14 +44,21 @@ from model_directory.combined_models import (
     CHANNEL_WEIGHT,
     FUSION_WEIGHT,
     load_fusion,
+    load_models,
     load_noisy_channel,
+    model_directories,
 )
 from model_directory.directory import ModelDirectory
 
 FLAGS = flags.FLAGS
 
 with group("Model"):
-    flags.DEFINE_string("model_dir", "", "Directory of the trained model, as train.py wrote it.")
+    flags.DEFINE_string(
+        "model_dir",
+        "",
+        "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
+        "separated by commas, translate as an ensemble.",
+    )
     flags.DEFINE_string(
         "language_model",
         "",
@@ -111,7 +120,8 @@ with group("Text"):
     flags.DEFINE_integer(
         "n_best",
         1,
-        "Number of translations of each line, at most --beam_size. Above 1, they are written as "
+        "Number of different translations of each line, at most --beam_size, or of draws with "
+        "--sample. Above 1, they are written as "
         "`line ||| translation ||| score`, lines counted from 0.",
         lower_bound=1,
     )
@@ -144,6 +154,10 @@ with group("Search"):
         "What is done with lines above --max_input_tokens: skip leaves them untranslated, split "
         "translates them in parts.",
     )
+for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+    with group(_title):
+        for _option in _options:
+            define(_option)
 with group("Unknown words"):
     flags.DEFINE_bool(
         "replace_unknowns",
@@ -212,10 +226,10 @@ def the_export():
     return export
 
 
-def the_directory():
-    """Returns the `ModelDirectory` of --model_dir or --channel_model, or `the_export`."""
+def the_directories():
+    """Returns the list of `ModelDirectory` of --model_dir, of --channel_model, or `the_export`."""
     if FLAGS.engine == "ctranslate2":
-        return the_export()
+        return [the_export()]
     if FLAGS.export_dir:
         raise UserError("--export_dir needs --engine=ctranslate2")
     if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
@@ -224,18 +238,22 @@ def the_directory():
         FLAGS.channel_model or FLAGS.language_model_weight is not None
     ):
         raise UserError("--channel_model and --language_model_weight need --language_model")
-    return ModelDirectory(FLAGS.model_dir or FLAGS.channel_model)
+    if FLAGS.channel_model:
+        return [ModelDirectory(FLAGS.channel_model)]
+    return model_directories(FLAGS.model_dir)
 
 
-def load_model(directory):
+def load_model(directories):
     """Loads (model, tokenizer, config); config also names the models that were combined."""
     if not FLAGS.language_model:
-        return directory.load()
+        return load_models(directories)
     language = ModelDirectory(FLAGS.language_model)
     default = CHANNEL_WEIGHT if FLAGS.channel_model else FUSION_WEIGHT
     weight = default if FLAGS.language_model_weight is None else FLAGS.language_model_weight
-    load = load_noisy_channel if FLAGS.channel_model else load_fusion
-    model, tokenizer, config = load(directory, language, weight)
+    if FLAGS.channel_model:
+        model, tokenizer, config = load_noisy_channel(*directories, language, weight)
+    else:
+        model, tokenizer, config = load_fusion(directories, language, weight)
     names = {"channel_model": FLAGS.channel_model, "language_model": FLAGS.language_model}
     return model, tokenizer, {**config, **names, "language_model_weight": weight}
 
@@ -314,17 +332,28 @@ def unfinished():
 
 def what_translates():
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    names = ("model_dir", "channel_model", "language_model", "lexicon", "export_dir")
+    texts = ("lexicon", "prefix", "required", "banned")
     files = {}
-    for name in names:
+    for name in ("model_dir", "channel_model", "language_model", "export_dir", *texts):
         if path := FLAGS[name].value:
-            kind = CTranslate2Export if name == "export_dir" else ModelDirectory
-            file = path if name == "lexicon" else kind(path).best_path
-            files[name] = [os.path.realpath(file), os.stat(file).st_size, os.stat(file).st_mtime_ns]
-    groups = "Model", "Search", "Unknown words"
+            if name in texts:
+                read = [path]
+            elif name == "export_dir":
+                read = [CTranslate2Export(path).best_path]
+            else:
+                read = [one.best_path for one in model_directories(path)]
+            files[name] = [
+                [os.path.realpath(f), os.stat(f).st_size, os.stat(f).st_mtime_ns] for f in read
+            ]
+    groups = "Model", "Search", "Unknown words", *(option.group for option in OPTIONS)
     names = [n for n in FLAGS if getattr(FLAGS[n], "group", "") in groups and n != "batch_size"]
     names += ["n_best", "split_sentences"]
     return {**{name: FLAGS[name].value for name in names}, **files}
+
+
+def requests():
+    """Returns what is asked of translations: name -> value of the `OPTIONS` that were given."""
+    return {o.name: FLAGS[o.name].value for o in OPTIONS if FLAGS[o.name].value is not None}
 
 
 _NEED_REFERENCE = ("save_scores", "tokenize", "lowercase", "metrics", "baseline")
@@ -337,8 +366,14 @@ _OF_SCORING = {
 
 def check_flags():
     """Raises `UserError` if flags exclude each other, before anything is read."""
-    if not 1 <= FLAGS.n_best <= FLAGS.beam_size:
-        raise UserError(f"--n_best={FLAGS.n_best} must be from 1 to --beam_size={FLAGS.beam_size}")
+    split = ["--long_lines=split"] if FLAGS.long_lines == "split" else []
+    check_requests(
+        requests(),
+        beam_size=FLAGS.beam_size if FLAGS["beam_size"].present else None,
+        n_best=FLAGS.n_best,
+        split=" ".join([*split, *["--split_sentences"] * FLAGS.split_sentences]),
+        replace_unknowns=FLAGS.replace_unknowns,
+    )
     if FLAGS.scores and FLAGS.format == "jsonl":
         raise UserError("--scores: --format=jsonl has the scores already; leave the flag out")
     for flag in _NEED_REFERENCE:
@@ -394,10 +429,12 @@ def translate(text, translator, formatted, remarks):
     Returns:
         The best translations, list of str, if they are to be scored; otherwise an empty list.
     """
-    outputs, kept = [], None
+    outputs, kept, num_lines = [], None, 0
 
     def lines_of(window, advance):
+        nonlocal num_lines
         first, lines = window
+        num_lines = first + len(lines)
         if not translator.unknowns:
             translator.check_known(lines, text.name, first + 1)
         results = translations(translator, window, FLAGS.n_best, kept, advance)
@@ -415,6 +452,7 @@ def translate(text, translator, formatted, remarks):
                     file=sys.stderr,
                 )
         write_all(text, lines_of, stack)
+        translator.check_asked(num_lines)
     return outputs
 
 
@@ -454,8 +492,9 @@ def main(argv):
     del argv
     quiet.start()
     check_flags()
-    directory = the_directory()
-    directory.config()  # Refuses a directory without a model before standard input is read.
+    directories = the_directories()
+    for directory in directories:
+        directory.config()  # Refuses a directory without a model before standard input is read.
     lexicon = read_translations()
     text = open_text(
         FLAGS.input,
@@ -463,11 +502,12 @@ def main(argv):
         reference=FLAGS.reference or FLAGS.score,
         baseline=FLAGS.baseline,
     )
-    model, tokenizer, config = load_model(directory)
+    model, tokenizer, config = load_model(directories)
     if FLAGS.length_penalty is None:
         FLAGS.length_penalty = 0.0 if FLAGS.channel_model else 0.6
     names = "length_penalty", "batch_size", "max_input_tokens"
-    common = {"name": f"the model in {directory.path}", **{n: FLAGS[n].value for n in names}}
+    paths = ", ".join(str(directory.path) for directory in directories)
+    common = {"name": f"the model in {paths}", **{n: FLAGS[n].value for n in names}}
     if FLAGS.score or FLAGS.rank:
         scorer = Scorer(model, tokenizer, **common)
         if FLAGS.rank:
@@ -478,7 +518,7 @@ def main(argv):
     translator = Translator(
         model,
         tokenizer,
-        beam_size=FLAGS.beam_size,
+        **{"beam_size": FLAGS.beam_size, **translator_options(requests(), model, tokenizer)},
         split_long_lines=FLAGS.long_lines == "split",
         split_sentences=FLAGS.split_sentences,
         unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
@@ -487,7 +527,10 @@ def main(argv):
     )
     plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
     plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
-    training = directory.summary() if text.references else None
+    training = None
+    if text.references:
+        training = [directory.summary() for directory in directories]
+        training = training[0] if len(training) == 1 else training
     remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"])
     began = time.monotonic()
     outputs = translate(text, translator, make_format(model, tokenizer, plain), remarks)

@@ -195,7 +195,7 @@ def pytorch(source, threads):
 
     import models
     from data_pipeline.tokenization.tokenizers import Tokenizer
-    from decoding.translator import padded
+    from decoding.search.searcher import padded
 
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)  # TensorFlow does this by default.
@@ -307,7 +307,7 @@ def recurrent_case(directory, lines, folder):
 
 def compare_text(case):
     """Compares our translations with those of CTranslate2; exits if a difference is no tie."""
-    from decoding.translator import padded
+    from decoding.search.searcher import padded
 
     lines = case.lines[: FLAGS.compared]
     beam = max(FLAGS.beam)

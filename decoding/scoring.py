@@ -10,7 +10,8 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
 from decoding.search.beam_search import length_normaliser
 from decoding.search.groups import MAX_SOURCE_WEIGHTS
-from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation, padded, untranslated
+from decoding.search.searcher import padded
+from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation, untranslated
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -5,18 +5,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-import tensorflow as tf
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.search.beam_search import (
-    Hypotheses,
-    SearchOptions,
-    SpecialIds,
-    beam_search,
-    length_normaliser,
-)
-from decoding.search.groups import search_in_groups
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
+from decoding.minimum_bayes_risk import expected_utilities
+from decoding.search.beam_search import SearchOptions, length_normaliser
+from decoding.search.searcher import Searcher, Sentence
 from decoding.text.splitting import sentences, split_line
 
 
@@ -53,44 +47,6 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
 )
 
 
-def make_search(model, options):
-    """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
-
-    A translation has at most twice as many tokens as its source, plus 20. A batch may mix sentences
-    of very different lengths. `n_best`, int32 scalar, is as in `beam_search`.
-
-    Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
-    """
-    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
-
-    # AutoGraph has nothing to convert here, and would take a second to find that out.
-    @tf.function(
-        input_signature=[
-            tf.TensorSpec([None, None], tf.int32, name="source_ids"),
-            tf.TensorSpec([], tf.int32, name="n_best"),
-        ],
-        autograph=False,
-    )
-    def search(source_ids, n_best):
-        def search_group(source_ids, limits):
-            return beam_search(
-                model,
-                source_ids,
-                limits=limits,
-                options=options,
-                special_ids=special_ids,
-                n_best=n_best,
-            )
-
-        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
-        limits = 2 * lengths + 20
-        return search_in_groups(search_group, source_ids, limits, options.beam_size, PAD_ID)
-
-    return search
-
-
 class Translator:
     """Translates lines with a model and its tokenizer.
 
@@ -107,6 +63,11 @@ class Translator:
             UNK with a word; None: UNK is never emitted.
         engine: `decoding.serving.ctranslate2_engine.CTranslate2Engine` that searches in place of
             `model`.
+        asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
+            begins, and a list of phrases that it contains; None: nothing is asked for.
+        seed: of random draws.
+        mbr: number of candidates of each line among which minimum Bayes risk chooses, see
+            `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         **search: fields of `SearchOptions`, such as `beam_size`.
 
     Example:
@@ -126,6 +87,9 @@ class Translator:
         name="the model",
         unknowns=None,
         engine=None,
+        asked=None,
+        seed=0,
+        mbr=0,
         **search,
     ):
         self.tokenizer = tokenizer
@@ -139,7 +103,11 @@ class Translator:
         self._engine = engine
         if engine:
             engine.check(self.options)
-        self._search = None if engine else make_search(model, self.options)
+            if asked is not None:
+                raise UserError("--prefix and --required: CTranslate2 cannot; leave them out")
+        self.asked = asked
+        self.mbr = mbr
+        self._searcher = Searcher(model, self.options, tokenizer.target, seed)
 
     def check_known(self, lines, name, first_line=1):
         """Raises `UserError` if a line has words but the vocabulary contains none of them."""
@@ -156,8 +124,10 @@ class Translator:
 
         Args:
             lines: list of str.
-            n_best: translations for each line, at most the beam's size.
-            numbers: number of each line in errors; None: they are counted from 1.
+            n_best: different translations for each line, at most the beam's size; or draws, in the
+                order in which they were drawn.
+            numbers: number of each line in errors, and for what is asked of it and drawn for it;
+                None: they are counted from 1.
             done: function that is called with {place in `lines`: its translations}, for the lines
                 that are finished, after every batch.
 
@@ -190,7 +160,11 @@ class Translator:
         done({i: results[i] for i in range(len(lines)) if i not in waiting})
         for start in range(0, len(todo), self.batch_size):
             rows = todo[start : start + self.batch_size]
-            searched = self._search_all([source[i] for i in rows], n_best)
+            asked = [
+                Sentence(source[i], numbers[owners[i]], *self._asked_of(numbers[owners[i]]))
+                for i in rows
+            ]
+            searched = self._search_all(asked, self._num_candidates(n_best))
             for i, found in zip(rows, searched, strict=True):
                 results[i] = self._translations(texts[i], numbers[owners[i]], found, n_best)
             done({i: results[i] for i in rows if i < len(lines)})
@@ -220,24 +194,35 @@ class Translator:
     def _fits(self, text):
         return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
 
-    def _search_all(self, source, n_best):
-        """Searches sentences, given as lists of ids; returns the `Hypotheses` of each.
-
-        A batch that does not fit into memory is halved, again and again if need be. A single
-        sentence that does not fit gives None.
-        """
+    def _search_all(self, sentences, n_best):
+        """Searches a batch of `Sentence`; returns the `Hypotheses` of each, or None."""
         if self._engine:
-            return self._engine(source, n_best, self.options)
-        try:
-            found = self._search(padded(source), n_best)
-        except tf.errors.ResourceExhaustedError:
-            half = len(source) // 2
-            if not half:
-                return [None]
-            halves = source[:half], source[half:]
-            return [found for part in halves for found in self._search_all(part, n_best)]
-        arrays = [tensor.numpy() for tensor in found]
-        return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+            return self._engine([s.source_ids for s in sentences], n_best, self.options)
+        return self._searcher.search(sentences, n_best)
+
+    def _num_candidates(self, n_best):
+        """Returns how many hypotheses to search for, of which some may have the same text."""
+        if self.options.sample:
+            return self.mbr or n_best
+        return self.options.beam_size if self.mbr or n_best > 1 else 1
+
+    def check_asked(self, num_lines):
+        """Raises `UserError` if something is asked of each line of a text of another length."""
+        if self.asked is not None and len(self.asked) != num_lines:
+            raise UserError(
+                f"--prefix or --required has {len(self.asked):,} lines, and the text has "
+                f"{num_lines:,} or more; line n of them is about line n of the text"
+            )
+
+    def _asked_of(self, number):
+        """Returns what is asked of a line as ids, the prefix and the phrases; see `asked`."""
+        if self.asked is None:
+            return (), ()
+        if number > len(self.asked):
+            self.check_asked(number)
+        prefix, phrases = self.asked[number - 1]
+        prefix, *phrases = self.tokenizer.target.encode([prefix, *phrases])
+        return prefix[:-1], [phrase[:-1] for phrase in phrases]
 
     def _translations(self, line, number, found, n_best):
         """Returns the `n_best` translations of a line as text; `number` counts lines from 1."""
@@ -248,7 +233,7 @@ class Translator:
                 f"{self.name} gives scores that are not numbers, for line {number}: its training "
                 "diverged; train again, for example with a smaller --learning_rate"
             )
-        places = np.flatnonzero(found.log_probs > -1e8)[:n_best]
+        places = np.flatnonzero(found.log_probs > -1e8)[: self._num_candidates(n_best)]
         if not places.size:
             return [untranslated(IMPOSSIBLE)]
         target_ids = [_until_end(found.ids[k].tolist()) for k in places]
@@ -256,7 +241,7 @@ class Translator:
             texts = self.unknowns.texts(line, target_ids)
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
-        return [
+        translations = [
             Translation(
                 text,
                 float(found.scores[k]),
@@ -266,6 +251,25 @@ class Translator:
             )
             for k, text, ids in zip(places, texts, target_ids, strict=True)
         ]
+        return self._chosen(translations)[:n_best]
+
+    def _chosen(self, translations):
+        """Drops translations with the text of a better one; sorts the rest by expected chrF."""
+        if not self.options.sample:
+            first = {}
+            for translation in translations:
+                first.setdefault(translation.text, translation)
+            translations = list(first.values())
+        if not self.mbr:
+            return translations
+        translations = translations[: self.mbr]
+        log_probs = np.array([translation.log_prob for translation in translations])
+        weights = np.exp(log_probs - log_probs.max())
+        if self.options.sample:  # Probable translations are drawn more often already.
+            weights = np.ones(len(translations))
+        utilities = expected_utilities([translation.text for translation in translations], weights)
+        best = np.argsort(-utilities, kind="stable")
+        return [translations[i]._replace(score=float(utilities[i])) for i in best]
 
     def _joined(self, parts):
         """Joins the translations of a line's parts; untranslated if any part is untranslated."""
@@ -291,11 +295,3 @@ def untranslated(problem):
 def _until_end(ids):
     """Cuts ids after the first EOS; if there is no EOS, only removes padding."""
     return ids[: ids.index(EOS_ID) + 1] if EOS_ID in ids else [i for i in ids if i != PAD_ID]
-
-
-def padded(sentences):
-    """Pads lists of ids to one `[B, S]` int32 array."""
-    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
-    for row, sentence in zip(ids, sentences, strict=True):
-        row[: len(sentence)] = sentence
-    return ids

@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from data_pipeline.files import UserError, read_lines
 from data_pipeline.tokenization.vocabularies import UNK_ID
-from decoding.translator import padded
+from decoding.search.searcher import padded
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -1,9 +1,12 @@
-"""Models of several directories that translate together: shallow fusion and the noisy channel."""
+"""Models of several directories together: ensembles, shallow fusion and the noisy channel."""
 
 import sys
+from pathlib import Path
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer
+from data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+from model_directory.directory import ModelDirectory
+from models.ensemble import Ensemble
 from models.fusion import ShallowFusion
 from models.ibm import AlignmentModel
 from models.noisy_channel import NoisyChannel
@@ -12,11 +15,66 @@ FUSION_WEIGHT = 0.2
 CHANNEL_WEIGHT = 1.0
 
 
-def load_fusion(directory, language_directory, weight):
+def model_directories(names):
+    """Returns the `ModelDirectory` of each name in `a,b,c`; a folder's name may have a comma."""
+    is_one = Path(names).is_dir()
+    return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
+
+
+def load_models(directories):
+    """Loads a translation model, or an ensemble of several with the same vocabularies.
+
+    Args:
+        directories: list of `ModelDirectory`.
+
+    Returns:
+        `(model, tokenizer, config)`, see `ModelDirectory.load`; the configuration is the first
+        one's, and if there are several, `ensemble` lists the directories and presets.
+
+    Raises:
+        UserError: the vocabularies differ, or a directory cannot be loaded.
+    """
+    first, *others = directories
+    model, tokenizer, config = first.load()
+    if not others:
+        return model, tokenizer, config
+    members, ensemble = [model], {str(first.path): config["model"]}
+    for directory in others:
+        member, member_tokenizer, member_config = directory.load()
+        _check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
+        members.append(member)
+        ensemble[str(directory.path)] = member_config["model"]
+    return Ensemble(members), tokenizer, {**config, "ensemble": ensemble}
+
+
+def _check_same_tokenizer(found, directory, expected, first):
+    """Raises `UserError` unless a model encodes sources and targets as the first model does."""
+    remedy = "train it with the same --tokenizer and --vocab_file"
+    if found.kind != expected.kind:
+        raise UserError(
+            f"{directory.path}: its text is encoded by --tokenizer={found.kind}, and that of "
+            f"{first.path} by {expected.kind}; {remedy}"
+        )
+    for side in SIDES:
+        check_same_vocabulary(
+            getattr(found, side),
+            directory.path,
+            getattr(expected, side),
+            f"the {side} vocabulary of {first.path}",
+            f"train it with --vocab_file={vocabulary_file(first, expected, side)}",
+        )
+    if found.fingerprint() != expected.fingerprint():
+        raise UserError(
+            f"{directory.path}: its pieces are those of {first.path}, but it splits words into "
+            f"others; {remedy}"
+        )
+
+
+def load_fusion(directories, language_directory, weight):
     """Loads a translation model combined with a language model of its target vocabulary.
 
     Args:
-        directory: `ModelDirectory` of the translation model.
+        directories: list of `ModelDirectory` of the translation model, or of an ensemble.
         language_directory: `ModelDirectory` of the language model.
         weight: of the language model, at least 0.
 
@@ -26,14 +84,15 @@ def load_fusion(directory, language_directory, weight):
     Raises:
         UserError: the vocabularies differ, or a directory cannot be loaded.
     """
-    model, tokenizer, config = directory.load()
+    model, tokenizer, config = load_models(directories)
+    directory = directories[0]
     language_model, language_tokenizer, _ = language_directory.load(language_model=True)
     check_same_vocabulary(
         language_tokenizer.target,
         language_directory.path,
         tokenizer.target,
         f"the target vocabulary of {directory.path}",
-        vocabulary_file(directory, tokenizer, "target"),
+        _remedy(vocabulary_file(directory, tokenizer, "target")),
     )
     return ShallowFusion(model, language_model, weight=weight), tokenizer, config
 
@@ -71,21 +130,25 @@ def load_noisy_channel(directory, language_directory, weight):
         language_directory.path,
         tokenizer.source,
         f"the source vocabulary of {directory.path}, which the noisy channel translates into",
-        vocabulary_file(directory, tokenizer, "source"),
+        _remedy(vocabulary_file(directory, tokenizer, "source")),
     )
     model = NoisyChannel(channel, language_model, weight=weight)
     return model, Tokenizer(tokenizer.kind, tokenizer.target, tokenizer.source), config
 
 
-def check_same_vocabulary(found, path, expected, name, file):
+def _remedy(file):
+    return f"train the language model with --vocab_file={file}"
+
+
+def check_same_vocabulary(found, path, expected, name, remedy):
     """Raises `UserError` unless two vocabularies have the same entries in the same order.
 
     Args:
-        found: vocabulary of the language model.
-        path: directory of the language model.
+        found: vocabulary of a model.
+        path: directory of that model.
         expected: the vocabulary that is needed.
         name: name of the expected vocabulary.
-        file: file of the expected vocabulary.
+        remedy: what to do if they differ, for the error.
     """
     entries = [vocabulary.pieces(range(len(vocabulary))) for vocabulary in (found, expected)]
     if entries[0] == entries[1]:
@@ -95,8 +158,7 @@ def check_same_vocabulary(found, path, expected, name, file):
     differing = ["nothing" if place >= len(e) else repr(e[place]) for e in entries]
     raise UserError(
         f"{path}: its vocabulary ({len(found):,} entries) differs from {name} ({len(expected):,} "
-        f"entries): entry {place} is {differing[0]} instead of {differing[1]}; train the language "
-        f"model with --vocab_file={file}"
+        f"entries): entry {place} is {differing[0]} instead of {differing[1]}; {remedy}"
     )
 
 

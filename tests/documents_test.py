@@ -7,6 +7,7 @@ import pytest
 
 import models
 from benchmarks import results_table
+from decoding.search.requests import OPTIONS
 from model_directory.options import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,6 +20,8 @@ def flags_of(script):
     """Returns the names of the flags that a script defines."""
     text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
     names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
+    if script == "translate":
+        names += [option.name for option in OPTIONS]
     if script == "train":
         names += [*DEFAULTS, "help"]
         names += [

@@ -1,10 +1,12 @@
 """One beam search for every model; greedy search is a beam of 1."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from decoding.search.diversity import extended_in_groups
 from decoding.search.largest import largest
 
 _IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
@@ -55,11 +57,43 @@ class SearchOptions(NamedTuple):
         beam_size: K, hypotheses that a search follows at a time; 1 is greedy search.
         length_penalty: alpha of `length_normaliser`; 0 compares plain log-probabilities.
         emit_unknowns: whether a translation may contain UNK.
+        min_length_factor: fewest tokens of a translation for each token of its source.
+        max_length_factor: most tokens of a translation for each token of its source.
+        max_length_extra: further tokens that a translation may have.
+        no_repeat_ngram: length of the n-grams that a translation contains at most once; 0: none.
+        coverage_penalty: beta of Wu et al. 2016, equation 14; 0: none.
+        diversity_groups: G, groups into which the beam is divided; divides K.
+        diversity_strength: what a token costs for each hypothesis of an earlier group that has the
+            same token at the same place.
+        sample: whether each token is drawn at random instead of searched for; K is then 1.
+        temperature: of the draws, see `decoding.search.constraints.draw`.
+        top_k: of the draws.
+        top_p: of the draws.
+        banned: `decoding.search.phrases.BannedPhrases`, or None.
     """
 
     beam_size: int = 4
     length_penalty: float = 0.6
     emit_unknowns: bool = False
+    min_length_factor: float = 0.0
+    max_length_factor: float = 2.0
+    max_length_extra: int = 20
+    no_repeat_ngram: int = 0
+    coverage_penalty: float = 0.0
+    diversity_groups: int = 1
+    diversity_strength: float = 0.5
+    sample: bool = False
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    banned: Any = None
+
+    def length_limit(self, source_length):
+        """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
+        if isinstance(source_length, int):
+            return int(self.max_length_factor * source_length) + self.max_length_extra
+        limit = self.max_length_factor * tf.cast(source_length, tf.float32)
+        return tf.cast(limit, tf.int32) + self.max_length_extra
 
 
 def length_normaliser(length, length_penalty):
@@ -97,14 +131,19 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     state = tf.nest.map_structure(
         lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context)
     )
-    nothing = _no_hypotheses(batch_size, beam_size, length, special_ids)
+    nothing = _no_hypotheses(batch_size, options, length, special_ids)
     rules = _Rules(
         options,
         special_ids,
         barred=_barred(model.target_vocab_size, special_ids),
         n_best=beam_size if n_best is None else n_best,
-        may_stop_early=model.scores_only_fall,
+        may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
+        preference=getattr(model, "preference", None),
     )
+
+    extended = _extended
+    if options.diversity_groups > 1:
+        extended = functools.partial(extended_in_groups, _extended)
 
     def sentences_left(step, active, *_):
         return tf.size(active.row) > 0
@@ -116,8 +155,8 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         def extend(step, hypotheses, state, *_):
             last_ids = tf.reshape(hypotheses.last_ids, [-1])
             output = model.decode_step(last_ids, step, state, active.context)
-            hypotheses, parents, is_nan = _extended(
-                hypotheses, output.logits, model.log_normaliser(output.logits), step, rules
+            hypotheses, parents, is_nan = extended(
+                hypotheses, output, model.log_normaliser(output.logits), step, rules
             )
             must_leave = is_nan | (step + 1 >= active.limit)
             certain = _is_certain(hypotheses, best_possible, rules)
@@ -174,6 +213,8 @@ class _Rules(NamedTuple):
         barred: `[V]` float32, `_IMPOSSIBLE` for tokens that are never emitted, 0 for others.
         n_best: int or int32 scalar, number of translations asked for.
         may_stop_early: whether hypotheses can only fall when they are extended.
+        preference: a way to choose extensions, such as `decoding.search.required.Preference`; None:
+            the most probable ones.
     """
 
     options: Any
@@ -181,6 +222,7 @@ class _Rules(NamedTuple):
     barred: Any
     n_best: Any
     may_stop_early: Any
+    preference: Any
 
 
 class _Hypotheses(NamedTuple):
@@ -188,7 +230,7 @@ class _Hypotheses(NamedTuple):
 
     Attributes:
         live_ids: `[A, K, T]` int32.
-        live_log_probs: `[A, K]` float32, the best first.
+        live_log_probs: `[A, K]` float32.
         last_ids: `[A, K]` int32, last token of each live hypothesis.
         done_ids: `[A, K, T]` int32.
         done_scores: `[A, K]` float32, the best first; `_IMPOSSIBLE` in unused places.
@@ -236,10 +278,15 @@ def _barred(vocab_size, special_ids):
     return tf.where(is_barred, _IMPOSSIBLE, 0.0)
 
 
-def _no_hypotheses(batch_size, beam_size, length, special_ids):
-    """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones."""
+def _no_hypotheses(batch_size, options, length, special_ids):
+    """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones.
+
+    If the beam is divided into groups, each begins with such a hypothesis.
+    """
+    beam_size = options.beam_size
     empty = tf.fill([batch_size, beam_size, length], tf.constant(special_ids.pad, tf.int32))
-    first_only = tf.where(tf.range(beam_size) == 0, 0.0, _IMPOSSIBLE)
+    in_group = tf.range(beam_size) % (beam_size // options.diversity_groups)
+    first_only = tf.where(in_group == 0, 0.0, _IMPOSSIBLE)
     nowhere = tf.fill([batch_size, beam_size], _IMPOSSIBLE)
     return _Hypotheses(
         live_ids=empty,
@@ -251,12 +298,12 @@ def _no_hypotheses(batch_size, beam_size, length, special_ids):
     )
 
 
-def _extended(hypotheses, logits, normaliser, step, rules):
+def _extended(hypotheses, output, normaliser, step, rules):
     """Extends every live hypothesis by a token.
 
     Args:
         hypotheses: `_Hypotheses` of A sentences.
-        logits: `[A * K, V]`.
+        output: `StepOutput` with logits `[A * K, V]`.
         normaliser: `[A * K, 1]`, to subtract from logits.
         step: scalar int32.
         rules: `_Rules`.
@@ -266,11 +313,13 @@ def _extended(hypotheses, logits, normaliser, step, rules):
         live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
     """
     options, beam_size = rules.options, rules.options.beam_size
-    vocab_size = logits.shape[-1]
+    vocab_size = output.logits.shape[-1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + 2 + len(rules.special_ids.forbidden), vocab_size)
-    log_probs, tokens = largest(logits, width)  # [A * K, width]
+    choose = rules.preference.candidates if rules.preference else _most_probable
+    log_probs, tokens = choose(output, width)  # [A * K, width]
+    width = tf.shape(tokens)[1] if rules.preference else width
     log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
@@ -278,8 +327,14 @@ def _extended(hypotheses, logits, normaliser, step, rules):
     is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, beam_size]), axis=1)
     # The best extensions of each sentence, [A, 2K].
     by_sentence = tf.reshape(log_probs, [-1, beam_size * width])
-    log_probs, best = tf.math.top_k(by_sentence, min(most, beam_size * width))
+    preferred = by_sentence
+    if rules.preference:
+        preferred = rules.preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
+    preferred, best = tf.math.top_k(preferred, min(most, beam_size * vocab_size))
     places = best + tf.range(tf.shape(best)[0])[:, None] * (beam_size * width)
+    log_probs = preferred
+    if rules.preference:
+        log_probs = tf.gather(tf.reshape(by_sentence, [-1]), places)
     tokens, parents = tf.gather(tf.reshape(tokens, [-1]), places), places // width
 
     ends = tokens == rules.special_ids.eos
@@ -302,8 +357,10 @@ def _extended(hypotheses, logits, normaliser, step, rules):
     )
 
     # Live hypotheses.
-    live_log_probs, kept = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, log_probs), beam_size)
+    live_log_probs, kept = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, preferred), beam_size)
     tokens, parents = _picked(tokens, kept), _picked(parents, kept)
+    if rules.preference:
+        live_log_probs = _picked(tf.where(ends, _IMPOSSIBLE, log_probs), kept)
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
     return (
         _Hypotheses(
@@ -317,6 +374,11 @@ def _extended(hypotheses, logits, normaliser, step, rules):
         tf.reshape(parents, [-1]),
         is_nan,
     )
+
+
+def _most_probable(output, width):
+    """Returns the best tokens of each hypothesis: `(logits, tokens)`, `[A * K, width]` each."""
+    return largest(output.logits, width)
 
 
 def _picked(values, index):
@@ -340,10 +402,10 @@ def _is_certain(hypotheses, best_possible, rules):
         rules: `_Rules`.
     """
     scores = hypotheses.done_scores
-    certain = scores[:, -1] > _IMPOSSIBLE / 2
+    certain = tf.reduce_min(scores, axis=1) > _IMPOSSIBLE / 2
     if rules.may_stop_early:
         worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
-        certain |= worst_wanted >= hypotheses.live_log_probs[:, 0] / best_possible
+        certain |= worst_wanted >= tf.reduce_max(hypotheses.live_log_probs, 1) / best_possible
     return certain
 
 

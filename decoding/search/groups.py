@@ -18,7 +18,8 @@ def search_in_groups(search, source_ids, limits, beam_size, pad_id):
     for the longest translation. So a long sentence among short ones gets a group of its own.
 
     Args:
-        search: `(source_ids [A, S'], limits [A]) -> Hypotheses`.
+        search: `(source_ids [A, S'], limits [A], rows [A]) -> Hypotheses`; rows are the places of
+            the sentences in the batch.
         source_ids: `[B, S]` int32, padded.
         limits: `[B]` int32, most tokens of a translation.
         beam_size: K.
@@ -45,7 +46,7 @@ def search_in_groups(search, source_ids, limits, beam_size, pad_id):
             MAX_TARGET_POSITIONS // limits[start] // beam_size,
         )
         end = start + tf.clip_by_value(fitting, 1, similar)
-        group = search(source_ids[start:end, :longest], limits[start:end])
+        group = search(source_ids[start:end, :longest], limits[start:end], order[start:end])
         room = [[0, 0], [0, 0], [0, length - tf.shape(group.ids)[2]]]
         group = group._replace(ids=tf.pad(group.ids, room, constant_values=pad_id))
         together = [tf.concat(both, axis=0) for both in zip(found, group, strict=True)]

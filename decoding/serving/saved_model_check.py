@@ -18,8 +18,8 @@ import numpy as np
 
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import PAD_ID
+from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
-from decoding.translator import padded
 
 _BATCH_SIZE = 32
 _TOLERANCE = 1e-4  # Largest difference of attention weights.

@@ -44,7 +44,7 @@ class Remarks:
                 False,
             ),
             (
-                "translations cut at their length limit (twice the tokens of the source, plus 20)",
+                "translations cut at their length limit (see --max_length_factor)",
                 lambda _, best: not best.finished,
                 False,
             ),

@@ -19,8 +19,8 @@ import models
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.alignment.links import read_alignments
 from decoding.search.beam_search import length_normaliser
+from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
-from decoding.translator import padded
 from model_directory.directory import ModelDirectory
 from models.ibm import AlignmentModel
 from models.rnn import RecurrentTranslationModel

@@ -7,7 +7,7 @@ import tensorflow as tf
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.search import groups
 from decoding.search.beam_search import Hypotheses, SearchOptions
-from decoding.translator import make_search
+from decoding.search.searcher import make_search
 from tests.tiny import Echo, echo_batch
 
 
@@ -15,9 +15,9 @@ def groups_of(lengths, beam_size=2):
     """Runs a search that returns each sentence's length; gives (shapes of the groups, result)."""
     shapes = []
 
-    def search(source_ids, limits):
-        rows, width = source_ids.shape
-        shapes.append((rows, width))
+    def search(source_ids, limits, rows):
+        assert rows.shape == limits.shape
+        shapes.append(tuple(source_ids.shape))
         sizes = tf.math.count_nonzero(source_ids, axis=1, dtype=tf.int32)
         ids = tf.repeat(sizes[:, None, None], beam_size, axis=1)
         scores = tf.cast(ids[:, :, 0], tf.float32)

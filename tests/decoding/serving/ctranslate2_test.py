@@ -11,9 +11,10 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.search.beam_search import Hypotheses, SearchOptions
+from decoding.search.searcher import make_search, padded
 from decoding.serving import ctranslate2_model
 from decoding.serving.ctranslate2_engine import CTranslate2Export
-from decoding.translator import Translator, make_search, padded
+from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
 
 REASON = "CTranslate2 is an optional package"

@@ -34,8 +34,7 @@ def test_lines_are_counted_of_all_and_numbered_from_1():
 def test_translations_that_are_cut_or_empty_are_counted():
     cut, empty = FINE._replace(finished=False), FINE._replace(text="")
     assert said([cut, empty, *[FINE] * 2_000], [5] * 2_002) == [
-        "translations cut at their length limit (twice the tokens of the source, plus 20): "
-        "1 of 2,002",
+        "translations cut at their length limit (see --max_length_factor): 1 of 2,002",
         "empty translations of lines that are not empty: 1 of 2,002 (line 2)",
     ]
 

@@ -1,4 +1,4 @@
-"""Language models through the scripts: counted, added to a translation model, and in a channel."""
+"""Several models through the scripts: language models, noisy channels and ensembles."""
 
 import json
 
@@ -8,7 +8,7 @@ import pytest
 from data_pipeline.demo import demo_corpus
 from model_directory.weight_files import read_archive
 from tests.scripts.running import run_script
-from tests.tiny import corpus_flags
+from tests.tiny import corpus_flags, small_flags
 
 TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
 
@@ -62,6 +62,15 @@ def small(folder, corpus):
     flags += ["--vocab_size=300", "--max_steps=1"]
     assert train(folder, "small", *flags, *corpus).status == 0
     return folder / "small"
+
+
+@pytest.fixture(scope="module")
+def gradual(folder, corpus):
+    """A Transformer with the vocabularies of `forward`."""
+    flags = [*small_flags("transformer_tiny"), "--tokenizer=word", "--min_word_count=1"]
+    flags += ["--max_steps=30", "--learning_rate=0.03", "--warmup_steps=1"]
+    assert train(folder, "gradual", *flags, *corpus).status == 0
+    return folder / "gradual"
 
 
 def translate(folder, capsys, *flags):
@@ -217,9 +226,82 @@ def test_the_noisy_channel_translates(folder, backward, language, capsys):
     assert scores["length_penalty"] == 0
 
 
+def test_an_ensemble_of_a_model_with_itself_is_the_model(folder, gradual, capsys):
+    alone, twice = (
+        translate(folder, capsys, f"--model_dir={names}", "--scores", "--n_best=2")
+        for names in (gradual, f"{gradual},{gradual}")
+    )
+    assert alone.status == twice.status == 0
+    fields = [[line.split(" ||| ") for line in done.out.splitlines()] for done in (alone, twice)]
+    assert [line[:2] for line in fields[0]] == [line[:2] for line in fields[1]]
+    scores = [[float(line[2]) for line in lines] for lines in fields]
+    np.testing.assert_allclose(*scores, atol=2e-4)
+
+
+def test_models_of_different_kinds_translate_together(folder, forward, gradual, language, capsys):
+    both = f"--model_dir={gradual},{forward}"
+    flags = [both, f"--reference={folder / 'valid.target'}"]
+    done = translate(folder, capsys, *flags, f"--save_scores={folder / 'both.json'}")
+    assert done.status == 0, done.err
+    record = json.loads((folder / "both.json").read_text())
+    assert record["ensemble"] == {str(gradual): "transformer_tiny", str(forward): "ibm1"}
+    assert len(record["training"]) == 2
+    alone = translate(folder, capsys, f"--model_dir={gradual}")
+    assert done.out != alone.out and len(done.out.splitlines()) == len(alone.out.splitlines())
+    fused = translate(folder, capsys, both, f"--language_model={language}")
+    assert fused.status == 0 and fused.out != done.out
+
+
+def test_what_is_asked_by_flags_is_in_the_translations(folder, gradual, capsys):
+    (folder / "prefix").write_text("Hund\n" * 20, encoding="utf-8")
+    (folder / "banned").write_text("sieht\nKatze\n", encoding="utf-8")
+    flags = [f"--model_dir={gradual}", "--beam_size=4", "--n_best=2", "--no_repeat_ngram=1"]
+    flags += [f"--prefix={folder / 'prefix'}", f"--banned={folder / 'banned'}"]
+    done = translate(folder, capsys, *flags, "--diversity_groups=2")
+    assert done.status == 0, done.err
+    texts = [line.split(" ||| ")[1].split() for line in done.out.splitlines()]
+    assert len(texts) > 20
+    for words in texts:
+        assert words[0] == "Hund" and not {"sieht", "Katze"} & {*words}
+        assert len({*words}) == len(words)
+    (folder / "prefix").write_text("Hund\n" * 19, encoding="utf-8")
+    done = translate(folder, capsys, *flags)
+    assert done.status == 1 and "has 19 lines, and the text has 20" in done.err
+
+
+def test_draws_are_repeated_with_the_same_seed(folder, gradual, capsys):
+    flags = [f"--model_dir={gradual}", "--sample", "--n_best=3"]
+    one, same, other = (
+        translate(folder, capsys, *flags, *more)
+        for more in (["--seed=1"], ["--seed=1", "--batch_size=3"], ["--seed=2"])
+    )
+    texts = [[line.split(" ||| ")[:2] for line in d.out.splitlines()] for d in (one, same, other)]
+    assert len(texts[0]) == 60 and texts[0] == texts[1] != texts[2]
+    done = translate(folder, capsys, f"--model_dir={gradual}", "--temperature=0.5")
+    assert done.status == 1 and "--temperature is for random translations" in done.err
+
+
+def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
+    arguments = [f"--model_dir={gradual},{forward}", f"--export_dir={folder / 'served'}"]
+    done = run_script("export", arguments, capsys)
+    assert done.status == 0, done.err
+    assert "lines translated alike" in done.out
+
+
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
+        (
+            ["--model_dir={forward},{small}"],
+            "{small}: its text is encoded by --tokenizer=bpe, and that of {forward} by word; train",
+        ),
+        (
+            ["--model_dir={forward},{backward}"],
+            "{backward}: its vocabulary (14 entries) differs from the source vocabulary of "
+            "{forward} (14 entries): entry 4 is",
+        ),
+        (["--model_dir={forward},"], "the name of a model directory is empty"),
+        (["--model_dir={forward},{language}"], "ngram_lm, which does not translate"),
         ([], "give either --model_dir, or --channel_model with --language_model"),
         (["--model_dir={forward}", "--channel_model={backward}"], "give either --model_dir, or"),
         (["--channel_model={backward}"], "need --language_model"),

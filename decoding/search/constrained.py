@@ -1,0 +1,159 @@
+"""A model around which the requests of a search are put."""
+
+import tensorflow as tf
+
+from decoding.search import constraints
+from decoding.search.beam_search import length_normaliser
+from decoding.search.required import Preference, Progress
+from models import StepOutput
+
+# Inputs of a search that belong to its sentences, besides their ids.
+GIVEN = {
+    "prefix": tf.TensorSpec([None, None], tf.int32),  # [B, P], how a translation begins; padded.
+    "required": tf.TensorSpec([None, None, None], tf.int32),  # [B, R, L], phrases; padded.
+    "uniform": tf.TensorSpec([None, None], tf.float32),  # [B, T], random numbers in [0, 1).
+}
+
+
+def asks_for_something(options, given):
+    """Returns whether `Constrained` is needed, by `SearchOptions` and the names of inputs."""
+    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample")
+    return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
+
+
+class Constrained:
+    """Scores tokens as a model does, but finds those impossible that break a request.
+
+    It has the methods of `models.base.Searchable`, so the search is not concerned. The state also
+    holds the tokens of each hypothesis and what the requests need to know of them.
+
+    Args:
+        model: `models.base.Searchable`.
+        options: `SearchOptions`.
+        special_ids: `SpecialIds`.
+        limits: `[B]` int32, most tokens of each sentence's translations.
+        given: some of `GIVEN`, by name.
+        continues: `[V]` bool, tokens that continue a word; needed if phrases are required.
+    """
+
+    def __init__(self, model, options, special_ids, limits, given, continues=None):
+        self.model = model
+        self.options = options
+        self.special_ids = special_ids
+        self.limits = limits
+        self.given = given
+        self.continues = continues
+        self.target_vocab_size = model.target_vocab_size
+        self.scores_only_fall = model.scores_only_fall
+        self.preference = None
+        if "required" in given:
+            self.preference = Preference(lambda output: Progress(*output.state["required"]))
+
+    def log_normaliser(self, logits):
+        """Returns 0: the logits are log-probabilities already."""
+        return tf.zeros_like(logits[:, :1])
+
+    def encode(self, source_ids):
+        """Context: the model's, the limits and what is given for each sentence."""
+        is_token = source_ids != self.special_ids.pad
+        length = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
+        least = tf.cast(self.options.min_length_factor * tf.cast(length, tf.float32), tf.int32)
+        return {
+            "model": self.model.encode(source_ids),
+            "given": self.given,
+            "limit": self.limits,
+            "least": tf.minimum(least, self.limits),
+            "is_word": is_token & (source_ids != self.special_ids.eos),
+        }
+
+    def initial_state(self, context):
+        """State: the model's, `ids` `[B, t]` with `<s>`, and what single requests follow."""
+        num_rows = tf.shape(context["limit"])[0]
+        state = {
+            "model": self.model.initial_state(context["model"]),
+            "ids": tf.zeros([num_rows, 0], tf.int32),
+        }
+        if self.options.banned is not None:
+            state["banned"] = self.options.banned.start(num_rows)
+        if self.options.coverage_penalty:
+            state["attended"] = tf.zeros_like(context["is_word"], tf.float32)
+        if "required" in self.given:
+            state["required"] = tuple(Progress.start(context["given"]["required"]))
+        return state
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `Searchable`; the logits are log-probabilities, or impossible."""
+        output = self.model.decode_step(token_ids, step, state["model"], context["model"])
+        log_probs = output.logits - self.model.log_normaliser(output.logits)
+        num_beams = tf.shape(token_ids)[0] // tf.shape(context["limit"])[0]
+        context = {name: value for name, value in context.items() if name != "model"}
+        context = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, num_beams, axis=0), context)
+        state = self._followed(state, token_ids, output)
+        scores = self._constrained(log_probs, step, state, context)
+        return StepOutput(scores, state, output.attention)
+
+    def _followed(self, state, token_ids, output):
+        """Returns the state after the tokens that were chosen last."""
+        state = {
+            **state,
+            "model": output.state,
+            "ids": tf.concat([state["ids"], token_ids[:, None]], axis=1),
+        }
+        if "banned" in state:
+            state["banned"] = self.options.banned.follow(state["banned"], token_ids)
+        if "attended" in state:
+            state["attended"] += output.attention
+        if "required" in state:
+            state["required"] = tuple(Progress(*state["required"]).follow(token_ids))
+        return state
+
+    def _constrained(self, log_probs, step, state, context):
+        """Applies the requests, the strictest last: no other may undo a prefix."""
+        options, special_ids, given = self.options, self.special_ids, context["given"]
+        eos = special_ids.eos
+        never = tf.constant([special_ids.pad, special_ids.bos, *special_ids.forbidden])
+        is_never = tf.reduce_any(tf.range(self.target_vocab_size)[:, None] == never, axis=1)
+        scores = constraints.bar(log_probs, is_never)
+        if options.min_length_factor:
+            scores = constraints.bar_token(scores, eos, step + 1 < context["least"])
+        if options.no_repeat_ngram:
+            scores = constraints.bar_repeated_ngrams(scores, state["ids"], options.no_repeat_ngram)
+        if "required" in state:
+            scores = self._requiring(scores, log_probs, step, state, context)
+        if options.banned is not None:
+            scores = options.banned.bar(scores, state["banned"])
+        if options.coverage_penalty:
+            # The search divides by the length penalty; the coverage penalty is not to be divided.
+            penalty = constraints.coverage_penalty(state["attended"], context["is_word"])
+            penalty *= length_normaliser(step + 1, options.length_penalty)
+            is_end = tf.range(self.target_vocab_size) == eos
+            scores += tf.where(is_end, options.coverage_penalty * penalty[:, None], 0.0)
+        if "prefix" in given:
+            # A column of padding, so that there is one to read after the longest prefix.
+            prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)
+            token = prefix[:, tf.minimum(step, tf.shape(prefix)[1] - 1)]
+            is_given = token != special_ids.pad
+            forced = constraints.only(log_probs, token)
+            scores = tf.where(is_given[:, None], forced, scores)
+        if options.sample:
+            uniform = given["uniform"][:, tf.minimum(step, tf.shape(given["uniform"])[1] - 1)]
+            token = constraints.draw(
+                scores,
+                uniform,
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+            )
+            scores = constraints.only(scores, token)
+        return scores
+
+    def _requiring(self, scores, log_probs, step, state, context):
+        """Keeps hypotheses from ending too early, and from having too little room for a phrase."""
+        progress = Progress(*state["required"])
+        left = progress.num_left
+        scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
+        # "Haus" is not met by "Haustür".
+        scores = constraints.bar(scores, self.continues & progress.just_completed[:, None])
+        is_urgent = (left > 0) & (context["limit"] - step <= left + 1)
+        forced = constraints.bar(log_probs, ~progress.nearest(self.target_vocab_size))
+        return tf.where(is_urgent[:, None], forced, scores)

@@ -1,0 +1,95 @@
+"""What may be asked of a translation besides being probable, as changes of token scores.
+
+Each function takes log-probabilities `[N, V]` of the next token of N hypotheses and returns them
+with some tokens made impossible. The scores of the other tokens stay as they are, so that the score
+of a translation is the model's own. `Constrained` puts them around a model; a search that asks for
+nothing uses the model itself.
+"""
+
+import tensorflow as tf
+
+IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
+_LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
+
+
+def bar(log_probs, barred):
+    """Makes the tokens impossible for which `barred`, bool, broadcastable to `[N, V]`, is True."""
+    return tf.where(barred, IMPOSSIBLE, log_probs)
+
+
+def only(log_probs, token, applies=True):
+    """Makes all tokens but one impossible for the hypotheses to which this applies.
+
+    Args:
+        log_probs: `[N, V]`.
+        token: `[N]` int32, the token that stays possible.
+        applies: bool, `[N]` or scalar.
+    """
+    others = tf.range(log_probs.shape[1]) != token[:, None]
+    return bar(log_probs, others & tf.reshape(applies, [-1, 1]))
+
+
+def bar_token(log_probs, token, applies):
+    """Makes one token, an int, impossible for the hypotheses in which `applies` `[N]` is True."""
+    is_token = tf.range(log_probs.shape[1]) == token
+    return bar(log_probs, is_token & applies[:, None])
+
+
+def bar_repeated_ngrams(log_probs, ids, n):
+    """Makes tokens impossible that would end an n-gram which the hypothesis already has.
+
+    Args:
+        log_probs: `[N, V]`.
+        ids: `[N, t]` int32, the tokens so far.
+        n: length of the n-grams, at least 1.
+    """
+    count = tf.maximum(tf.shape(ids)[1] - (n - 1), 0)  # The n-grams so far, if one more is begun.
+    same = tf.ones([tf.shape(ids)[0], count], tf.bool)
+    for j in range(n - 1):  # Token j of each earlier n-gram, and of the n-gram that is being ended.
+        same &= ids[:, j : j + count] == ids[:, count + j : count + j + 1]
+    rows = tf.broadcast_to(tf.range(tf.shape(ids)[0])[:, None], tf.shape(same))
+    ends = tf.stack([rows, ids[:, n - 1 :]], axis=-1)
+    return tf.tensor_scatter_nd_min(log_probs, ends, tf.where(same, IMPOSSIBLE, tf.float32.max))
+
+
+def coverage_penalty(attended, source_mask):
+    """`sum_j log(min(attended_j, 1))`, Wu et al. 2016, equation 14, for a factor beta of 1.
+
+    Args:
+        attended: `[N, S]` float32, the attention that each source token has received so far.
+        source_mask: `[N, S]` bool, True for source words.
+
+    Returns:
+        `[N]` float32, at most 0.
+    """
+    logs = tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0))
+    return tf.reduce_sum(tf.where(source_mask, logs, 0.0), axis=1)
+
+
+def draw(log_probs, uniform, *, temperature, top_k, top_p):
+    """Draws a token for each hypothesis.
+
+    Args:
+        log_probs: `[N, V]`.
+        uniform: `[N]` float32 random numbers in [0, 1).
+        temperature: divides the log-probabilities; 0 takes the most probable token.
+        top_k: only the `top_k` most probable tokens are drawn; 0: all.
+        top_p: only the most probable tokens are drawn that have this probability together (the
+            nucleus of Holtzman et al. 2020); 1: all.
+
+    Returns:
+        `[N]` int32.
+    """
+    if temperature == 0:
+        return tf.argmax(log_probs, axis=1, output_type=tf.int32)
+    count = log_probs.shape[1]
+    scores, tokens = tf.math.top_k(log_probs, min(top_k, count) if top_k else count)
+    probabilities = tf.nn.softmax(scores / temperature)
+    before = tf.cumsum(probabilities, axis=1, exclusive=True)
+    if top_p < 1:
+        probabilities = tf.where(before < top_p, probabilities, 0.0)
+    sums = tf.cumsum(probabilities, axis=1)
+    # The first token whose sum exceeds the random share of the total.
+    share = tf.minimum(uniform[:, None], 1 - 2.0**-23) * sums[:, -1:]
+    place = tf.argmax(sums > share, axis=1, output_type=tf.int32)
+    return tf.gather(tokens, place, batch_dims=1)

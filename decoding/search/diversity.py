@@ -1,0 +1,73 @@
+"""Diverse beams: groups of hypotheses that avoid each other's tokens.
+
+Vijayakumar et al. 2016, "Diverse Beam Search: Decoding Diverse Solutions from Neural Sequence
+Models", with Hamming diversity.
+"""
+
+import tensorflow as tf
+
+from decoding.search.constraints import IMPOSSIBLE
+from decoding.search.largest import largest
+
+
+def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
+    """Extends each group of hypotheses by itself, away from the tokens of the groups before it.
+
+    A token counts as less probable, by `diversity_strength`, for each hypothesis of an earlier
+    group that has just been extended by it. This decides which hypotheses go on, and leaves their
+    scores as they are.
+
+    Args:
+        extended: extends the hypotheses of one group.
+        hypotheses, output, normaliser, step, rules: as of `extended`, which returns the same.
+    """
+    options = rules.options
+    beam_size = options.beam_size
+    size = beam_size // options.diversity_groups
+    rules = rules._replace(options=options._replace(beam_size=size, diversity_groups=1))
+    vocab_size = output.logits.shape[-1]
+    by_sentence = tf.reshape(tf.range(tf.shape(output.logits)[0]), [-1, beam_size])
+    taken, groups, origins, broken = 0.0, [], [], []
+    for start in range(0, beam_size, size):
+        group = slice(start, start + size)
+        rows = tf.reshape(by_sentence[:, group], [-1])
+        here = type(hypotheses)(*(leaf[:, group] for leaf in hypotheses))
+        logits = tf.gather(output.logits, rows)
+        preference = Distance(tf.repeat(taken, size, axis=0)) if groups else None
+        found, parents, is_nan = extended(
+            here,
+            output._replace(logits=logits),
+            tf.gather(normaliser, rows),
+            step,
+            rules._replace(preference=preference),
+        )
+        is_live = tf.cast(found.live_log_probs > IMPOSSIBLE / 2, tf.float32)[:, :, None]
+        counts = tf.reduce_sum(tf.one_hot(found.last_ids, vocab_size) * is_live, axis=1)
+        taken += options.diversity_strength * counts  # [A, V]
+        groups.append(found)
+        origins.append(tf.reshape(tf.gather(rows, parents), [-1, size]))
+        broken.append(is_nan)
+    together = tf.nest.map_structure(lambda *leaves: tf.concat(leaves, axis=1), *groups)
+    parents = tf.reshape(tf.concat(origins, axis=1), [-1])
+    return together, parents, tf.reduce_any(tf.stack(broken), axis=0)
+
+
+class Distance:
+    """Prefers tokens that earlier groups of a diverse beam did not take.
+
+    Args:
+        cost: `[A * K, V]` float32, subtracted from the log-probability of each token.
+    """
+
+    def __init__(self, cost):
+        self.cost = cost
+
+    def candidates(self, output, width):
+        """Returns `(logits, tokens)`, `[A * K, width]` each: those with the best differences."""
+        _, tokens = largest(output.logits - self.cost, width)
+        return tf.gather(output.logits, tokens, batch_dims=1), tokens
+
+    def of(self, output, log_probs, tokens):
+        """Returns the preference of every candidate, shaped as `log_probs`."""
+        cost = tf.gather(self.cost, tokens, batch_dims=1)
+        return log_probs - tf.reshape(cost, tf.shape(log_probs))

@@ -1,0 +1,140 @@
+"""Phrases that a translation may not contain, found in any way of spelling them with tokens."""
+
+import collections
+import re
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.tokenization.vocabularies import SPECIALS
+from decoding.search.constraints import bar
+
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+class BannedPhrases(NamedTuple):
+    """The ways in which tokens spell phrases: an automaton that reads a hypothesis.
+
+    State 0, in which every hypothesis always is, lies before all phrases. Any other state stands
+    for the beginning of a phrase that the last tokens have spelt.
+
+    Attributes:
+        num_states: Q.
+        steps: `[E, 3]` int32, (state, token, next state).
+        ends: `[F, 2]` int32, (state, token): the token would complete a phrase.
+    """
+
+    num_states: int
+    steps: np.ndarray
+    ends: np.ndarray
+
+    def start(self, num_rows):
+        """Returns the states of empty hypotheses, `[num_rows, Q]` bool."""
+        return tf.tile([[True] + [False] * (self.num_states - 1)], [num_rows, 1])
+
+    def follow(self, reached, token_ids):
+        """Returns the states `[N, Q]` after one more token, `[N]` int32, of each hypothesis."""
+        states, tokens, following = self.steps.T
+        taken = tf.gather(reached, states, axis=1) & (token_ids[:, None] == tokens)  # [N, E]
+        counts = tf.math.unsorted_segment_sum(
+            tf.transpose(tf.cast(taken, tf.int32)), following, self.num_states
+        )
+        before = tf.range(self.num_states) == 0
+        return (tf.transpose(counts) > 0) | before
+
+    def bar(self, log_probs, reached):
+        """Makes tokens impossible, in `[N, V]`, that would complete a phrase."""
+        states, tokens = self.ends.T
+        ending = tf.cast(tf.gather(reached, states, axis=1), tf.int32)  # [N, F]
+        counts = tf.math.unsorted_segment_sum(tf.transpose(ending), tokens, log_probs.shape[1])
+        return bar(log_probs, tf.transpose(counts) > 0)
+
+
+def banned_phrases(phrases, vocabulary):
+    """Finds all ways in which the tokens of a vocabulary spell phrases.
+
+    A phrase is found as whole words, in whatever tokens: "Hund" is not part of "▁Hunde", but the
+    tokens "▁Hund" "e" are refused, too, because the first of them is a banned word already.
+
+    Args:
+        phrases: list of str, without outer spaces, with single spaces between words.
+        vocabulary: `BpeVocabulary` or `WordVocabulary`.
+
+    Returns:
+        `BannedPhrases`.
+    """
+    inner, starting, ending, whole = _cuts(piece_texts(vocabulary))
+    steps, ends, num_states = [], [], 1
+    for phrase in sorted({phrase.encode() for phrase in phrases}):
+        size = len(phrase)
+        state_at = [0, *range(num_states, num_states + size - 1)]
+        num_states += size - 1
+        for start in range(size):
+            from_here = starting if start == 0 else inner
+            for end in range(start + 1, size):
+                tokens = from_here[phrase[start:end]]
+                steps += [(state_at[start], token, state_at[end]) for token in tokens]
+            tokens = (whole if start == 0 else ending)[phrase[start:]]
+            ends += [(state_at[start], token) for token in tokens]
+    return BannedPhrases(
+        num_states,
+        np.array(steps, np.int32).reshape(-1, 3),
+        np.array(ends, np.int32).reshape(-1, 2),
+    )
+
+
+def piece_texts(vocabulary):
+    """Returns what each token adds to a line, as bytes; nothing for special tokens."""
+    pieces = vocabulary.pieces(range(len(vocabulary)))
+    style = getattr(vocabulary, "style", "▁")
+    return [b""] * len(SPECIALS) + [_text(piece, style) for piece in pieces[len(SPECIALS) :]]
+
+
+def word_continuations(vocabulary):
+    """Returns `[V]` bool: the tokens that continue the word before them, without a space."""
+    if getattr(vocabulary, "style", "▁") != "▁":
+        return np.zeros(len(vocabulary), bool)
+    lines = [text.decode(errors="surrogateescape") for text in piece_texts(vocabulary)]
+    strange = "\udc80"  # The first of the characters that stand for bytes of a longer character.
+    return np.array([_in_word(line[:1]) or line[:1] >= strange for line in lines])
+
+
+def _text(piece, style):
+    if style == "▁":
+        byte = _BYTE.fullmatch(piece)
+        return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", " ").encode()
+    if style == "@@" and piece.endswith("@@"):
+        return piece.removesuffix("@@").encode()
+    return f"{piece} ".encode()
+
+
+def _cuts(texts):
+    """Indexes the parts of tokens that can be a part of a phrase.
+
+    Where a phrase begins or ends inside a token, the token must have no letter or digit beside it.
+
+    Returns:
+        Four dicts of bytes -> ids of tokens: of parts inside a phrase, at its start, at its end,
+        and of whole phrases.
+    """
+    inner, starting, ending, whole = (collections.defaultdict(set) for _ in range(4))
+    for token, text in enumerate(texts):
+        line = text.decode(errors="surrogateescape")
+        offsets = [len(line[:i].encode(errors="surrogateescape")) for i in range(len(line) + 1)]
+        left = [0, *(offsets[i] for i in range(1, len(line)) if not _in_word(line[i - 1]))]
+        right = [len(text), *(offsets[i] for i in range(1, len(line)) if not _in_word(line[i]))]
+        if text:
+            inner[text].add(token)
+        for start in left:
+            starting[text[start:]].add(token)
+            for end in right:
+                if start < end:
+                    whole[text[start:end]].add(token)
+        for end in right:
+            ending[text[:end]].add(token)
+    return [collections.defaultdict(tuple, index) for index in (inner, starting, ending, whole)]
+
+
+def _in_word(character):
+    return character.isalnum() or character == "_"

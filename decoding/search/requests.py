@@ -1,0 +1,290 @@
+"""The ways in which users ask for translations: their flags, checks and files."""
+
+import re
+
+from data_pipeline.files import UserError, read_lines
+from data_pipeline.tokenization.vocabularies import UNK_ID
+from decoding.search.beam_search import SearchOptions
+from decoding.search.phrases import banned_phrases
+from model_directory.options import Option
+
+_SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
+_DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
+
+MAX_DRAWS = 1000  # Of a line.
+
+OPTIONS = (
+    Option(
+        "min_length_factor",
+        0.0,
+        "Fewest tokens of a translation, with </s>, for each token of its source.",
+        _SHAPE,
+        0,
+        1000,
+    ),
+    Option(
+        "max_length_factor",
+        2.0,
+        "Most tokens of a translation, with </s>, for each token of its source.",
+        _SHAPE,
+        0,
+        1000,
+    ),
+    Option(
+        "max_length_extra",
+        20,
+        "Tokens that a translation may have besides --max_length_factor.",
+        _SHAPE,
+        1,
+        100_000,
+    ),
+    Option(
+        "no_repeat_ngram",
+        0,
+        "Length of the n-grams, in tokens, that a translation contains at most once (0: any number "
+        "of times).",
+        _SHAPE,
+        0,
+        100,
+    ),
+    Option(
+        "coverage_penalty",
+        0.0,
+        "Factor beta of the coverage penalty of Wu et al. 2016, which lowers the score of "
+        "translations that attend too little to some source words (0: no penalty).",
+        _SHAPE,
+        0,
+        100,
+    ),
+    Option("prefix", "", "File of the text with which each line's translation begins.", _WORDS),
+    Option(
+        "required",
+        "",
+        "File of the words or phrases that the translation of each line must contain, separated by "
+        "tabs.",
+        _WORDS,
+    ),
+    Option(
+        "banned", "", "File of words or phrases, one a line, that no translation contains.", _WORDS
+    ),
+    Option(
+        "diversity_groups",
+        1,
+        "Groups into which the beam is divided; each avoids the tokens of those before it (diverse "
+        "beam search of Vijayakumar et al. 2016).",
+        _DIVERSITY,
+        1,
+        1000,
+    ),
+    Option(
+        "diversity_strength",
+        0.5,
+        "What a token costs, in log-probability, for each hypothesis of an earlier group that has "
+        "it at the same place.",
+        _DIVERSITY,
+        0,
+        1000,
+    ),
+    Option(
+        "sample",
+        False,
+        "Draws --n_best translations of each line at random, by their probability, instead of "
+        "searching for the most probable ones.",
+        _DRAWS,
+    ),
+    Option(
+        "temperature",
+        1.0,
+        "Divides log-probabilities before a token is drawn (0: takes the most probable token).",
+        _DRAWS,
+        0,
+        100,
+    ),
+    Option("top_k", 0, "Draws among this many most probable tokens only (0: all).", _DRAWS, 0),
+    Option(
+        "top_p",
+        1.0,
+        "Draws among the most probable tokens only that have this probability together (1: all).",
+        _DRAWS,
+        0,
+        1,
+    ),
+    Option("seed", 0, "Seed of the draws. They depend on it and on the line's number.", _DRAWS, 0),
+    Option(
+        "mbr",
+        0,
+        "Number of translations of each line, found or drawn, among which the one most similar to "
+        "all of them in chrF is chosen (minimum Bayes risk). Its score is that similarity. 0: the "
+        "most probable one is chosen.",
+        _DRAWS,
+        0,
+        MAX_DRAWS,
+    ),
+)
+_OF_SEARCH = (
+    "min_length_factor",
+    "max_length_factor",
+    "max_length_extra",
+    "no_repeat_ngram",
+    "coverage_penalty",
+    "diversity_groups",
+    "diversity_strength",
+    "sample",
+    "temperature",
+    "top_k",
+    "top_p",
+)
+_FILES = ("prefix", "required", "banned")
+_NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
+_EXCLUDED_BY_SAMPLE = ("beam_size", "coverage_penalty", "diversity_groups", "required")
+
+
+def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
+    """Raises `UserError` if requests exclude each other or mean nothing.
+
+    Args:
+        given: name -> value of the `OPTIONS` that were given.
+        beam_size: K, or None if it was not given.
+        n_best: number of translations of each line.
+        split: the flag by which lines are translated in parts, or "".
+        replace_unknowns: whether unknown words are replaced.
+    """
+    values = {**{option.name: option.default for option in OPTIONS}, **given}
+    given = {**given, "beam_size": beam_size}
+    beam_size = beam_size or SearchOptions().beam_size
+    sample, mbr = values["sample"], values["mbr"]
+    if not sample:
+        _refuse(given, _NEED_SAMPLE, "is for random translations; add --sample")
+        if n_best > beam_size or mbr > beam_size:
+            name, count = ("n_best", n_best) if n_best > beam_size else ("mbr", mbr)
+            raise UserError(f"--{name}={count} must be from 1 to --beam_size={beam_size}")
+    else:
+        _refuse(given, _EXCLUDED_BY_SAMPLE, "is for beam search; leave out --sample or it")
+        if n_best > MAX_DRAWS:
+            raise UserError(f"--n_best={n_best}: expected at most {MAX_DRAWS} draws of a line")
+    if mbr and not max(2, n_best) <= mbr:
+        raise UserError(
+            f"--mbr={mbr}: expected the number of translations to choose from, at least 2 and at "
+            f"least --n_best={n_best}"
+        )
+    if values["min_length_factor"] > values["max_length_factor"]:
+        raise UserError(
+            f"--min_length_factor={values['min_length_factor']} is more than "
+            f"--max_length_factor={values['max_length_factor']}"
+        )
+    groups = values["diversity_groups"]
+    if beam_size % groups:
+        raise UserError(
+            f"--diversity_groups={groups} must divide --beam_size={beam_size} into equal groups"
+        )
+    if groups == 1:
+        _refuse(given, ("diversity_strength",), "needs --diversity_groups of at least 2")
+    else:
+        _refuse(given, ("required",), "cannot be combined with --diversity_groups")
+    if split:
+        _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
+    if replace_unknowns:
+        _refuse(given, _FILES, "cannot be combined with --replace_unknowns, which changes words")
+
+
+def _refuse(given, names, reason):
+    for name in names:
+        if given.get(name):
+            raise UserError(f"--{name} {reason}")
+
+
+def translator_options(given, model, tokenizer):
+    """Reads the files of requests.
+
+    Args:
+        given: name -> value of the `OPTIONS` that were given.
+        model: the model.
+        tokenizer: its `Tokenizer`.
+
+    Returns:
+        Arguments of `Translator`.
+
+    Raises:
+        UserError: a file cannot be read or does not fit the model.
+    """
+    found = {name: given[name] for name in (*_OF_SEARCH, "seed", "mbr") if name in given}
+    # An engine, which has no such property, refuses the penalty by itself.
+    if found.get("coverage_penalty") and not getattr(model, "has_alignment", True):
+        raise UserError(
+            "--coverage_penalty: this model has no attention, or attends to all source words "
+            "equally, so it covers all alike; leave the flag out"
+        )
+    if found.get("sample"):
+        found["beam_size"] = 1
+    banned = []
+    if given.get("banned"):
+        banned = read_phrases(given["banned"])
+        found["banned"] = banned_phrases(banned, tokenizer.target)
+    if given.get("prefix") or given.get("required"):
+        found["asked"] = read_asked(
+            given.get("prefix"), given.get("required"), tokenizer.target, banned
+        )
+    return found
+
+
+def read_phrases(path):
+    """Reads a file of phrases, one a line.
+
+    Raises:
+        UserError: the file cannot be read or is empty, or a line is empty.
+    """
+    phrases = [" ".join(line.split()) for line in read_lines(path)]
+    if not phrases:
+        raise UserError(f"{path}: empty; expected a word or phrase on each line")
+    for number, phrase in enumerate(phrases, start=1):
+        if not phrase:
+            raise UserError(f"{path}, line {number}: empty; expected a word or phrase")
+    return phrases
+
+
+def read_asked(prefix, required, vocabulary, banned=()):
+    """Reads what is asked of each line.
+
+    Args:
+        prefix: path of a file of prefixes, or None.
+        required: path of a file of phrases, separated by tabs, or None.
+        vocabulary: of the target.
+        banned: phrases that no translation contains.
+
+    Returns:
+        For each line `(prefix, list of phrases)`.
+
+    Raises:
+        UserError: the files differ in length, or a line asks for a word that the model does not
+            know or that is banned.
+    """
+    prefixes = [" ".join(line.split()) for line in read_lines(prefix)] if prefix else None
+    phrases = [_phrases(line) for line in read_lines(required)] if required else None
+    if prefix and required and len(prefixes) != len(phrases):
+        raise UserError(
+            f"{prefix} has {len(prefixes)} lines and {required} has {len(phrases)}; line n of both "
+            "is about line n of the input"
+        )
+    for path, lines in ((prefix, [[one] for one in prefixes or ()]), (required, phrases or ())):
+        _check_words(path, lines, vocabulary, banned)
+    prefixes = prefixes or [""] * len(phrases)
+    return list(zip(prefixes, phrases or [[]] * len(prefixes), strict=True))
+
+
+def _phrases(line):
+    """Splits a line at tabs; drops repeated phrases, and spaces that do not count."""
+    phrases = (" ".join(phrase.split()) for phrase in line.split("\t"))
+    return list(dict.fromkeys(filter(None, phrases)))
+
+
+def _check_words(path, lines, vocabulary, banned):
+    pattern = "|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in banned)
+    for number, phrases in enumerate(lines, start=1):
+        for phrase, ids in zip(phrases, vocabulary.encode(phrases), strict=True):
+            if UNK_ID in ids:
+                raise UserError(
+                    f"{path}, line {number}: the model does not know all words of {phrase[:60]!r}; "
+                    "ask for words of its vocabulary"
+                )
+            if pattern and re.search(pattern, phrase):
+                raise UserError(f"{path}, line {number}: {phrase[:60]!r} is banned; see --banned")

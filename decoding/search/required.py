@@ -1,0 +1,148 @@
+"""Phrases that a translation must contain: how much of them a hypothesis has, and which to extend.
+
+Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural
+Machine Translation". Hypotheses with equally many tokens of the phrases form a bank, and the beam
+is shared among the banks: each in turn gives its next best extension, so that hypotheses that have
+begun a phrase do not lose to more probable ones that have not.
+
+Shapes: R phrases of at most L tokens for each sentence, padded.
+"""
+
+from typing import Any, NamedTuple
+
+import tensorflow as tf
+
+from data_pipeline.tokenization.vocabularies import PAD_ID
+from decoding.search.constraints import IMPOSSIBLE
+from decoding.search.largest import largest
+
+
+class Progress(NamedTuple):
+    """How much of the required phrases each of N hypotheses has.
+
+    Attributes:
+        phrases: `[N, R, L]` int32.
+        spelt: `[N, R, L]` bool, whether the last tokens are the first tokens of the phrase, up to
+            here.
+        met: `[N, R]` bool, whether the phrase is complete, now or earlier.
+    """
+
+    phrases: Any
+    spelt: Any
+    met: Any
+
+    @classmethod
+    def start(cls, phrases):
+        """Returns the progress of empty hypotheses."""
+        return cls(phrases, tf.zeros_like(phrases, tf.bool), phrases[:, :, 0] == PAD_ID)
+
+    @property
+    def lengths(self):
+        """`[N, R]` int32."""
+        return tf.reduce_sum(tf.cast(self.phrases != PAD_ID, tf.int32), axis=2)
+
+    @property
+    def begun(self):
+        """`[N, R]` int32, the tokens of each incomplete phrase that have just been written."""
+        places = tf.range(1, tf.shape(self.phrases)[2] + 1)
+        begun = tf.reduce_max(tf.where(self.spelt, places, 0), axis=2)
+        return tf.where(self.met, 0, begun)
+
+    @property
+    def num_met(self):
+        """`[N]` int32, tokens of the phrases: all of complete ones, and of one that is begun."""
+        complete = tf.reduce_sum(tf.where(self.met, self.lengths, 0), axis=1)
+        return complete + _largest(self.begun)
+
+    @property
+    def num_left(self):
+        """`[N]` int32, the tokens that are still to be written."""
+        return tf.reduce_sum(self.lengths, axis=1) - self.num_met
+
+    @property
+    def next_tokens(self):
+        """`[N, R]` int32, the token that continues each phrase; PAD for complete ones."""
+        place = tf.minimum(self.begun, tf.shape(self.phrases)[2] - 1)
+        following = tf.gather(self.phrases, place, axis=2, batch_dims=2)
+        return tf.where(self.met, PAD_ID, following)
+
+    def nearest(self, vocab_size):
+        """Returns `[N, V]` bool: the tokens that continue a phrase of which most is written."""
+        pursued = ~self.met & (self.begun == _largest(self.begun)[:, None])
+        tokens = tf.one_hot(self.next_tokens, vocab_size, True, False, dtype=tf.bool)
+        return tf.reduce_any(tokens & pursued[:, :, None], axis=1)
+
+    def follow(self, token_ids):
+        """Returns the progress after one more token, `[N]` int32, of each hypothesis."""
+        before = tf.concat([tf.ones_like(self.spelt[:, :, :1]), self.spelt[:, :, :-1]], axis=2)
+        spelt = before & (self.phrases == token_ids[:, None, None]) & (self.phrases != PAD_ID)
+        return self._replace(spelt=spelt, met=self.met | self._complete(spelt))
+
+    def _complete(self, spelt):
+        is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
+        return tf.reduce_any(spelt & is_last, axis=2)
+
+    @property
+    def just_completed(self):
+        """`[N]` bool, whether the last token ended a phrase."""
+        return tf.reduce_any(self._complete(self.spelt), axis=1)
+
+
+class Preference:
+    """Prefers extensions by turns: the best of each bank, then the second best, and so on.
+
+    Args:
+        progress: `StepOutput -> Progress`.
+    """
+
+    def __init__(self, progress):
+        self.progress = progress
+
+    def candidates(self, output, width):
+        """Returns the best tokens of each hypothesis, and those that continue phrases.
+
+        Returns:
+            `(logits, tokens)`, `[A * K, width + R]` each. A token that is there twice is impossible
+            the second time.
+        """
+        best, tokens = largest(output.logits, width)
+        following = self.progress(output).next_tokens
+        logits = tf.gather(output.logits, following, batch_dims=1)
+        before = tf.concat([tokens, following], axis=1)[:, None, :]
+        places = tf.range(tf.shape(before)[2])
+        earlier = places < tf.range(tf.shape(following)[1])[:, None] + width
+        twice = tf.reduce_any((before == following[:, :, None]) & earlier, axis=2)
+        logits = tf.where(twice, IMPOSSIBLE, logits)
+        return tf.concat([best, logits], axis=1), tf.concat([tokens, following], axis=1)
+
+    def of(self, output, log_probs, tokens):
+        """Returns the preference of every candidate.
+
+        Args:
+            output: `StepOutput`.
+            log_probs: `[A, K * width]`.
+            tokens: `[A * K, width]`.
+
+        Returns:
+            `[A, K * width]` float32, larger for candidates that come first.
+        """
+        width = tf.shape(tokens)[1]
+        each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
+        banks = each.follow(tf.reshape(tokens, [-1])).num_met
+        banks = tf.reshape(banks, tf.shape(log_probs))  # [A, K * width]
+        order = tf.argsort(log_probs, axis=1, direction="DESCENDING", stable=True)
+        sorted_banks = tf.gather(banks, order, batch_dims=1)
+        # The number of more probable candidates of the same bank.
+        size = tf.shape(banks)[1]
+        better = tf.linalg.band_part(tf.ones([size, size]), -1, 0) - tf.eye(size)
+        same = tf.cast(sorted_banks[:, :, None] == sorted_banks[:, None, :], tf.float32)
+        rank = tf.reduce_sum(same * better, axis=2)
+        rank = tf.gather(rank, tf.argsort(order, axis=1), batch_dims=1)
+        last = tf.cast(tf.reduce_max(banks) + 1, tf.float32)
+        preferred = tf.cast(banks, tf.float32) - rank * last
+        return tf.where(log_probs > IMPOSSIBLE / 2, preferred, IMPOSSIBLE)
+
+
+def _largest(counts):
+    """Returns the largest of each row of `[N, R]`, 0 if there are none."""
+    return tf.reduce_max(tf.pad(counts, [[0, 0], [0, 1]]), axis=1)

@@ -1,0 +1,183 @@
+"""The search as a graph, and around it what each sentence asks for."""
+
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from decoding.search.beam_search import Hypotheses, SpecialIds, beam_search
+from decoding.search.constrained import GIVEN, Constrained, asks_for_something
+from decoding.search.groups import search_in_groups
+from decoding.search.phrases import word_continuations
+
+
+class Sentence(NamedTuple):
+    """A sentence to translate, and what is asked of its translation.
+
+    Attributes:
+        source_ids: list of int, with `</s>`.
+        number: of its line; random draws depend on it.
+        prefix: ids with which the translation begins, without `</s>`.
+        required: list of phrases, lists of ids, that the translation contains.
+    """
+
+    source_ids: list
+    number: int = 1
+    prefix: tuple = ()
+    required: tuple = ()
+
+
+def make_search(model, options, given=(), continues=None):
+    """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
+
+    A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
+    `beam_search`.
+
+    Args:
+        model: `models.base.Searchable`.
+        options: `SearchOptions`.
+        given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
+            dict of them is the graph's third argument.
+        continues: `[V]` bool, tokens that continue a word; needed if phrases are required.
+    """
+    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
+    signature = [
+        tf.TensorSpec([None, None], tf.int32, name="source_ids"),
+        tf.TensorSpec([], tf.int32, name="n_best"),
+    ]
+    if given:
+        signature.append({name: GIVEN[name] for name in given})
+
+    # AutoGraph has nothing to convert here, and would take a second to find that out.
+    @tf.function(input_signature=signature, autograph=False)
+    def search(source_ids, n_best, inputs=None):
+        inputs = inputs or {}
+
+        def search_group(source_ids, limits, rows):
+            searched = model
+            if asks_for_something(options, given):
+                here = {name: tf.gather(value, rows) for name, value in inputs.items()}
+                searched = Constrained(model, options, special_ids, limits, here, continues)
+            return beam_search(
+                searched,
+                source_ids,
+                limits=limits,
+                options=options,
+                special_ids=special_ids,
+                n_best=n_best,
+            )
+
+        lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
+        limits = options.length_limit(lengths)
+        for name in ("prefix", "required"):
+            if name in inputs:
+                tokens = tf.reshape(inputs[name], [tf.shape(lengths)[0], -1])
+                limits += tf.math.count_nonzero(tokens - PAD_ID, axis=1, dtype=tf.int32)
+        return search_in_groups(search_group, source_ids, limits, options.beam_size, PAD_ID)
+
+    return search
+
+
+class Searcher:
+    """Searches batches of sentences, with all that each of them asks for.
+
+    Args:
+        model: `models.base.Searchable`.
+        options: `SearchOptions`.
+        vocabulary: of the target.
+        seed: of random draws.
+    """
+
+    def __init__(self, model, options, vocabulary, seed=0):
+        self.model = model
+        self.options = options
+        self.vocabulary = vocabulary
+        self.seed = seed
+        self._graphs = {}  # By the names of their inputs.
+
+    def search(self, sentences, n_best):
+        """Searches a batch.
+
+        A batch that does not fit into memory is halved, again and again if need be.
+
+        Args:
+            sentences: list of `Sentence`.
+            n_best: number of translations of each.
+
+        Returns:
+            For each sentence the `Hypotheses`, arrays without the axis B, or None if it does not
+            fit into memory. Draws are in the order in which they were drawn, and the first ones do
+            not depend on how many there are.
+        """
+        if not self.options.sample:
+            return self._search(sentences, [0] * len(sentences), n_best)
+        draws = [(sentence, k) for sentence in sentences for k in range(n_best)]
+        found = self._search(*zip(*draws, strict=True), 1)
+        each = [found[start : start + n_best] for start in range(0, len(found), n_best)]
+        return [None if any(one is None for one in some) else _together(some) for some in each]
+
+    def _search(self, sentences, places, n_best):
+        """As `search`; `places` are the numbers of draws, counted from 0."""
+        try:
+            found = self._run(sentences, places, n_best)
+        except tf.errors.ResourceExhaustedError:
+            half = len(sentences) // 2
+            if not half:
+                return [None]
+            halves = slice(half), slice(half, None)
+            return [one for h in halves for one in self._search(sentences[h], places[h], n_best)]
+        arrays = [tensor.numpy() for tensor in found]
+        return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+
+    def _run(self, sentences, places, n_best):
+        given = {}
+        if any(sentence.prefix for sentence in sentences):
+            given["prefix"] = padded([sentence.prefix for sentence in sentences])
+        if any(sentence.required for sentence in sentences):
+            given["required"] = _padded_phrases([sentence.required for sentence in sentences])
+        if self.options.sample:
+            most = max(
+                self.options.length_limit(len(s.source_ids)) + len(s.prefix) for s in sentences
+            )
+            given["uniform"] = np.stack(
+                [
+                    np.random.default_rng([self.seed, sentence.number, place]).random(
+                        most, np.float32
+                    )
+                    for sentence, place in zip(sentences, places, strict=True)
+                ]
+            )
+        names = tuple(given)
+        if names not in self._graphs:
+            continues = word_continuations(self.vocabulary) if "required" in names else None
+            self._graphs[names] = make_search(self.model, self.options, names, continues)
+        inputs = [given] if given else []
+        return self._graphs[names](padded([s.source_ids for s in sentences]), n_best, *inputs)
+
+
+def _together(draws):
+    """Joins draws of a sentence, `Hypotheses` of one each."""
+    most = max(draw.ids.shape[1] for draw in draws)
+    ids = [np.pad(d.ids, [(0, 0), (0, most - d.ids.shape[1])]) for d in draws]
+    others = [np.concatenate(leaves) for leaves in zip(*(draw[1:] for draw in draws), strict=True)]
+    return Hypotheses(np.concatenate(ids), *others)
+
+
+def padded(sentences):
+    """Pads lists of ids to one `[B, S]` int32 array."""
+    ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
+    for row, sentence in zip(ids, sentences, strict=True):
+        row[: len(sentence)] = sentence
+    return ids
+
+
+def _padded_phrases(sentences):
+    """Pads lists of lists of ids to one `[B, R, L]` int32 array."""
+    most = max(map(len, sentences))
+    longest = max(len(phrase) for sentence in sentences for phrase in sentence)
+    ids = np.full((len(sentences), most, longest), PAD_ID, np.int32)
+    for row, phrases in zip(ids, sentences, strict=True):
+        for place, phrase in zip(row, phrases, strict=False):
+            place[: len(phrase)] = phrase
+    return ids

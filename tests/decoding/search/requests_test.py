@@ -1,0 +1,278 @@
+"""What may be asked of translations, against brute force over all of them, for three models."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
+from decoding.search.beam_search import SearchOptions, length_normaliser
+from decoding.search.phrases import banned_phrases
+from decoding.search.searcher import Searcher, Sentence
+
+BOS, WORDS = 2, (4, 5)
+VOCABULARY = WordVocabulary([*SPECIALS, "a", "b"])
+SOURCES = [[5, 4, 4, EOS_ID], [4, EOS_ID], [5, 5, EOS_ID]]
+LIMIT = 5
+WIDE = 64  # More than there are extensions of all hypotheses of a step.
+TINY = {
+    "transformer_tiny": {
+        "num_encoder_layers": 1,
+        "num_decoder_layers": 1,
+        "width": 8,
+        "num_heads": 2,
+        "ffn_width": 8,
+    },
+    "lstm_luong": {"embedding_width": 8, "encoder_units": 4, "decoder_units": 8},
+    "ibm2": {},
+}
+
+
+@pytest.fixture(scope="module", params=TINY)
+def model(request):
+    """A model with large weights, so that no scores are equal; only one is run in graphs."""
+    keras.utils.set_random_seed(5)
+    size = len(VOCABULARY)
+    model = models.create(request.param, size, size, **TINY[request.param])
+    model.score(tf.constant([[4, EOS_ID]]), tf.constant([[4, EOS_ID]]))
+    rng = np.random.default_rng(1)
+    for weight in model.trainable_variables:
+        weight.assign(weight + 0.7 * rng.normal(size=weight.shape))
+    tf.config.run_functions_eagerly(request.param != "transformer_tiny")
+    yield model
+    tf.config.run_functions_eagerly(False)
+
+
+def bodies(longest):
+    return [b for n in range(longest + 1) for b in itertools.product(WORDS, repeat=n)]
+
+
+def steps(model, source, targets):
+    """Scores targets step by step: log-probabilities `[n, T, V]` and attention `[n, T, S]`."""
+    ids = tf.ragged.constant(targets, tf.int32).to_tensor(PAD_ID)
+    context = model.encode(tf.repeat([source], len(targets), axis=0))
+    state, tokens, found = model.initial_state(context), tf.fill([len(targets)], BOS), []
+    for step in range(ids.shape[1]):
+        output = model.decode_step(tokens, tf.constant(step), state, context)
+        log_probs = output.logits - model.log_normaliser(output.logits)
+        found.append((log_probs.numpy(), output.attention.numpy()))
+        tokens, state = ids[:, step], output.state
+    return [np.stack(arrays, axis=1) for arrays in zip(*found, strict=True)]
+
+
+def scored(model, source, targets, alpha, coverage=0.0):
+    """Returns (score, target) of every target, the best first."""
+    log_probs, attention = steps(model, source, targets)
+    found = []
+    for row, target in enumerate(targets):
+        length = len(target)
+        total = log_probs[row, range(length), target].sum()
+        score = total / float(length_normaliser(length, alpha))
+        attended = attention[row, :length, : len(source) - 1].sum(axis=0)
+        score += coverage * np.log(np.minimum(attended, 1.0)).sum()
+        found.append((score, tuple(target)))
+    return sorted(found)[::-1]
+
+
+def search(model, sentences, n_best=WIDE, **options):
+    sizes = {"beam_size": n_best, "max_length_factor": 0.0, "max_length_extra": LIMIT}
+    searcher = Searcher(model, SearchOptions(**{**sizes, **options}), VOCABULARY)
+    return searcher.search(sentences, n_best)
+
+
+def possible(found):
+    """Returns the translations and their scores."""
+    places = np.flatnonzero(found.log_probs > -1e8)
+    targets = [tuple(i for i in found.ids[k].tolist() if i != PAD_ID) for k in places]
+    return targets, found.scores[places]
+
+
+def finished(found):
+    """Returns the finished translations and their scores."""
+    count = int(found.finished.sum())
+    return [some[:count] for some in possible(found)]
+
+
+def has(target, phrase):
+    size = len(phrase)
+    return any(target[i : i + size] == tuple(phrase) for i in range(len(target) - size + 1))
+
+
+def repeats(target, n):
+    ngrams = [target[i : i + n] for i in range(len(target) - n + 1)]
+    return len(set(ngrams)) < len(ngrams)
+
+
+# Name -> (options, prefix, required phrases, which translations are allowed).
+REQUESTS = {
+    "least": ({"min_length_factor": 1.0}, (), (), lambda t, s: len(t) >= len(s)),
+    "ngram1": ({"no_repeat_ngram": 1}, (), (), lambda t, s: not repeats(t, 1)),
+    "ngram2": ({"no_repeat_ngram": 2}, (), (), lambda t, s: not repeats(t, 2)),
+    "banned": (
+        {"banned": banned_phrases(["a b", "b b b"], VOCABULARY)},
+        (),
+        (),
+        lambda t, s: not has(t, (4, 5)) and not has(t, (5, 5, 5)),
+    ),
+    "prefix": ({"max_length_extra": 3}, (5, 4), (), lambda t, s: t[:2] == (5, 4)),
+    "required": (
+        {"max_length_extra": 2},
+        (),
+        ([5, 5], [4]),
+        lambda t, s: has(t, (5, 5)) and has(t, (4,)),
+    ),
+    "coverage": ({"coverage_penalty": 0.5}, (), (), lambda t, s: True),
+    "all": (
+        {
+            "min_length_factor": 1.0,
+            "no_repeat_ngram": 3,
+            "coverage_penalty": 0.2,
+            "max_length_extra": 2,
+        },
+        (5,),
+        ([4, 4],),
+        lambda t, s: t[0] == 5 and has(t, (4, 4)) and not repeats(t, 3) and len(t) >= len(s),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_a_full_width_finds_the_best_of_all_allowed_translations(model, name):
+    options, prefix, required, is_allowed = REQUESTS[name]
+    asked = [Sentence(source, 1, prefix, required) for source in SOURCES]
+    # A sentence of the same batch that asks for nothing is not concerned.
+    sentences = [*asked, Sentence(SOURCES[0])] if prefix or required else asked
+    found = search(model, sentences, **options)
+    for sentence, hypotheses in zip(sentences, found, strict=True):
+        source = sentence.source_ids
+        limit = options.get("max_length_extra", LIMIT)
+        limit += len(sentence.prefix) + sum(map(len, sentence.required))
+        every = [(*body, EOS_ID) for body in bodies(limit - 1)]
+        if sentence in asked or not (prefix or required):
+            every = [target for target in every if is_allowed(target, source)]
+        elif name == "all":
+            every = [t for t in every if not repeats(t, 3) and len(t) >= min(len(source), limit)]
+        expected = scored(model, source, every, 0.6, options.get("coverage_penalty", 0.0))
+        targets, scores = finished(hypotheses)
+        assert targets == [target for _, target in expected]
+        np.testing.assert_allclose(scores, [s for s, _ in expected], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_a_narrow_beam_keeps_to_what_is_asked_and_to_each_sentence(model, beam_size):
+    banned = banned_phrases(["b b b b"], VOCABULARY)
+    options = {"beam_size": beam_size, "banned": banned, "max_length_factor": 1.0}
+    sentences = [
+        Sentence(SOURCES[0], 1, (5, 4), ([5, 5], [4, 5, 5, 4])),
+        Sentence(SOURCES[1], 2, (), ([4, 4, 5],)),
+        Sentence(SOURCES[2], 3, (4,), ()),
+    ]
+    together = search(model, sentences, beam_size, **options)
+    for sentence, hypotheses in zip(sentences, together, strict=True):
+        (alone,) = search(model, [sentence], beam_size, **options)
+        targets, scores = possible(hypotheses)
+        assert targets and targets == possible(alone)[0]
+        np.testing.assert_allclose(scores, possible(alone)[1], atol=1e-5)
+        for target in targets:  # Also of translations that are cut at their limit.
+            assert target[: len(sentence.prefix)] == tuple(sentence.prefix)
+            assert all(has(target, phrase) for phrase in sentence.required)
+            assert not has(target, (5, 5, 5, 5))
+
+
+def test_what_cannot_be_met_gives_no_translation(model):
+    sentence = Sentence(SOURCES[0], 1, (), ([4, 5],))
+    (found,) = search(model, [sentence], 4, banned=banned_phrases(["a b"], VOCABULARY))
+    assert not possible(found)[0]
+
+
+def test_draws_at_temperature_0_are_the_greedy_translation(model):
+    sentences = [Sentence(source, number) for number, source in enumerate(SOURCES)]
+    greedy = search(model, sentences, 1)
+    drawn = search(model, sentences, 2, beam_size=1, sample=True, temperature=0.0)
+    for one, some in zip(greedy, drawn, strict=True):
+        for k in range(2):
+            assert (some.ids[k] == one.ids[0]).all()
+            np.testing.assert_allclose(some.log_probs[k], one.log_probs[0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_draws_are_as_frequent_as_they_are_probable(model, temperature):
+    """The statistic of the chi-square test, against its quantile of 99.9% at 14 degrees."""
+    limit, count = 3, 1500
+    options = {"sample": True, "beam_size": 1, "max_length_extra": limit}
+    (found,) = search(model, [Sentence(SOURCES[0])], count, temperature=temperature, **options)
+    drawn = [tuple(i for i in ids if i != PAD_ID) for ids in found.ids.tolist()]
+    every = [(*body, EOS_ID) for body in bodies(limit - 1)]
+    every += itertools.product(WORDS, repeat=limit)  # Not finished.
+    log_probs, _ = steps(model, SOURCES[0], every)
+    possible = log_probs[:, :, [EOS_ID, *WORDS]] / temperature
+    shares = log_probs / temperature - np.log(np.exp(possible).sum(axis=2, keepdims=True))
+    expected = [
+        count * np.exp(shares[row, range(len(target)), target].sum())
+        for row, target in enumerate(every)
+    ]
+    assert sum(expected) == pytest.approx(count, rel=1e-4)
+    statistic = sum((drawn.count(t) - e) ** 2 / e for t, e in zip(every, expected, strict=True))
+    assert statistic < 36.12
+    totals = [log_probs[every.index(t), range(len(t)), t].sum() for t in drawn]
+    np.testing.assert_allclose(found.log_probs, totals, rtol=1e-4, atol=1e-5)
+
+
+def test_draws_depend_on_the_line_and_on_nothing_else_of_the_batch(model):
+    options = {"sample": True, "beam_size": 1, "max_length_extra": 12}
+    sentences = [Sentence(source, number) for number, source in enumerate([*SOURCES, SOURCES[0]])]
+    together = search(model, sentences, 6, **options)
+    for sentence, hypotheses in zip(sentences, together, strict=True):
+        (alone,) = search(model, [sentence], 3, **options)
+        np.testing.assert_array_equal(alone.ids, hypotheses.ids[:3])
+    assert (together[0].ids != together[3].ids).any()
+
+
+def diverse(model, source, beam_size, groups, strength, alpha):
+    """Searches by the definition of diverse beams, hypothesis by hypothesis."""
+    size, known = beam_size // groups, {}
+    live = [[((), 0.0)] for _ in range(groups)]
+    done = [[] for _ in range(groups)]
+    for step in range(LIMIT):
+        taken = dict.fromkeys(range(len(VOCABULARY)), 0)
+        for group in range(groups):
+            extensions = []
+            for body, total in live[group]:
+                if body not in known:
+                    known[body] = steps(model, source, [(*body, EOS_ID)])[0][0, -1]
+                extensions += [
+                    ((*body, token), total + known[body][token]) for token in (EOS_ID, *WORDS)
+                ]
+            extensions.sort(key=lambda e: e[1] - strength * taken[e[0][-1]], reverse=True)
+            ends = [e for e in extensions[:size] if e[0][-1] == EOS_ID]
+            normaliser = float(length_normaliser(step + 1, alpha))
+            done[group] += [(total / normaliser, target) for target, total in ends]
+            done[group] = sorted(done[group], reverse=True)[:size]
+            most = 2 * size if size > 1 else 1
+            extensions = [e for e in extensions[:most] if e[0][-1] != EOS_ID]
+            live[group] = extensions[:size]
+            for body, _ in live[group]:
+                taken[body[-1]] += 1
+        if all(len(some) == size for some in done):
+            break
+    return sorted(itertools.chain(*done), reverse=True)
+
+
+@pytest.mark.parametrize(("beam_size", "groups", "strength"), [(4, 2, 0.0), (4, 2, 1.5), (3, 3, 9)])
+def test_diverse_beams_are_searched_by_their_definition(model, beam_size, groups, strength):
+    options = {"diversity_groups": groups, "diversity_strength": float(strength)}
+    together = search(model, [Sentence(source) for source in SOURCES], beam_size, **options)
+    for source, hypotheses in zip(SOURCES, together, strict=True):
+        expected = diverse(model, source, beam_size, groups, strength, 0.6)
+        targets, scores = finished(hypotheses)
+        assert targets == [target for _, target in expected]
+        np.testing.assert_allclose(scores, [score for score, _ in expected], rtol=1e-4)
+
+
+def test_far_groups_begin_differently(model):
+    options = {"diversity_groups": 3, "diversity_strength": 50.0}
+    (found,) = search(model, [Sentence(SOURCES[0])], 3, **options)
+    assert len({ids[0] for ids in found.ids.tolist()}) >= 2

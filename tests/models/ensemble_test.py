@@ -1,0 +1,119 @@
+"""Ensembles: the mean of several models' probabilities."""
+
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models import SettingError
+from models.ensemble import Ensemble
+
+PAD, UNK, BOS, EOS = range(4)
+VOCAB = 8
+SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
+TARGET = tf.constant([[4, 6, 5, EOS], [7, EOS, PAD, PAD], [4, 4, 6, EOS]])
+PRESETS = ("transformer_tiny", "lstm_luong", "attention_ibm1")
+TINY = {
+    "num_encoder_layers": 1,
+    "num_decoder_layers": 1,
+    "width": 8,
+    "num_heads": 2,
+    "ffn_width": 8,
+    "embedding_width": 8,
+    "encoder_units": 4,
+    "decoder_units": 8,
+    "rank": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def members():
+    keras.utils.set_random_seed(3)
+    members = []
+    for preset in PRESETS:
+        valid = models.preset_settings(preset)
+        settings = {name: value for name, value in TINY.items() if name in valid}
+        members.append(models.create(preset, VOCAB, VOCAB, **settings))
+        members[-1].score(SOURCE, TARGET)
+        for weight in members[-1].trainable_variables:
+            weight.assign(weight * 2)
+    return members
+
+
+def decoded(model, source, targets):
+    """Sums each target's log-probabilities over decoding steps, `[len(targets)]`."""
+    ids = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
+    context = model.encode(tf.repeat([source], len(targets), axis=0))
+    state = model.initial_state(context)
+    tokens, total = tf.fill([len(targets)], BOS), 0.0
+    for step in range(ids.shape[1]):
+        output = model.decode_step(tokens, tf.constant(step), state, context)
+        log_probs = output.logits - model.log_normaliser(output.logits)
+        tokens, state = ids[:, step], output.state
+        chosen = tf.gather(log_probs, tokens, batch_dims=1)
+        total += tf.where(tokens == PAD, 0.0, chosen)
+    return total.numpy()
+
+
+@pytest.mark.parametrize("number", range(len(PRESETS)))
+def test_a_model_together_with_itself_is_that_model(members, number):
+    model = members[number]
+    both = Ensemble([model, model])
+    np.testing.assert_allclose(
+        both.score(SOURCE, TARGET), model.score(SOURCE, TARGET), rtol=1e-5, atol=1e-6
+    )
+    np.testing.assert_allclose(both.align(SOURCE, TARGET), model.align(SOURCE, TARGET), atol=1e-6)
+    targets = [[4, 6, EOS], [7, EOS], [EOS]]
+    source = SOURCE[0].numpy()
+    np.testing.assert_allclose(
+        decoded(both, source, targets), decoded(model, source, targets), rtol=1e-5
+    )
+
+
+def test_every_token_has_the_mean_of_the_members_probabilities(members):
+    probabilities = [np.exp(member.score(SOURCE, TARGET)) for member in members]
+    found = np.exp(Ensemble(members).score(SOURCE, TARGET))
+    real = TARGET.numpy() != PAD
+    np.testing.assert_allclose(found[real], np.mean(probabilities, axis=0)[real], rtol=1e-5)
+
+
+def test_decoding_steps_give_the_same_scores_as_whole_sentences(members):
+    both = Ensemble(members[:2])  # The third tracks coverage, so its steps differ from `score`.
+    source = SOURCE[0].numpy()
+    targets = [[*body, EOS] for n in range(3) for body in itertools.product([4, 5, 7], repeat=n)]
+    ids = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
+    scores = both.score(tf.repeat([source], len(targets), axis=0), ids)
+    expected = tf.reduce_sum(tf.where(ids == PAD, 0.0, scores), axis=1)
+    np.testing.assert_allclose(decoded(both, source, targets), expected, rtol=1e-4)
+
+
+def test_the_probabilities_of_all_words_sum_to_1(members):
+    both = Ensemble(members)
+    context = both.encode(SOURCE)
+    state = both.initial_state(context)
+    output = both.decode_step(tf.fill([3], BOS), tf.constant(0), state, context)
+    np.testing.assert_allclose(np.exp(output.logits).sum(axis=1), 1.0, rtol=1e-5)
+    np.testing.assert_allclose(np.sum(output.attention, axis=1), 1.0, rtol=1e-5)
+
+
+def test_alignments_are_the_mean_of_members_that_have_one(members):
+    plain = models.create("lstm_seq2seq", VOCAB, VOCAB, encoder_units=8, decoder_units=8)
+    assert not plain.has_alignment
+    both = Ensemble([plain, *members[:2]])
+    aligned = [member.align(SOURCE, TARGET) for member in members[:2]]
+    np.testing.assert_allclose(both.align(SOURCE, TARGET), np.mean(aligned, axis=0), atol=1e-6)
+    assert both.has_alignment and not Ensemble([plain]).has_alignment
+    np.testing.assert_allclose(Ensemble([plain]).align(SOURCE, TARGET), plain.align(SOURCE, TARGET))
+    maps = both.attention_maps(SOURCE, TARGET)
+    assert {name.split("/")[0] for name in maps} >= {"1", "2"}
+
+
+def test_what_does_not_fit_is_refused(members):
+    other = models.create("lstm_seq2seq", VOCAB, 9, encoder_units=8, decoder_units=8)
+    with pytest.raises(SettingError, match=r"different vocabulary sizes: \[\(8, 8\), \(8, 9\)\]"):
+        Ensemble([members[0], other])
+    with pytest.raises(SettingError, match="at least one model"):
+        Ensemble([])
