@@ -140,7 +140,7 @@ def export_ctranslate2(folder, model, tokenizer, config, **search):
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(model, tokenizer, **search)
     translator = Translator(None, tokenizer, engine=engine, **search)
-    found = [best[0].text for best in translator.translate(lines, description="comparing")]
+    found = [best[0].text for best in translator.translate(lines)]
     alike = sum(a == b.text for a, b in zip(found, translations, strict=True))
     return f"{alike} of {len(lines)} lines translated alike ({alike / len(lines):.1%})"
 

@@ -212,7 +212,8 @@ def the_export():
             "--engine=ctranslate2 needs --export_dir, a folder that export.py --format=ctranslate2 "
             "wrote"
         )
-    for name in ("model_dir", "channel_model", "language_model", "replace_unknowns"):
+    models = "model_dir", "channel_model", "language_model"
+    for name in (*models, "replace_unknowns", "prefix", "required"):
         if FLAGS[name].value:
             raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
     export = CTranslate2Export(FLAGS.export_dir)

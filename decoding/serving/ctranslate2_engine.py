@@ -13,7 +13,6 @@ finished. Four things differ, and are made equal here:
 """
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
@@ -22,11 +21,17 @@ from data_pipeline.files import UserError, read_bytes
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.search.beam_search import Hypotheses, SearchOptions
-from decoding.serving.ctranslate2_model import ABOUT, TOKENIZER, ctranslate2_package
+from decoding.serving.ctranslate2_model import (
+    ABOUT,
+    TOKENIZER,
+    ctranslate2_package,
+    longest_translation,
+)
 from decoding.serving.versions import newest_version
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
+_FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
 
 class CTranslate2Export:
@@ -74,7 +79,7 @@ class CTranslate2Export:
             UserError: a file is damaged, or the package is missing.
         """
         tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER)
-        engine = CTranslate2Engine(self.path, tokenizer, self._about["parameters"])
+        engine = CTranslate2Engine(self.path, tokenizer, self._about)
         return engine, tokenizer, self.config()
 
 
@@ -86,7 +91,7 @@ class CTranslate2Engine:
     Args:
         path: folder of the model.
         tokenizer: its `Tokenizer`.
-        parameters: number of its weights.
+        about: what the export recorded, see `ctranslate2_model.write`.
 
     Raises:
         UserError: the model cannot be read, or the package is missing.
@@ -96,12 +101,12 @@ class CTranslate2Engine:
 
     has_alignment = False
 
-    def __init__(self, path, tokenizer, parameters):
+    def __init__(self, path, tokenizer, about):
         self.tokenizer = tokenizer
-        self._parameters = parameters
+        self._about = about
         package = ctranslate2_package()
         try:
-            self._translator = package.Translator(str(path), intra_threads=os.cpu_count() or 1)
+            self._translator = package.Translator(str(path))
         except (RuntimeError, ValueError) as error:
             raise UserError(
                 f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "
@@ -113,7 +118,7 @@ class CTranslate2Engine:
 
     def count_params(self):
         """Returns the number of weights, as a Keras model does."""
-        return self._parameters
+        return self._about["parameters"]
 
     def check(self, options):
         """Raises `UserError` if the engine cannot follow one of the `SearchOptions`."""
@@ -123,6 +128,14 @@ class CTranslate2Engine:
                     f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
                     "out, or use --engine=tensorflow"
                 )
+        longest = self._about["max_input_tokens"]
+        found, most = options.length_limit(longest), longest_translation(longest)
+        if found > most:
+            raise UserError(
+                f"--max_length_factor and --max_length_extra allow translations of {found:,} "
+                f"tokens, and the model was exported for at most {most:,}; give smaller ones, or "
+                "export it with a larger --max_input_tokens"
+            )
 
     def __call__(self, source, n_best, options):
         """Searches sentences.
@@ -136,7 +149,7 @@ class CTranslate2Engine:
             list of `Hypotheses`, one for each sentence, without the axis B.
         """
         del n_best
-        limits = [2 * len(ids) + 20 for ids in source]
+        limits = [options.length_limit(len(ids)) for ids in source]
         found = self._search(source, max(limits), options)
         never = {PAD_ID, BOS_ID} if options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
         wrong = [i for i, some in enumerate(found) if any(never & {*ids} for ids, _ in some)]

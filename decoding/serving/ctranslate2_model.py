@@ -10,6 +10,7 @@ import numpy as np
 
 from data_pipeline.files import UserError, write_text
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
+from decoding.search.beam_search import SearchOptions
 from models.layers.blocks import NORM_EPSILON
 from models.layers.embeddings import sinusoidal_positions
 from models.presets import PRESETS
@@ -46,6 +47,11 @@ def check_convertible(model):
         )
 
 
+def longest_translation(max_input_tokens):
+    """Returns the number of positions that a model is exported with."""
+    return max(max_input_tokens, SearchOptions().length_limit(max_input_tokens))
+
+
 def write(model, tokenizer, folder, *, quantization, **about):
     """Writes everything that translation with CTranslate2 needs into an empty folder.
 
@@ -63,7 +69,7 @@ def write(model, tokenizer, folder, *, quantization, **about):
         UserError: as `convert`.
         OSError: a file cannot be written.
     """
-    num_positions = 2 * about["max_input_tokens"] + 20  # The longest translation.
+    num_positions = longest_translation(about["max_input_tokens"])
     convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
     (folder / TOKENIZER).mkdir()
     tokenizer.save(folder / TOKENIZER)

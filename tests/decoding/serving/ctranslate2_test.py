@@ -1,6 +1,8 @@
 """CTranslate2 finds the translations of our search, with every Transformer."""
 
+import os
 import sys
+from unittest import mock
 
 import keras
 import numpy as np
@@ -58,7 +60,8 @@ def export(folder, model, tokenizer, **settings):
     about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
     folder.mkdir(exist_ok=True)
     ctranslate2_model.write(model, tokenizer, folder, **about)
-    return CTranslate2Export(folder).load()[:2]
+    with mock.patch.dict(os.environ, OMP_NUM_THREADS="1"):  # Tests share the cores.
+        return CTranslate2Export(folder).load()[:2]
 
 
 @pytest.fixture(scope="module", params=SETTINGS)
@@ -132,14 +135,26 @@ def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "max_length_factor", "max_length_extra"}
+
+
 def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
-    others = set(SearchOptions._field_defaults) - {"beam_size", "length_penalty", "emit_unknowns"}
     engine, tokenizer = export(tmp_path, *make_model("bpe"))
-    Translator(None, tokenizer, engine=engine, beam_size=2)
-    for name in others:
+    for name in {*SearchOptions._field_defaults} - FOLLOWED:
         with pytest.raises(UserError, match=f"--{name}: CTranslate2 cannot search"):
             Translator(None, tokenizer, engine=engine, **{name: 7})
+    with pytest.raises(UserError, match=r"translations of 101 tokens, and .* at most 100"):
+        Translator(None, tokenizer, engine=engine, max_length_extra=21)
+
+
+def test_the_engine_follows_length_limits(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    engine, tokenizer = export(tmp_path, *make_model("bpe", eos_logit=-20.0))
+    source = tokenizer.source.encode(LINES[:5])
+    found = engine(source, 1, SearchOptions(2, max_length_factor=0.5, max_length_extra=3))
+    for each, ids in zip(found, source, strict=True):
+        assert each.ids.shape == (2, len(ids) // 2 + 3) and not each.finished.any()
 
 
 def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
