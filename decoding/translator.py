@@ -1,7 +1,9 @@
 """Translates strings to strings: tokenizer, batches by length, beam search, detokenizer."""
 
+import collections
 import itertools
 import math
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -47,6 +49,25 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
 )
 
 
+def _in_order(function, items, num_threads):
+    """Yields `function(item)` of each item, in order, computing several at a time in threads."""
+    if num_threads < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(num_threads) as threads:
+        items, waiting = iter(items), collections.deque()
+        try:
+            while True:
+                for item in itertools.islice(items, num_threads - len(waiting)):
+                    waiting.append(threads.submit(function, item))
+                if not waiting:
+                    return
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
 class Translator:
     """Translates lines with a model and its tokenizer.
 
@@ -59,6 +80,7 @@ class Translator:
             being left untranslated.
         split_sentences: whether each sentence of a line is translated by itself, see `sentences`.
         name: the model's name in error messages.
+        num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
         engine: `decoding.serving.ctranslate2_engine.CTranslate2Engine` that searches in place of
@@ -85,6 +107,7 @@ class Translator:
         split_long_lines=False,
         split_sentences=False,
         name="the model",
+        num_threads=1,
         unknowns=None,
         engine=None,
         asked=None,
@@ -98,6 +121,7 @@ class Translator:
         self.split_long_lines = split_long_lines
         self.split_sentences = split_sentences
         self.name = name
+        self.num_threads = num_threads
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
         self._engine = engine
@@ -158,13 +182,19 @@ class Translator:
                 todo.append(i)
         waiting = {*todo, *parts}
         done({i: results[i] for i in range(len(lines)) if i not in waiting})
-        for start in range(0, len(todo), self.batch_size):
-            rows = todo[start : start + self.batch_size]
+        batches = [
+            todo[start : start + self.batch_size] for start in range(0, len(todo), self.batch_size)
+        ]
+
+        def search(rows):
             asked = [
                 Sentence(source[i], numbers[owners[i]], *self._asked_of(numbers[owners[i]]))
                 for i in rows
             ]
-            searched = self._search_all(asked, self._num_candidates(n_best))
+            return self._search_all(asked, self._num_candidates(n_best))
+
+        found_in = _in_order(search, batches, self.num_threads)
+        for rows, searched in zip(batches, found_in, strict=True):
             for i, found in zip(rows, searched, strict=True):
                 results[i] = self._translations(texts[i], numbers[owners[i]], found, n_best)
             done({i: results[i] for i in rows if i < len(lines)})

@@ -21,11 +21,12 @@ def model_directories(names):
     return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
 
 
-def load_models(directories):
+def load_models(directories, **how):
     """Loads a translation model, or an ensemble of several with the same vocabularies.
 
     Args:
         directories: list of `ModelDirectory`.
+        **how: arguments of `ModelDirectory.load`.
 
     Returns:
         `(model, tokenizer, config)`, see `ModelDirectory.load`; the configuration is the first
@@ -35,12 +36,12 @@ def load_models(directories):
         UserError: the vocabularies differ, or a directory cannot be loaded.
     """
     first, *others = directories
-    model, tokenizer, config = first.load()
+    model, tokenizer, config = first.load(**how)
     if not others:
         return model, tokenizer, config
     members, ensemble = [model], {str(first.path): config["model"]}
     for directory in others:
-        member, member_tokenizer, member_config = directory.load()
+        member, member_tokenizer, member_config = directory.load(**how)
         _check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
         members.append(member)
         ensemble[str(directory.path)] = member_config["model"]

@@ -184,10 +184,11 @@ class ModelDirectory:
         except (models.SettingError, UserError) as error:
             raise UserError(f"{self.config_path}: {error}") from None
 
-    def load(self, *, language_model=False):
+    def load(self, *, language_model=False, dtype="float32"):
         """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
         Args:
+            dtype: of weights and products, "float32" or "bfloat16".
             language_model: whether to expect a language model instead of a translation model.
 
         Returns:
@@ -220,6 +221,10 @@ class ModelDirectory:
                     f"{self.best_path}: {name.removeprefix('model/')} is not finite; the training "
                     "diverged: train again with a lower --learning_rate"
                 )
+        if dtype != "float32":
+            model, exact = self.new_model(dtype), model
+            for weight, value in zip(model.weights, exact.weights, strict=True):
+                weight.assign(value)
         if not language_model:
             model.freeze()
         return model, tokenizer, config

@@ -1,8 +1,10 @@
 """The largest numbers of long rows, such as the logits of a vocabulary."""
 
+import math
+
 import tensorflow as tf
 
-_SIZES = range(128, 15, -1)  # Of a part of a row, the preferred first.
+_SIZES = range(16, 129)  # Of a part of a row.
 
 
 def largest(values, count):
@@ -20,9 +22,12 @@ def largest(values, count):
         one with the lower index comes first.
     """
     length = values.shape[-1]
-    size = next((size for size in _SIZES if length % size == 0), 0)
-    if not size:
-        size = _SIZES[0]
+    best = (length / count) ** 0.5  # Then there are as many parts as numbers to choose from them.
+    sizes = [size for size in _SIZES if length % size == 0]
+    if sizes:
+        size = min(sizes, key=lambda size: abs(math.log(size / best)))
+    else:
+        size = min(max(round(best), _SIZES[0]), _SIZES[-1])
         lowest = tf.constant(values.dtype.min)
         values = tf.pad(values, [[0, 0], [0, -length % size]], constant_values=lowest)
     num_parts = values.shape[-1] // size

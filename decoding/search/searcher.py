@@ -1,9 +1,11 @@
 """The search as a graph, and around it what each sentence asks for."""
 
+import threading
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.eager.context import function_executor_type
 
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.search.beam_search import Hypotheses, SpecialIds, beam_search
@@ -94,7 +96,8 @@ class Searcher:
         self.options = options
         self.vocabulary = vocabulary
         self.seed = seed
-        self._graphs = {}  # By the names of their inputs.
+        self._graphs = {}  # By the names of their inputs, and whether for one sentence alone.
+        self._lock = threading.Lock()
 
     def search(self, sentences, n_best):
         """Searches a batch.
@@ -148,12 +151,24 @@ class Searcher:
                     for sentence, place in zip(sentences, places, strict=True)
                 ]
             )
-        names = tuple(given)
-        if names not in self._graphs:
-            continues = word_continuations(self.vocabulary) if "required" in names else None
-            self._graphs[names] = make_search(self.model, self.options, names, continues)
-        inputs = [given] if given else []
-        return self._graphs[names](padded([s.source_ids for s in sentences]), n_best, *inputs)
+        is_alone = len(sentences) == 1
+        search = self._graph(tuple(given), is_alone)
+        inputs = [padded([s.source_ids for s in sentences]), n_best, *([given] if given else [])]
+        if not is_alone:
+            return search(*inputs)
+        # Without TensorFlow's queue of operations, which costs more than the small operations of
+        # one sentence: 1.3 to 1.5 times as fast.
+        with function_executor_type("SINGLE_THREADED_EXECUTOR"):
+            return search(*inputs)
+
+    def _graph(self, names, is_alone):
+        """Returns the graph with further inputs of these names, made at its first use."""
+        with self._lock:
+            if (names, is_alone) not in self._graphs:
+                continues = word_continuations(self.vocabulary) if "required" in names else None
+                graph = make_search(self.model, self.options, names, continues)
+                self._graphs[names, is_alone] = graph
+            return self._graphs[names, is_alone]
 
 
 def _together(draws):

@@ -43,8 +43,9 @@ def parts(request):
     return model, tokenizer
 
 
-def test_order_and_batch_size_change_nothing(parts):
-    at_once = Translator(*parts, batch_size=32).translate(LINES)
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_order_batches_and_threads_change_nothing(parts, num_threads):
+    at_once = Translator(*parts, batch_size=3, num_threads=num_threads).translate(LINES)
     singly = Translator(*parts, batch_size=1).translate(LINES[::-1])[::-1]
     for one, other in zip(at_once, singly, strict=True):
         assert one[0].ids == other[0].ids

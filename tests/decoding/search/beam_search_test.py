@@ -174,9 +174,9 @@ def test_leaving_early_never_changes_the_translations_asked_for(alpha):
 
 def test_a_sentence_that_waits_for_others_is_translated_as_if_it_were_alone():
     which = tf.range(64)[:, None]
-    together = search(Markov(1), which, beam_size=3, limit=8)
-    for row in range(0, 64, 8):
-        alone = search(Markov(1), which[row : row + 1], beam_size=3, limit=8)
+    together = search(Markov(1), which, beam_size=3, limit=8, alpha=3.0)
+    for row in range(64):
+        alone = search(Markov(1), which[row : row + 1], beam_size=3, limit=8, alpha=3.0)
         np.testing.assert_array_equal(together.ids[row], alone.ids[0])
         np.testing.assert_array_equal(together.finished[row], alone.finished[0])
 

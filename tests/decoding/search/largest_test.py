@@ -1,0 +1,18 @@
+"""The largest numbers of rows, against TensorFlow's own search for them."""
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from decoding.search.largest import largest
+
+
+@pytest.mark.parametrize("length", [5, 100, 2000, 2003, 4096])
+def test_finds_what_top_k_finds_of_equal_numbers_too(length):
+    values = tf.constant(np.random.default_rng(1).integers(0, 300, (7, length)), tf.float32)
+    for count in (1, 4, 11):
+        if count <= length:
+            for found, expected in zip(
+                largest(values, count), tf.math.top_k(values, count), strict=True
+            ):
+                np.testing.assert_array_equal(found, expected)
