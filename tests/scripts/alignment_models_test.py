@@ -1,5 +1,7 @@
 """Alignment models on the command line: iterations, stopping, resuming, gradients, bad flags."""
 
+import contextlib
+import io
 import json
 import math
 import signal
@@ -39,14 +41,14 @@ def whole(folder, corpus):
     """A run of thirty iterations that is never interrupted."""
     more = ("--model=ibm2", "--model2_steps=2", "--alpha=0")
     more += ("--max_steps=30", "--eval_every_steps=12")
-    command = [sys.executable, "train.py", *flags(folder, corpus, "whole", *more)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    return folder / "whole", more, done
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = run_script("train", flags(folder, corpus, "whole", *more)).status
+    assert status == 0, said.getvalue()
+    return folder / "whole", more, said.getvalue()
 
 
 def test_every_iteration_says_and_keeps_its_likelihood(whole):
-    run, _, done = whole
+    run, _, shown = whole
     kept = records(run, "train")
     assert [record["step"] for record in kept] == list(range(1, 31))
     names = ["Model 1"] * 3 + ["Model 2"] * 2 + ["positions: table"] * 25
@@ -54,7 +56,7 @@ def test_every_iteration_says_and_keeps_its_likelihood(whole):
         likelihood, perplexity = record["log_likelihood"], record["perplexity"]
         assert perplexity == pytest.approx(math.exp(record["nll"]))
         said = f"iteration {record['step']} ({name}): log-likelihood {likelihood:,.1f}, "
-        assert f"{said}perplexity {perplexity:.3f}" in done.stderr
+        assert f"{said}perplexity {perplexity:.3f}" in shown
     for first, last in ((0, 3), (3, 5), (5, 30)):
         likelihoods = [record["log_likelihood"] for record in kept[first:last]]
         assert likelihoods == sorted(likelihoods)

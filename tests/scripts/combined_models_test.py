@@ -58,7 +58,7 @@ def language(folder, corpus, forward):
 @pytest.fixture(scope="module")
 def small(folder, corpus):
     """A translation model with subword pieces."""
-    flags = ["--model=lstm_seq2seq", "--set=encoder_units=8", "--set=decoder_units=8"]
+    flags = [*small_flags("attention_ibm2"), "--tokenizer=bpe"]
     flags += ["--vocab_size=300", "--max_steps=1"]
     assert train(folder, "small", *flags, *corpus).status == 0
     return folder / "small"
@@ -318,7 +318,7 @@ def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
         ),
         (
             ["--channel_model={small}", "--language_model={language}"],
-            "lstm_seq2seq; the noisy channel needs an IBM model",
+            "attention_ibm2; the noisy channel needs an IBM model",
         ),
         (
             ["--model_dir={forward}", "--language_model={language}", "--language_model_weight=-1"],

@@ -6,9 +6,10 @@ from data_pipeline.datasets import DATASETS
 from tests.data_pipeline.published import WMT14, publish
 from tests.data_pipeline.web import serving
 from tests.scripts.running import run_script
-from tests.tiny import SMALL_FLAGS, pairs
+from tests.tiny import pairs, small_flags
 
-SMALL = [*SMALL_FLAGS, "--vocab_size=320", "--max_steps=2", "--bleu_lines=1"]
+SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--vocab_size=320"]
+SMALL += ["--max_steps=2", "--bleu_lines=1"]
 
 
 def test_every_corpus_is_listed_with_size_licence_and_papers(capsys):

@@ -124,8 +124,8 @@ class GradientUpdate(Update):
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
-        self.earlier = None  # Gradients and sums over the batches so far of an update.
-        self._step_alone, self._add, self._step_with_earlier = self._make_functions()
+        self.added = None  # Gradients and sums over the batches of an update.
+        self._step_alone, self._add, self._step_with_added = self._make_functions()
         self.plateau = getattr(optimizer, "plateau", None)
         optimizer.build(weights)
 
@@ -230,15 +230,15 @@ class GradientUpdate(Update):
         """
         if len(batches) == 1:
             return self._step_alone(*batches)
-        if self.earlier is None:
-            self.earlier = [tf.Variable(tf.zeros(v.shape)) for v in self.model.trainable_variables]
-            self.earlier.append(tf.Variable(tf.zeros([4])))
-        for batch in batches[:-1]:
+        if self.added is None:
+            self.added = [tf.Variable(tf.zeros(v.shape)) for v in self.model.trainable_variables]
+            self.added.append(tf.Variable(tf.zeros([4])))
+        for batch in batches:
             self._add(batch)
-        return self._step_with_earlier(batches[-1])
+        return self._step_with_added()
 
     def _make_functions(self):
-        """Makes the graphs of `step`: for a single batch, for one of several, and for the last."""
+        """Makes the graphs of `step`: for a single batch, for one of several, and after those."""
 
         def alone(batch):
             return self.apply(*self.gradients(batch))
@@ -246,22 +246,22 @@ class GradientUpdate(Update):
         def add(batch):
             gradients, sums = self.gradients(batch)
             parts = [*(g * sums[0] for g in gradients), sums]
-            for total, part in zip(self.earlier, parts, strict=True):
+            for total, part in zip(self.added, parts, strict=True):
                 total.assign_add(part)
 
-        def with_earlier(batch):
-            add(batch)
-            *gradients, sums = [tf.identity(total) for total in self.earlier]
-            for total in self.earlier:
+        def with_added():
+            *gradients, sums = [tf.identity(total) for total in self.added]
+            for total in self.added:
                 total.assign(tf.zeros_like(total))
             return self.apply([g / sums[0] for g in gradients], sums)
 
-        options = {
-            "input_signature": [BATCH_SIGNATURE],
-            "autograph": False,
-            "jit_compile": self.jit_compile or None,
-        }
-        return [tf.function(function, **options) for function in (alone, add, with_earlier)]
+        def graph(function, *signature):
+            compiled = self.jit_compile or None
+            return tf.function(
+                function, input_signature=signature, autograph=False, jit_compile=compiled
+            )
+
+        return graph(alone, BATCH_SIGNATURE), graph(add, BATCH_SIGNATURE), graph(with_added)
 
     def gradients(self, batch):
         """Computes the gradients of the mean loss of a batch.
