@@ -213,10 +213,15 @@ def recurrent_table():
     return markdown([RECURRENT_COLUMNS, *rows])
 
 
-DECODING_COLUMNS = (
-    *("model", "beam", "batch", "ours", "CTranslate2 float32", "CTranslate2 int8", "PyTorch"),
-    *("ours is", "of the matrix products"),
-)
+DECODING_KINDS = {
+    "ours": "ours",
+    "ours bfloat16": "ours, bfloat16",
+    "ctranslate2 float32": "CTranslate2 float32",
+    "ctranslate2 int8": "CTranslate2 int8",
+    "pytorch": "PyTorch",
+}
+DECODING_COLUMNS = ("model", "beam", "batch", *DECODING_KINDS.values(), "ours is", "bfloat16 is")
+DECODING_COLUMNS += ("of the matrix products",)
 
 
 def decoding_table():
@@ -243,24 +248,33 @@ def decoding_table():
 
 
 def _decoding_row(model, mode):
-    engines, fastest = mode["engines"], mode["fastest"]
+    fastest = {
+        each["kind"]: each
+        for each in mode["engines"]
+        if each["setting"] == mode["fastest"][each["kind"]]
+    }
 
     def cell(kind):
         if kind not in fastest:
             return ""
-        engine = engines[fastest[kind]]
-        rate = f"{engine['sentences_per_second']:,.1f}"
-        if "latency_ms" in engine:
-            rate += " ({median:.0f} ms, 99%: {percentile_99:.0f} ms)".format(**engine["latency_ms"])
+        rate = f"{fastest[kind]['sentences_per_second']:,.1f}"
+        if "latency_ms" in fastest[kind]:
+            latency = fastest[kind]["latency_ms"]
+            rate += " ({median:.0f} ms, 99%: {percentile_99:.0f} ms)".format(**latency)
         return rate
 
     rival = "pytorch" if "pytorch" in fastest else "ctranslate2 float32"
-    share = engines[fastest["ours"]].get("share_of_matrix_products")
+    share = fastest["ours"].get("share_of_matrix_products")
     return (
         f"`{model}`",
         *(str(mode[name]) for name in ("beam", "batch")),
-        *map(cell, ("ours", "ctranslate2 float32", "ctranslate2 int8", "pytorch")),
-        "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**mode["ratio"][rival]),
+        *map(cell, DECODING_KINDS),
+        *(
+            "{median:.2f} times ({least:.2f} to {largest:.2f})".format(
+                **mode["ratios"][ours][rival]
+            )
+            for ours in ("ours", "ours bfloat16")
+        ),
         f"{share:.0%}" if share else "",
     )
 

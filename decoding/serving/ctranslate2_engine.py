@@ -13,6 +13,7 @@ finished. Four things differ, and are made equal here:
 """
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -106,7 +107,10 @@ class CTranslate2Engine:
         self._about = about
         package = ctranslate2_package()
         try:
-            self._translator = package.Translator(str(path))
+            # A `Translator` searches several batches at the same time, each in one thread.
+            self._translator = package.Translator(
+                str(path), inter_threads=os.cpu_count() or 1, intra_threads=1
+            )
         except (RuntimeError, ValueError) as error:
             raise UserError(
                 f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "

@@ -1,8 +1,6 @@
 """CTranslate2 finds the translations of our search, with every Transformer."""
 
-import os
 import sys
-from unittest import mock
 
 import keras
 import numpy as np
@@ -60,8 +58,7 @@ def export(folder, model, tokenizer, **settings):
     about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
     folder.mkdir(exist_ok=True)
     ctranslate2_model.write(model, tokenizer, folder, **about)
-    with mock.patch.dict(os.environ, OMP_NUM_THREADS="1"):  # Tests share the cores.
-        return CTranslate2Export(folder).load()[:2]
+    return CTranslate2Export(folder).load()[:2]
 
 
 @pytest.fixture(scope="module", params=SETTINGS)

@@ -1,0 +1,212 @@
+"""The engines that `decode.py` compares, and the settings of each that may be the fastest.
+
+Each engine is made in a process of its own, after its threads are set, and imports its framework
+there. It is a function `work(lines, beam_size, batch_size)`, which returns the ids of each
+translation and the seconds of each call. It includes tokenization and sorting by length.
+"""
+
+import os
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from side_by_side import Candidate
+
+LENGTH_PENALTY = 0.6
+SEED = 1
+
+
+class Source(NamedTuple):
+    """Where an engine finds its model.
+
+    Attributes:
+        name: preset.
+        directory: model directory; "" for random weights.
+        converted: folder with the weights for the other engine, and a folder of the tokenizer.
+        kind: kind of the tokenizer.
+    """
+
+    name: str
+    directory: str
+    converted: str
+    kind: str
+
+
+# Settings of ours that are tried: kind -> list of (name, threads inside an operation, batches at a
+# time, variables of the environment, number format); 0 for all threads. translate.py has the first.
+NO_ONEDNN = {"TF_ENABLE_ONEDNN_OPTS": "0"}
+OURS = {
+    "ours": [
+        ("a batch for each thread", 1, 0, NO_ONEDNN, "float32"),
+        ("all threads in an operation", 0, 1, NO_ONEDNN, "float32"),
+        ("all threads in an operation, oneDNN", 0, 1, {}, "float32"),
+    ],
+    "ours bfloat16": [
+        ("a batch for each thread", 1, 0, {}, "bfloat16"),
+        ("all threads in an operation", 0, 1, {}, "bfloat16"),
+    ],
+}
+
+
+def our_engines(source, pieces, threads):
+    """Returns {(kind, name): `Candidate`} of all settings of ours."""
+    found = {}
+    for kind, settings in OURS.items():
+        for name, inside, batches, environment, dtype in settings:
+            several = (inside or threads, threads)
+            arguments = (source, pieces, dtype, batches or threads, environment)
+            found[kind, name] = Candidate(name, several, ours, *arguments)
+    return found
+
+
+def ours(source, pieces, dtype, num_threads, environment):
+    """Makes `work` of `decoding.translator`."""
+    os.environ.update(environment)
+    model, tokenizer = load_ours(source, pieces, dtype)
+    from decoding.translator import Translator
+
+    translators = {}
+
+    def work(lines, beam_size, batch_size):
+        if (beam_size, batch_size) not in translators:
+            search = {"beam_size": beam_size, "length_penalty": LENGTH_PENALTY}
+            translators[beam_size, batch_size] = Translator(
+                model, tokenizer, batch_size=batch_size, num_threads=num_threads, **search
+            )
+        translate = translators[beam_size, batch_size].translate
+        return timed(lambda some: [best[0].ids for best in translate(some)], lines, batch_size == 1)
+
+    return work
+
+
+def load_ours(source, pieces, dtype="float32"):
+    """Starts TensorFlow and returns (model, tokenizer); `dtype` is the model's number format."""
+    from command_line import quiet  # before all that imports TensorFlow
+
+    # isort: split
+
+    import keras
+
+    import models
+    from data_pipeline.tokenization.tokenizers import Tokenizer
+    from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+    from model_directory.directory import ModelDirectory
+
+    quiet.start()
+    if source.directory:
+        return ModelDirectory(source.directory).load(dtype=dtype)[:2]
+    keras.utils.set_random_seed(SEED)
+    exact = models.create(source.name, pieces, pieces)
+    never_end(exact)
+    model = models.create(source.name, pieces, pieces, dtype=dtype)
+    for weight, value in zip(model.weights, exact.weights, strict=True):
+        weight.assign(value)
+    model.freeze()
+    words = WordVocabulary([*SPECIALS, *(f"w{i}" for i in range(len(SPECIALS), pieces))])
+    return model, Tokenizer("word", words, words)
+
+
+def never_end(model):
+    """Changes weights so that the logit of EOS is very low, whatever the input is.
+
+    The first number of the decoder's output becomes 1. The output weights of EOS have a large
+    negative number in its place, those of all other words 0.
+    """
+    from data_pipeline.tokenization.vocabularies import EOS_ID
+
+    norm = model.decoder_norm or model.decoder_layers[-1].around_feed_forward.norm
+    for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
+        weight.assign([first, *np.array(weight)[1:]])
+    embeddings = np.array(model.target_embedding.embeddings)
+    embeddings[:, 0] = 0.0
+    embeddings[EOS_ID, 0] = -1e4
+    model.target_embedding.embeddings.assign(embeddings)
+
+
+def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
+    """Makes `work` of CTranslate2, which sorts the lines and makes the batches itself."""
+    import ctranslate2
+
+    from data_pipeline.tokenization.tokenizers import Tokenizer
+
+    tokenizer = Tokenizer.load(source.kind, Path(source.converted, "tokenizer"))
+    pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
+    ids_of = {piece: i for i, piece in enumerate(pieces)}
+    engine = ctranslate2.Translator(
+        source.converted,
+        compute_type=compute_type,
+        inter_threads=inter_threads,
+        intra_threads=intra_threads,
+    )
+
+    def work(lines, beam_size, batch_size):
+        def translate(some):
+            ids = tokenizer.source.encode(some)
+            found = engine.translate_batch(
+                [tokenizer.source.pieces(each) for each in ids],
+                max_batch_size=batch_size,
+                beam_size=beam_size,
+                length_penalty=LENGTH_PENALTY,
+                max_input_length=0,
+                min_decoding_length=0,
+                max_decoding_length=2 * max(map(len, ids)) + 20,
+                return_end_token=True,
+            )
+            ids = [[ids_of[piece] for piece in each.hypotheses[0]] for each in found]
+            return decoded(tokenizer, ids)
+
+        return timed(translate, lines, batch_size == 1)
+
+    return work
+
+
+def pytorch(source, threads):
+    """Makes `work` of the network and the search of `torch_networks`."""
+    import torch
+    from torch_networks import LuongModel, beam_search
+
+    import models
+    from data_pipeline.tokenization.tokenizers import Tokenizer
+    from decoding.search.searcher import padded
+
+    torch.set_num_threads(threads)
+    torch.set_flush_denormal(True)  # TensorFlow does this by default.
+    tokenizer = Tokenizer.load(source.kind, Path(source.converted, "tokenizer"))
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = LuongModel(*sizes, models.preset_settings(source.name)).eval()
+    with np.load(Path(source.converted, "weights.npz")) as weights:
+        model.take_weights(weights)
+
+    def work(lines, beam_size, batch_size):
+        def translate(some):
+            ids = tokenizer.source.encode(some)
+            order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
+            found = {}
+            for start in range(0, len(order), batch_size):
+                rows = order[start : start + batch_size]
+                batch = torch.from_numpy(padded([ids[i] for i in rows])).long()
+                best = beam_search(model, batch, beam_size, LENGTH_PENALTY)
+                found.update(zip(rows, best, strict=True))
+            return decoded(tokenizer, [found[i] for i in range(len(ids))])
+
+        return timed(translate, lines, batch_size == 1)
+
+    return work
+
+
+def timed(translate, lines, one_by_one):
+    """Translates lines, in one call or in one for each; returns (ids, seconds of each call)."""
+    found, seconds = [], []
+    for some in [[line] for line in lines] if one_by_one else [lines]:
+        began = time.perf_counter()
+        found += translate(some)
+        seconds.append(time.perf_counter() - began)
+    return found, seconds
+
+
+def decoded(tokenizer, ids):
+    """Returns the ids after decoding them, which is part of the work of each engine."""
+    for each in ids:
+        tokenizer.target.decode(each)
+    return ids
