@@ -13,6 +13,10 @@ from decoding.search.constrained import GIVEN, Constrained, asks_for_something
 from decoding.search.groups import search_in_groups
 from decoding.search.phrases import word_continuations
 
+# Most tokens of a source for which a search without a graph, step by step, takes less time than
+# making the graph. This is for a single sentence: the second one makes the graph.
+_SHORT = 32
+
 
 class Sentence(NamedTuple):
     """A sentence to translate, and what is asked of its translation.
@@ -98,6 +102,7 @@ class Searcher:
         self.seed = seed
         self._graphs = {}  # By the names of their inputs, and whether for one sentence alone.
         self._lock = threading.Lock()
+        self._is_first = True
 
     def search(self, sentences, n_best):
         """Searches a batch.
@@ -156,6 +161,9 @@ class Searcher:
         inputs = [padded([s.source_ids for s in sentences]), n_best, *([given] if given else [])]
         if not is_alone:
             return search(*inputs)
+        if self._is_first and inputs[0].shape[1] <= _SHORT:
+            self._is_first = False
+            return search.python_function(*inputs)
         # Without TensorFlow's queue of operations, which costs more than the small operations of
         # one sentence: 1.3 to 1.5 times as fast.
         with function_executor_type("SINGLE_THREADED_EXECUTOR"):

@@ -52,6 +52,13 @@ def test_order_batches_and_threads_change_nothing(parts, num_threads):
         assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
 
 
+def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(parts):
+    translator = Translator(*parts, beam_size=3)
+    (first,), (again,) = (translator.translate([LINES[2]], n_best=3) for _ in range(2))
+    assert [t.ids for t in first] == [t.ids for t in again]
+    np.testing.assert_allclose([t.score for t in first], [t.score for t in again], atol=1e-5)
+
+
 def test_one_line_in_is_one_line_out_and_empty_stays_empty(parts):
     results = Translator(*parts).translate(LINES)
     assert len(results) == len(LINES)
