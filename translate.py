@@ -316,6 +316,7 @@ def print_scores(outputs, text, run, seconds):
             "beam_size": FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
             "replace_unknowns": FLAGS.replace_unknowns,
+            **requests(),
             "sentences": len(outputs),
             "translation_seconds": round(seconds, 1),
         }
@@ -547,7 +548,7 @@ def main(argv):
     if text.references:
         training = [directory.summary() for directory in directories]
         training = training[0] if len(training) == 1 else training
-    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"])
+    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"], FLAGS.n_best)
     began = time.monotonic()
     outputs = translate(text, translator, make_format(model, tokenizer, plain), remarks)
     seconds = time.monotonic() - began

@@ -239,9 +239,10 @@ class Translator:
     def check_asked(self, num_lines):
         """Raises `UserError` if something is asked of each line of a text of another length."""
         if self.asked is not None and len(self.asked) != num_lines:
+            more = " or more" if num_lines > len(self.asked) else ""
             raise UserError(
                 f"--prefix or --required has {len(self.asked):,} lines, and the text has "
-                f"{num_lines:,} or more; line n of them is about line n of the text"
+                f"{num_lines:,}{more}; line n of them is about line n of the text"
             )
 
     def _asked_of(self, number):

@@ -1,7 +1,7 @@
 """Models of several directories together: ensembles, shallow fusion and the noisy channel."""
 
+import os
 import sys
-from pathlib import Path
 
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
@@ -17,7 +17,7 @@ CHANNEL_WEIGHT = 1.0
 
 def model_directories(names):
     """Returns the `ModelDirectory` of each name in `a,b,c`; a folder's name may have a comma."""
-    is_one = Path(names).is_dir()
+    is_one = os.path.isdir(names)
     return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
 
 

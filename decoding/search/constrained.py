@@ -154,6 +154,7 @@ class Constrained:
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
         # "Haus" is not met by "Haustür".
         scores = constraints.bar(scores, self.continues & progress.just_completed[:, None])
-        is_urgent = (left > 0) & (context["limit"] - step <= left + 1)
-        forced = constraints.bar(log_probs, ~progress.nearest(self.target_vocab_size))
-        return tf.where(is_urgent[:, None], forced, scores)
+        fits = progress.leaves_room(context["limit"] - step - 2, self.target_vocab_size)
+        # Where only phrases fit, they may repeat n-grams.
+        is_urgent = (left > 0) & ~tf.reduce_all(fits, axis=1)
+        return tf.where(is_urgent[:, None], constraints.bar(log_probs, ~fits), scores)

@@ -66,11 +66,27 @@ class Progress(NamedTuple):
         following = tf.gather(self.phrases, place, axis=2, batch_dims=2)
         return tf.where(self.met, PAD_ID, following)
 
-    def nearest(self, vocab_size):
-        """Returns `[N, V]` bool: the tokens that continue a phrase of which most is written."""
-        pursued = ~self.met & (self.begun == _largest(self.begun)[:, None])
-        tokens = tf.one_hot(self.next_tokens, vocab_size, True, False, dtype=tf.bool)
-        return tf.reduce_any(tokens & pursued[:, :, None], axis=1)
+    def leaves_room(self, room, vocab_size):
+        """Finds the tokens after which all that is then still to be written fits.
+
+        A token may complete a phrase, or break off one that is begun.
+
+        Args:
+            room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
+            vocab_size: V.
+
+        Returns:
+            `[N, V]` bool.
+        """
+        # The tokens of the phrases are tried; all others break off what is begun.
+        tokens = tf.reshape(self.phrases, [tf.shape(self.met)[0], -1])  # [N, R * L]
+        count = tf.shape(tokens)[1]
+        each = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
+        left = each.follow(tf.reshape(tokens, [-1])).num_left
+        fits = tf.reshape(left, tf.shape(tokens)) <= room[:, None]
+        others_fit = tf.reduce_sum(tf.where(self.met, 0, self.lengths), axis=1) <= room
+        is_token = tf.one_hot(tokens, vocab_size, True, False, dtype=tf.bool)
+        return others_fit[:, None] | tf.reduce_any(is_token & fits[:, :, None], axis=1)
 
     def follow(self, token_ids):
         """Returns the progress after one more token, `[N]` int32, of each hypothesis."""

@@ -11,6 +11,7 @@ class Remarks:
     Args:
         max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
+        n_best: number of translations that were asked for.
 
     Example:
         remarks = Remarks(1024, 256)
@@ -18,39 +19,44 @@ class Remarks:
         print(*remarks, sep="\\n")
     """
 
-    def __init__(self, max_input_tokens, max_length):
+    def __init__(self, max_input_tokens, max_length, n_best=1):
         limit = f"{max_input_tokens:,} tokens"
         self._num_lines = 0
-        # (what, condition on length and best translation, whether line numbers are listed)
+        # (what, condition on length, best and all translations, whether line numbers are listed)
         self._kinds = [
-            ("empty lines, left empty", lambda length, _: length <= 1, False),
+            ("empty lines, left empty", lambda length, *_: length <= 1, False),
             *(
                 (
                     f"lines left untranslated ({_reason(problem, limit)})",
-                    lambda _, best, problem=problem: best.problem == problem,
+                    lambda _, best, __, problem=problem: best.problem == problem,
                     True,
                 )
                 for problem in PROBLEMS
             ),
             (
                 f"lines of more than {limit}, translated in parts",
-                lambda length, best: length > max_input_tokens and not best.problem,
+                lambda length, best, _: length > max_input_tokens and not best.problem,
                 True,
             ),
             (
                 f"lines longer than any in training ({max_length:,} tokens), translated in full "
                 "but perhaps badly",
-                lambda length, _: max_length < length <= max_input_tokens,
+                lambda length, *_: max_length < length <= max_input_tokens,
                 False,
             ),
             (
                 "translations cut at their length limit (see --max_length_factor)",
-                lambda _, best: not best.finished,
+                lambda _, best, __: not best.finished,
                 False,
             ),
             (
                 "empty translations of lines that are not empty",
-                lambda length, best: length > 1 and not (best.text or best.problem),
+                lambda length, best, _: length > 1 and not (best.text or best.problem),
+                True,
+            ),
+            (
+                f"lines with fewer than {n_best} different translations (see --beam_size)",
+                lambda length, best, found: length > 1 and not best.problem and len(found) < n_best,
                 True,
             ),
         ]
@@ -64,10 +70,10 @@ class Remarks:
             lengths: source tokens of each line, with `</s>`.
             results: for each line, a list of `Translation`, the best first.
         """
-        for length, (best, *_) in zip(lengths, results, strict=True):
+        for length, found in zip(lengths, results, strict=True):
             self._num_lines += 1
             for i, (_, holds, _) in enumerate(self._kinds):
-                if holds(length, best):
+                if holds(length, found[0], found):
                     self._counts[i] += 1
                     if len(self._numbers[i]) < _MOST_NUMBERS:
                         self._numbers[i].append(self._num_lines)

@@ -20,6 +20,7 @@ def cases():
     yield from _references()
     yield from _scoring()
     yield from _models()
+    yield from _requests()
     yield from _streams()
     yield from _signals()
 
@@ -288,6 +289,40 @@ def _models():
         unprivileged=True,
     )
     yield _case(group, "--model_dir that is not UTF-8", Refused(r"name"), b"--model_dir=name\xff")
+
+
+def _requests():
+    group = "requests"
+    for name in ("prefix", "required", "banned"):
+        yield _case(group, f"--{name} missing", Refused("nowhere"), f"--{name}=nowhere")
+        refused, prepare = Refused(r"\basked\b"), files({"asked": BROKEN["a lone byte"] + b"\n"})
+        yield _case(group, f"--{name} is not UTF-8", refused, f"--{name}=asked", prepare=prepare)
+    for name, text in {"empty": "", "an empty line": "Hund\n\nKatze\n"}.items():
+        prepare = files({"asked": text})
+        yield _case(group, f"--banned {name}", Refused("asked"), "--banned=asked", prepare=prepare)
+    odd = files({"asked": "".join(f"x{text}\n" for text in ODDITIES.values() if "\n" not in text)})
+    yield _case(group, "--banned odd", Works(same_ends), "--banned=asked", prepare=odd)
+    for count in (1, 2, 4):  # The text has three lines.
+        refused = Refused("--prefix or --required", ("out.unfinished",))
+        flags = ("--prefix=asked", "--input=in.txt", "--output=out")
+        prepare = files({"asked": "Hund\n" * count, "in.txt": _PLAIN})
+        yield _case(group, f"--prefix of {count} lines", refused, *flags, prepare=prepare)
+    for flags, pattern in (
+        (("--temperature=1",), "--sample"),
+        (("--sample", "--temperature=-1"), "--temperature"),
+        (("--sample", "--temperature=nan"), "--temperature"),
+        (("--sample", "--top_p=2"), "--top_p"),
+        (("--sample", "--seed=-1"), "--seed"),
+        (("--sample", "--n_best=100000"), "--n_best"),
+        (("--mbr=1",), "--mbr"),
+        (("--min_length_factor=9",), "--max_length_factor"),
+        (("--max_length_extra=0",), "--max_length_extra"),
+        (("--diversity_groups=3", "--beam_size=4"), "--diversity_groups"),
+        (("--model_dir=../models/bpe,",), "model_dir"),
+        (("--model_dir=../models/bpe,../models/word",), "--tokenizer"),
+    ):
+        name = " ".join(flags).replace("../models/", "")
+        yield _case(group, name, Refused(pattern), *flags, beam=False)
 
 
 def _streams():

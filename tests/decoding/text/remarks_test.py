@@ -42,3 +42,11 @@ def test_translations_that_are_cut_or_empty_are_counted():
 def test_of_many_lines_the_first_are_numbered():
     (remark,) = said([LEFT[NO_MEMORY]] * 11, [5] * 11)
     assert remark.endswith(": 11 of 11 (lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, ...)")
+
+
+def test_lines_with_fewer_translations_than_asked_for_are_numbered():
+    remarks = Remarks(max_input_tokens=1000, max_length=20, n_best=2)
+    remarks.add([2, 3, 1], [[FINE, FINE], [FINE], [EMPTY]])
+    assert [*remarks][-1] == (
+        "lines with fewer than 2 different translations (see --beam_size): 1 of 3 (line 2)"
+    )
