@@ -85,7 +85,9 @@ def _per_gate(make_initializer, num_gates):
 
     def initialize(shape, dtype=None):
         gate = (shape[0], shape[1] // num_gates)
-        return ops.concatenate([make_initializer()(gate, dtype) for _ in range(num_gates)], axis=1)
+        # TensorFlow has no QR decomposition, as orthogonal matrices need it, in bfloat16.
+        gates = [make_initializer()(gate, "float32") for _ in range(num_gates)]
+        return ops.cast(ops.concatenate(gates, axis=1), dtype)
 
     return initialize
 

@@ -336,3 +336,10 @@ def test_published_sizes_have_the_published_shapes():
     assert model.count_params() == expected
     lexical = models.create("lstm_lexical", 5000, 4000)
     assert lexical.count_params() == expected + 64 * 64 + 64 * 4000
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
+def test_weights_may_be_bfloat16(cell):
+    small = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
+    model = models.create("lstm_luong", 20, 20, dtype="bfloat16", cell=cell, **small)
+    assert {str(weight.dtype) for weight in model.trainable_weights} == {"bfloat16"}
