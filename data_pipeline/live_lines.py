@@ -77,6 +77,8 @@ class LiveLines:
                 "file: --input"
             ) from None
         self._ended = not data
+        if self._ended and self._prompt:
+            print(file=sys.stderr)  # The prompt is on a line that has no end.
         block, end, self._rest = (self._rest + data).rpartition(b"\n")
         if self._ended and self._rest:
             block, end, self._rest = block + end, self._rest, b""

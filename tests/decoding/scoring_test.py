@@ -13,6 +13,7 @@ from decoding.scoring import Scorer, make_scorer
 from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
 from decoding.text.ranking import NBestList, ranked_lines
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
+from models.ensemble import Ensemble
 from models.fusion import ShallowFusion
 from models.noisy_channel import NoisyChannel
 from tests.models.contract_test import create, randomised
@@ -39,6 +40,7 @@ MODELS = {
         name: lambda name=name: randomised(create(name))
         for name in ("transformer_tiny", "lstm_luong", "gru_bahdanau", "ibm1", "attention_ibm2")
     },
+    "ensemble": lambda: Ensemble([MODELS["transformer_tiny"](), MODELS["lstm_luong"]()]),
     "fusion": fused,
     "noisy channel": noisy_channel,
 }

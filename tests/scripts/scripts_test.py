@@ -264,6 +264,36 @@ def test_json_lines_hold_what_is_known_of_every_translation(trained, folder, cap
         assert all(i < sizes[0] and j < sizes[1] for i, j in record["alignment"])
 
 
+def test_given_translations_are_scored_and_ranked(trained, folder, capsys, tmp_path):
+    def translate(*flags):
+        arguments = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
+        done = run_script("translate", [*arguments, *flags], capsys)
+        assert done.status == 0, done.err
+        return done.out.split("\n")[:-1], done.err
+
+    def records(*flags):
+        return [json.loads(line) for line in translate("--format=jsonl", *flags)[0]]
+
+    found, best = records(), tmp_path / "best"
+    best.write_text("".join(f"{record['translation']}\n" for record in found))
+    scored = records(f"--score={best}")
+    lines, errors = translate(f"--score={best}")
+    assert [float(line) for line in lines] == pytest.approx(
+        [r["log_prob"] for r in scored], abs=1e-3
+    )
+    assert "perplexity" in errors
+    many = tmp_path / "many"
+    many.write_text("".join(f"{line}\n" for line in translate("--n_best=3")[0]))
+    ranked = [line.rpartition(" ||| ") for line in translate(f"--rank={many}")[0]]
+    assert sorted(line for line, *_ in ranked) == sorted(read_lines(many))
+    numbered = [(int(line.split(" ||| ")[0]), -float(score)) for line, _, score in ranked]
+    assert numbered == sorted(numbered)
+    scores = {tuple(line.split(" ||| ")[:2]): float(score) for line, _, score in ranked}
+    for number, record in enumerate(scored):
+        best_score = scores[str(number), record["translation"]]
+        assert best_score == pytest.approx(record["score"], abs=1e-3)
+
+
 def test_n_best_lists_and_scores(trained, folder, capsys):
     source = folder / "valid.source"
     arguments = [f"--model_dir={trained}", f"--input={source}"]
