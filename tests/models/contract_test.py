@@ -580,3 +580,17 @@ def test_bfloat16_explanations_are_float32_distributions(half):
     for weights in (half.align(ids(SOURCE), ids(TARGET)), *maps.values()):
         assert weights.dtype == tf.float32
         close(tf.reduce_sum(weights, -1), np.ones(weights.shape[:-1]))
+
+
+def test_a_model_with_weights_in_bfloat16_decodes_nearly_the_same(model, case):
+    half = create(case, dtype="bfloat16")
+    for weight, value in zip(half.weights, model.weights, strict=True):
+        weight.assign(value)
+    half.freeze()
+    target_in_ids = target_in(TARGET)[:, :2]
+    logits, expected = (
+        np.stack([output.logits for output in stepped(one, SOURCE, target_in_ids)])
+        for one in (half, model)
+    )
+    assert logits.dtype == np.float32
+    assert np.abs(logits - expected).mean() < 0.1 * expected.std()
