@@ -57,7 +57,7 @@ flags.DEFINE_integer("rounds", 7, "Number of turns of each engine.", lower_bound
 flags.DEFINE_integer("lines", 128, "Number of lines in a turn with batches.", lower_bound=1)
 flags.DEFINE_integer("single_lines", 32, "Number of lines in a turn without.", lower_bound=1)
 flags.DEFINE_integer(
-    "divide_random", 4, "Factor by which turns with random weights are shorter.", lower_bound=1
+    "divide_random", 2, "Factor by which turns with random weights are shorter.", lower_bound=1
 )
 flags.DEFINE_integer("compared", 1000, "Number of lines whose text is compared.", lower_bound=1)
 flags.DEFINE_float("tolerance", 1e-3, "Largest difference of scores that counts as a tie.")
