@@ -152,6 +152,8 @@ class Searchable(keras.Model):
     # True if extending a hypothesis never raises its score, as with log-probabilities. The search
     # may then stop early.
     scores_only_fall = True
+    # True if CTranslate2 has the same network.
+    is_in_ctranslate2 = False
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
 

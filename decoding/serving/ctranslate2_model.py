@@ -14,7 +14,6 @@ from decoding.search.beam_search import SearchOptions
 from models.layers.blocks import NORM_EPSILON
 from models.layers.embeddings import sinusoidal_positions
 from models.presets import PRESETS
-from models.transformer import Transformer
 
 ABOUT = "export.json"
 TOKENIZER = "tokenizer"
@@ -39,8 +38,8 @@ def ctranslate2_package():
 
 def check_convertible(model):
     """Raises `UserError` if CTranslate2 has no such model."""
-    if type(model) is not Transformer:
-        possible = [name for name, (kind, *_) in PRESETS.items() if kind is Transformer]
+    if not model.is_in_ctranslate2:
+        possible = [name for name, (kind, *_) in PRESETS.items() if kind.is_in_ctranslate2]
         raise UserError(
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
