@@ -7,6 +7,9 @@ Signatures:
   int32, `target_lengths [B]` int32, `score [B]` float32
 * `attention`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`, `target_tokens [B, T]`
   strings, `attention [B, T, S]` float32, the model's soft alignment
+* `attention_maps`: `source [B]`, `target [B]` strings -> tokens as `attention`, and each of the
+  model's attention maps by its name, such as `decoder/0/cross` `[B, H, T, S]` float32; only if the
+  model has such maps
 
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
 with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
@@ -57,6 +60,7 @@ class ServingModule(tf.Module):
         self.max_input_tokens = max_input_tokens
         self._search = make_search(model, SearchOptions(**search))
         self._align = model.align
+        self._attention_maps = model.attention_maps
 
     def _encoded(self, vocabulary, lines, name):
         """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
@@ -100,20 +104,52 @@ class ServingModule(tf.Module):
         target_ids, score = self._best(self._not_too_long(ids, "source_ids"), "source_ids")
         return {"target_ids": target_ids, "target_lengths": _lengths(target_ids), "score": score}
 
-    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
-    def attention(self, source, target):
-        """The endpoint `attention`. Padding has the token "" and the weight 0."""
+    def _pairs(self, source, target):
+        """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
         target = _same_rows(target, source, "target", "source")
         source_ids = self._encoded(self.source, source, "source")
         target_ids = self._encoded(self.target, target, "target")
+        tokens = {
+            "source_tokens": tf.where(source_ids == PAD_ID, "", self.source.pieces(source_ids)),
+            "target_tokens": tf.where(target_ids == PAD_ID, "", self.target.pieces(target_ids)),
+        }
+        return source_ids, target_ids, tokens
+
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def attention(self, source, target):
+        """The endpoint `attention`. Padding has the token "" and the weight 0."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
         weights = self._align(_not_empty(source_ids), _not_empty(target_ids))
         weights = weights[: tf.shape(source)[0]]
         real = tf.cast(target_ids != PAD_ID, tf.float32)
-        return {
-            "source_tokens": tf.where(source_ids == PAD_ID, "", self.source.pieces(source_ids)),
-            "target_tokens": tf.where(target_ids == PAD_ID, "", self.target.pieces(target_ids)),
-            "attention": weights * real[:, :, None],
+        return {**tokens, "attention": weights * real[:, :, None]}
+
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def attention_maps(self, source, target):
+        """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
+        maps = self._attention_maps(_not_empty(source_ids), _not_empty(target_ids))
+        real = {
+            "source": tf.cast(source_ids != PAD_ID, tf.float32),
+            "target": tf.cast(target_ids != PAD_ID, tf.float32),
         }
+        maps = {
+            name: weights[: tf.shape(source)[0]] * real[queries_of(name)][:, None, :, None]
+            for name, weights in maps.items()
+        }
+        return {**tokens, **maps}
+
+    def signatures(self):
+        """Returns the endpoints by name."""
+        endpoints = {
+            "serving_default": self.translate,
+            "translate_ids": self.translate_ids,
+            "attention": self.attention,
+        }
+        nothing = tf.constant([[EOS_ID]])
+        if self._attention_maps(nothing, nothing):
+            endpoints["attention_maps"] = self.attention_maps
+        return endpoints
 
     def save(self, folder):
         """Writes the SavedModel into a folder.
@@ -122,17 +158,14 @@ class ServingModule(tf.Module):
             OSError: it cannot be written.
         """
         try:
-            tf.saved_model.save(
-                self,
-                str(folder),
-                signatures={
-                    "serving_default": self.translate,
-                    "translate_ids": self.translate_ids,
-                    "attention": self.attention,
-                },
-            )
+            tf.saved_model.save(self, str(folder), signatures=self.signatures())
         except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
             raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
+
+
+def queries_of(name):
+    """Returns the side whose tokens are the rows of an attention map: "source" or "target"."""
+    return "source" if "encoder" in name.split("/") else "target"
 
 
 def _lengths(ids):

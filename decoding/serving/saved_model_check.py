@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
+from decoding.serving.saved_model import queries_of
 
 _BATCH_SIZE = 32
 _TOLERANCE = 1e-4  # Largest difference of attention weights.
@@ -32,13 +33,13 @@ class _Request(NamedTuple):
         lines: the R source lines of the request.
         signature: name of a signature of the SavedModel.
         inputs: name -> nested lists.
-        answers: R answers, of the type that `_answers` makes.
+        answers: name of an output -> R values: str, lists of ids without padding, or arrays.
     """
 
     lines: list
     signature: str
     inputs: dict
-    answers: Any
+    answers: dict
 
 
 def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
@@ -58,10 +59,12 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
     requests = list(_requests(model, tokenizer, lines, translations, max_tokens))
     wrong = {request.signature: [] for request in requests}
     for request, outputs in zip(requests, _outputs(saved_model, requests), strict=True):
-        answers = _answers(request.signature, outputs)
-        for line, here, there in zip(request.lines, request.answers, answers, strict=True):
-            if not _alike(here, there):
-                wrong[request.signature].append((line, there, here))
+        for row, line in enumerate(request.lines):
+            for name, values in request.answers.items():
+                here, there = values[row], outputs[name][row]
+                if not _alike(here, there):
+                    wrong[request.signature].append((line, there, here))
+                    break
     differences = [
         f"{signature} for {len(different)} of {len(lines)} lines, such as "
         "{}: {} there, {} here".format(*map(reprlib.repr, different[0]))
@@ -83,12 +86,14 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
         rows = order[start : start + _BATCH_SIZE]
         texts = [lines[i] for i in rows]
         answers = [translations[i].text for i in rows]
-        yield _Request(texts, "serving_default", {"text": texts}, answers)
+        yield _Request(texts, "serving_default", {"text": texts}, {"translation": answers})
 
         source_ids = padded([source[i] for i in rows])
         lengths = [len(source[i]) for i in rows]
         inputs = {"source_ids": source_ids.tolist(), "source_lengths": lengths}
-        yield _Request(texts, "translate_ids", inputs, [translations[i].ids for i in rows])
+        answers = {"target_ids": [translations[i].ids for i in rows]}
+        answers["target_lengths"] = [len(ids) for ids in answers["target_ids"]]
+        yield _Request(texts, "translate_ids", inputs, answers)
 
         # A translation may have more tokens than the SavedModel accepts.
         rows = [i for i in rows if len(target[i]) <= max_tokens]
@@ -97,9 +102,18 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
             source_ids = padded([source[i] for i in rows])
             target_ids = padded([target[i] for i in rows])
             inputs = {"source": texts, "target": [translations[i].text for i in rows]}
-            weights = np.asarray(model.align(source_ids, target_ids))
-            weights = np.where(target_ids[:, :, None] == PAD_ID, 0.0, weights)
-            yield _Request(texts, "attention", inputs, weights)
+            pair = source_ids, target_ids
+            real = {"source": source_ids != PAD_ID, "target": target_ids != PAD_ID}
+            weights = np.asarray(model.align(*pair)) * real["target"][:, :, None]
+            yield _Request(texts, "attention", inputs, {"attention": weights})
+            # Only for the shortest lines: all maps of all lines may be gigabytes of text.
+            maps = {} if start else model.attention_maps(*pair)
+            answers = {
+                name: np.asarray(weights) * real[queries_of(name)][:, None, :, None]
+                for name, weights in maps.items()
+            }
+            if answers:
+                yield _Request(texts, "attention_maps", inputs, answers)
 
 
 def _outputs(saved_model, requests):
@@ -132,17 +146,9 @@ def _outputs(saved_model, requests):
             yield from map(json.loads, file)
 
 
-def _answers(signature, outputs):
-    """Returns the answer for each line: a str, a list of ids, or `[T, S]` nested lists."""
-    if signature == "serving_default":
-        return outputs["translation"]
-    if signature == "attention":
-        return outputs["attention"]
-    rows = zip(outputs["target_ids"], outputs["target_lengths"], strict=True)
-    return [ids[:length] for ids, length in rows]
-
-
 def _alike(here, there):
     if isinstance(here, np.ndarray):
         return here.shape == np.shape(there) and np.allclose(here, there, rtol=0, atol=_TOLERANCE)
+    if isinstance(here, list):
+        return there[: len(here)] == here and not any(there[len(here) :])
     return here == there

@@ -10,8 +10,9 @@ import tensorflow as tf
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.search.beam_search import length_normaliser
+from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
@@ -211,10 +212,10 @@ def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts,
     ids = tokenizer.source.encode([LINES[0], LINES[2]])
     lengths = [len(row) for row in ids]
     # Clients may pad with any ids.
-    padded = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
-    for row, values in zip(padded, ids, strict=True):
+    rows_of_ids = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
+    for row, values in zip(rows_of_ids, ids, strict=True):
         row[: len(values)] = values
-    found = served("translate_ids", {"source_ids": padded, "source_lengths": lengths})
+    found = served("translate_ids", {"source_ids": rows_of_ids, "source_lengths": lengths})
     for row, best in enumerate([expected[0], expected[2]]):
         length = found["target_lengths"][row]
         assert found["target_ids"][row, :length].tolist() == best[0].ids
@@ -237,6 +238,23 @@ def test_saved_model_tells_attention_with_its_tokens(parts, served):
         assert not weights[:, len(s) :].any() and not weights[len(t) :].any()
 
 
+def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
+    model, tokenizer = parts
+    source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
+    found = served("attention_maps", {"source": source, "target": target})
+    one = served("attention", {"source": source, "target": target})
+    for side in ("source_tokens", "target_tokens"):
+        np.testing.assert_array_equal(found.pop(side), one[side])
+    source_ids = padded(tokenizer.source.encode(source))
+    target_ids = padded(tokenizer.target.encode(target))
+    maps = model.attention_maps(source_ids, target_ids)
+    assert found.keys() == maps.keys() >= {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
+    for name, weights in maps.items():
+        queries = source_ids if name.startswith("encoder") else target_ids
+        expected = np.where((queries != PAD_ID)[:, None, :, None], weights, 0.0)
+        np.testing.assert_allclose(found[name], expected, atol=1e-5)
+
+
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
     nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
     for signature, inputs, dtypes in (
@@ -251,9 +269,14 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
             {"source": nothing, "target": nothing},
             {"source_tokens": "O", "target_tokens": "O", "attention": "f"},
         ),
+        (
+            "attention_maps",
+            {"source": nothing, "target": nothing},
+            {"source_tokens": "O", "target_tokens": "O", "encoder/0/self": "f"},
+        ),
     ):
         found = served(signature, inputs)
-        assert {name: values.dtype.kind for name, values in found.items()} == dtypes
+        assert {name: values.dtype.kind for name, values in found.items()}.items() >= dtypes.items()
         assert {len(values) for values in found.values()} == {0}
 
 
