@@ -100,10 +100,14 @@ def merge_words(
     sizes = (len(target_pieces), len(source_pieces))
     if weights.shape[-2:] != sizes:
         raise ValueError(f"weights of shape {weights.shape} do not end in [T, S] = {list(sizes)}")
-    groups = [word_groups(pieces) for pieces in (source_pieces, target_pieces)]
-    numbers = [np.repeat(np.arange(len(side)), [*map(len, side)]) for side in groups]
-    source_words, target_words = map(_words, (source_pieces, target_pieces), groups)
-    return word_weights(weights, *numbers), source_words, target_words
+    numbers, words = zip(*map(words_of, (source_pieces, target_pieces)), strict=True)
+    return word_weights(weights, *numbers), *words
+
+
+def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
+    """Returns the number of the word of each piece, counted from 0, and the words."""
+    groups = word_groups(pieces)
+    return np.repeat(np.arange(len(groups)), [*map(len, groups)]), _words(pieces, groups)
 
 
 def _style_of(pieces: Sequence[str]) -> str:

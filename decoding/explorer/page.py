@@ -1,0 +1,124 @@
+"""Writes attention as HTML pages that need no network: data, style and script are inside.
+
+`explorer.js` draws a page in the browser and documents the data that it takes; this module makes
+the data and the page around them.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import string
+from pathlib import Path
+
+import numpy as np
+
+from data_pipeline.files import printable
+from decoding.alignment.subword_merging import words_of
+
+_FOLDER = Path(__file__).parent
+
+
+def script():
+    """Returns the text of `explorer.js`, which defines `Explorer.show(element, data)`."""
+    return (_FOLDER / "explorer.js").read_text(encoding="utf-8")
+
+
+def style():
+    """Returns the text of `explorer.css`, whose rules hold below the class `explorer`."""
+    return (_FOLDER / "explorer.css").read_text(encoding="utf-8")
+
+
+def model_data(name, texts, tokens, maps, **more):
+    """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`.
+
+    Args:
+        name: of the model.
+        texts: (source, translation), as people write them.
+        tokens: (source tokens, target tokens), both with `</s>`.
+        maps: name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may be there.
+        **more: further entries, which `explorer.js` documents: "gold", "translations".
+
+    Returns:
+        A dict for `json.dumps`.
+    """
+    sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
+    maps = {map_name: _packed(weights) for map_name, weights in maps.items()}
+    return {"name": name, "source": sides[0], "target": sides[1], "maps": maps, **more}
+
+
+def side(text, tokens, word_of=None, words=None):
+    """Returns a SIDE of `explorer.js`; by default, words are found from the tokens themselves."""
+    if word_of is None:
+        word_of, words = words_of(tokens)
+    numbers = [int(number) for number in word_of]
+    return {"text": text, "tokens": list(tokens), "words": list(words), "wordOf": numbers}
+
+
+def _packed(weights):
+    """Returns a MAP of `explorer.js`: a byte a weight, of which small weights have more values."""
+    weights = np.asarray(weights, np.float32)
+    roots = np.sqrt(np.clip(weights, 0, 1))  # Rounding in bfloat16 may exceed these limits.
+    data = np.round(255 * roots).astype(np.uint8).tobytes()
+    return {"shape": list(weights.shape), "weights": base64.b64encode(data).decode("ascii")}
+
+
+def explorer_page(data, title):
+    """Returns the HTML page that shows the data of `explorer.js`."""
+    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
+    # So that nothing in the data ends the element, or a line of the script.
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    scripts = [
+        f'<script type="application/json" id="explorer-data">{text}</script>',
+        f"<script>{script()}</script>",
+    ]
+    body = '<div id="explorer"></div>\n<noscript>This page needs JavaScript.</noscript>'
+    return _page(title, body, "\n".join(scripts), _hash(script()))
+
+
+def index_page(title, rows):
+    """Returns an HTML page with links to other pages.
+
+    Args:
+        title: heading of the page.
+        rows: list of (address of a page or "", source text, translation or remark).
+    """
+    lines = [
+        f"<tr><th scope='row'>{number}</th><td>{_link(address, source)}</td><td>{_text(target)}</td>"
+        for number, (address, source, target) in enumerate(rows, start=1)
+    ]
+    head = "".join(f"<th scope='col'>{name}</th>" for name in ("line", "source", "translation"))
+    table = "\n".join(["<table>", f"<thead><tr>{head}</tr></thead><tbody>", *lines, "</tbody>"])
+    return _page(title, f'<div class="explorer">\n{table}\n</table>\n</div>', "", "'none'")
+
+
+def _link(address, text):
+    shown = _text(text)
+    return f'<a href="{html.escape(address)}">{shown}</a>' if address else shown
+
+
+def _text(text):
+    return f"<bdi>{html.escape(printable(text))}</bdi>"
+
+
+def _page(title, body, scripts, script_source):
+    """Fills the template; the policy forbids the page all that is not in it."""
+    policy = (
+        f"default-src 'none'; script-src {script_source}; style-src {_hash(style())}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    template = string.Template((_FOLDER / "explorer.html").read_text(encoding="utf-8"))
+    return template.substitute(
+        policy=policy,
+        title=html.escape(printable(title)),
+        heading=_text(title),
+        style=style(),
+        body=body,
+        scripts=scripts,
+    )
+
+
+def _hash(text):
+    """Returns the source expression of a content security policy for an inline text."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode('ascii')}'"

@@ -1,0 +1,80 @@
+"""Tests of the data and of the page that the explorer draws."""
+
+import base64
+import html.parser
+import json
+
+import numpy as np
+import pytest
+
+from decoding.explorer.page import explorer_page, index_page, model_data
+
+HOSTILE = "<script>alert('x')</script> \"quotes\" & \u202eright to left\u2028"
+
+
+class Parts(html.parser.HTMLParser):
+    """Collects the text of each kind of element, and the tags with their attributes."""
+
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.texts = [], []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append((tag, dict(attributes)))
+
+    def handle_data(self, text):
+        self.texts.append((self.tags[-1] if self.tags else None, text))
+
+
+def data_of(page):
+    """Returns the data of a page as the browser parses them."""
+    parts = Parts(page)
+    (text,) = [
+        text for tag, text in parts.texts if tag and tag[1].get("id") == "explorer-data" and text
+    ]
+    return json.loads(text)
+
+
+@pytest.fixture
+def model():
+    weights = np.random.default_rng(1).dirichlet(np.ones(4), size=(2, 3)).astype(np.float32)
+    tokens = ["▁Hal", "lo", HOSTILE, "</s>"], ["▁Good", "▁day", "</s>"]
+    maps = {"decoder/0/cross": weights}
+    return model_data("a model", (HOSTILE, "Good day"), tokens, maps), weights
+
+
+def test_the_page_holds_every_weight_to_two_digits(model):
+    found = data_of(explorer_page({"models": [model[0]]}, "title"))["models"][0]
+    packed = found["maps"]["decoder/0/cross"]
+    data = np.frombuffer(base64.b64decode(packed["weights"]), np.uint8)
+    weights = (data.reshape(packed["shape"]) / 255.0) ** 2
+    np.testing.assert_allclose(weights, model[1], atol=0.004)
+
+
+def test_tokens_are_numbered_by_their_words(model):
+    source = data_of(explorer_page({"models": [model[0]]}, "title"))["models"][0]["source"]
+    assert source["wordOf"] == [0, 0, 0, 1]
+    assert source["words"][-1] == "</s>" and len(source["words"]) == 2
+
+
+def test_hostile_text_is_data_and_nothing_else(model):
+    page = explorer_page({"models": [model[0]]}, HOSTILE)
+    assert data_of(page)["models"][0]["source"]["text"] == HOSTILE
+    index = index_page(HOSTILE, [("a.html", HOSTILE, HOSTILE), ("", HOSTILE, "")])
+    for text in (page, index):
+        assert "\u202e" not in text and "\u2028" not in text and "alert('x')</script>" not in text
+    scripts = [attributes for tag, attributes in Parts(page).tags if tag == "script"]
+    assert scripts == [{"type": "application/json", "id": "explorer-data"}, {}]
+    assert not [tag for tag, _ in Parts(index).tags if tag == "script"]
+
+
+def test_a_sentence_of_thirty_words_takes_less_than_a_megabyte():
+    """For 6 layers of 8 heads, and 45 pieces a side."""
+    shape = [8, 45, 45]
+    names = [f"{part}/{i}/self" for part in ("encoder", "decoder") for i in range(6)]
+    names += [f"decoder/{i}/cross" for i in range(6)]
+    maps = {name: np.full(shape, 1 / 45) for name in names}
+    tokens = [[*["▁word"] * 44, "</s>"]] * 2
+    page = explorer_page({"models": [model_data("big", ("text", "text"), tokens, maps)]}, "title")
+    assert len(page.encode()) < 1_000_000
