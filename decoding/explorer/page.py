@@ -65,9 +65,8 @@ def _packed(weights):
 
 def explorer_page(data, title):
     """Returns the HTML page that shows the data of `explorer.js`."""
-    text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
-    # So that nothing in the data ends the element, or a line of the script.
-    for character in "<>&\u2028\u2029":
+    text = json.dumps(data, separators=(",", ":"))
+    for character in "<>&":  # So that nothing in the data ends the element.
         text = text.replace(character, f"\\u{ord(character):04x}")
     scripts = [
         f'<script type="application/json" id="explorer-data">{text}</script>',
@@ -85,10 +84,11 @@ def index_page(title, rows):
         rows: list of (address of a page or "", source text, translation or remark).
     """
     lines = [
-        f"<tr><th scope='row'>{number}</th><td>{_link(address, source)}</td><td>{_text(target)}</td>"
+        f'<tr><th scope="row">{number}</th><td>{_link(address, source)}</td>'
+        f"<td>{_text(target)}</td></tr>"
         for number, (address, source, target) in enumerate(rows, start=1)
     ]
-    head = "".join(f"<th scope='col'>{name}</th>" for name in ("line", "source", "translation"))
+    head = "".join(f'<th scope="col">{name}</th>' for name in ("line", "source", "translation"))
     table = "\n".join(["<table>", f"<thead><tr>{head}</tr></thead><tbody>", *lines, "</tbody>"])
     return _page(title, f'<div class="explorer">\n{table}\n</table>\n</div>', "", "'none'")
 

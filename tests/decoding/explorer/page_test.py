@@ -31,7 +31,9 @@ def data_of(page):
     """Returns the data of a page as the browser parses them."""
     parts = Parts(page)
     (text,) = [
-        text for tag, text in parts.texts if tag and tag[1].get("id") == "explorer-data" and text
+        text
+        for tag, text in parts.texts
+        if tag and tag[1].get("id") == "explorer-data" and text.strip()
     ]
     return json.loads(text)
 
