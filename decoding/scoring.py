@@ -6,12 +6,18 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
-from decoding.search.beam_search import length_normaliser
-from decoding.search.groups import MAX_SOURCE_WEIGHTS
+from decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
 from decoding.search.searcher import padded
-from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation, untranslated
+from decoding.search.terms import length_normaliser
+from decoding.translator import (
+    EMPTY,
+    NO_MEMORY,
+    TOO_LONG,
+    Translation,
+    not_numbers,
+    untranslated,
+)
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -123,32 +129,22 @@ class Scorer:
             size = MAX_SOURCE_WEIGHTS // int(longest[todo[0]]) ** 2
             rows = todo[: min(max(size, 1), self.batch_size)]
             todo = todo[len(rows) :]
-            found = self._log_probs(*([side[row] for row in rows] for side in ids))
+            found = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
             for row, log_prob in zip(rows, found, strict=True):
                 results[row] = self._result(targets[row], ids[1][row], log_prob, row + first_line)
         self.problems.update(found.problem for found in results if found.problem)
         return results
 
     def _log_probs(self, sources, targets):
-        """Scores lists of ids; halves a batch that does not fit into memory; None: not even one."""
-        try:
-            found = self._score(padded(sources), padded(targets)).numpy()
-        except tf.errors.ResourceExhaustedError:
-            half = len(sources) // 2
-            if not half:
-                return [None]
-            halves = slice(0, half), slice(half, None)
-            return [x for part in halves for x in self._log_probs(sources[part], targets[part])]
+        """Scores lists of ids."""
+        found = self._score(padded(sources), padded(targets)).numpy()
         return [float(row[: len(ids)].sum()) for row, ids in zip(found, targets, strict=True)]
 
     def _result(self, text, ids, log_prob, number):
         if log_prob is None:
             return untranslated(NO_MEMORY)._replace(text=text)
         if math.isnan(log_prob):
-            raise UserError(
-                f"{self.name} gives scores that are not numbers, for line {number}: its training "
-                "diverged; train again, for example with a smaller --learning_rate"
-            )
+            raise not_numbers(self.name, number)
         self.log_prob += log_prob
         self.num_tokens += len(ids)
         self.num_words += len(text.split()) + 1

@@ -11,8 +11,8 @@ import numpy as np
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from decoding.minimum_bayes_risk import expected_utilities
-from decoding.search.beam_search import SearchOptions, length_normaliser
 from decoding.search.searcher import Searcher, Sentence
+from decoding.search.terms import SearchOptions, length_normaliser
 from decoding.text.splitting import sentences, split_line
 
 
@@ -260,10 +260,7 @@ class Translator:
         if found is None:
             return [untranslated(NO_MEMORY)]
         if np.isnan(found.log_probs).any():
-            raise UserError(
-                f"{self.name} gives scores that are not numbers, for line {number}: its training "
-                "diverged; train again, for example with a smaller --learning_rate"
-            )
+            raise not_numbers(self.name, number)
         places = np.flatnonzero(found.log_probs > -1e8)[: self._num_candidates(n_best)]
         if not places.size:
             return [untranslated(IMPOSSIBLE)]
@@ -321,6 +318,14 @@ class Translator:
 def untranslated(problem):
     """Returns the `Translation` of a line that is left untranslated, see `PROBLEMS`."""
     return Translation("", -math.inf, -math.inf, True, [], problem)
+
+
+def not_numbers(name, number):
+    """Returns the `UserError` for a model whose scores of a line are NaN."""
+    return UserError(
+        f"{name} gives scores that are not numbers, for line {number}: its training diverged; "
+        "train again, for example with a smaller --learning_rate"
+    )
 
 
 def _until_end(ids):

@@ -117,8 +117,8 @@ class Frozen:
 class Searchable(keras.Model):
     """A model whose hypotheses the search can extend token by token.
 
-    A subclass implements `encode`, `initial_state` and `decode_step`, and `log_normaliser` if its
-    scores are no probabilities. Models handle only ids and tensors: no vocabulary, search or file.
+    A subclass implements `encode`, `initial_state` and `decode_step`. Models handle
+    only ids and tensors: no vocabulary, search or file.
 
     Decoding keeps two kinds of tensors, which are never mixed:
 
@@ -152,6 +152,10 @@ class Searchable(keras.Model):
     # True if extending a hypothesis never raises its score, as with log-probabilities. The search
     # may then stop early.
     scores_only_fall = True
+    # How the search chooses the extensions of hypotheses; None: the most probable ones.
+    preference = None
+    # True if logits are log-probabilities already, or scores that are no probabilities.
+    logits_add_up = False
     # True if CTranslate2 has the same network.
     is_in_ctranslate2 = False
     # True if there is an `align` that distinguishes source words.
@@ -197,8 +201,7 @@ class Searchable(keras.Model):
     def log_normaliser(self, logits):
         """Returns the value to subtract from logits, so that scores add up along a sentence.
 
-        For a probability model, this is the logarithm of the sum of their exponentials. Models that
-        combine the log-probabilities of other models return 0: their scores are no probabilities.
+        This is the logarithm of the sum of their exponentials, or 0 if `logits_add_up`.
 
         Args:
             logits: `[..., V]` float32.
@@ -206,6 +209,8 @@ class Searchable(keras.Model):
         Returns:
             `[..., 1]` float32.
         """
+        if self.logits_add_up:
+            return ops.zeros_like(logits[..., :1])
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def freeze(self):

@@ -30,6 +30,7 @@ class Ensemble(TranslationModel):
     """
 
     predicts = "logits"
+    logits_add_up = True
 
     def __init__(self, members, **kwargs):
         require(members, "an ensemble needs at least one model")
@@ -60,10 +61,6 @@ class Ensemble(TranslationModel):
             for member, one in zip(self.members, logits, strict=True)
         ]
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
-
-    def log_normaliser(self, logits):
-        """Returns 0: the logits are log-probabilities already."""
-        return ops.zeros_like(logits[..., :1])
 
     def call(self, inputs, training=None):
         return self._mean([member(inputs) for member in self.members])

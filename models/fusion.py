@@ -1,7 +1,6 @@
 """Shallow fusion: adds the scores of a language model to those of a translation model."""
 
 import keras
-from keras import ops
 
 from models.base import StepOutput, TranslationModel, require
 
@@ -28,6 +27,7 @@ class ShallowFusion(TranslationModel):
     """
 
     predicts = "logits"
+    logits_add_up = True
 
     def __init__(self, model, language_model, *, weight, **kwargs):
         super().__init__(
@@ -57,10 +57,6 @@ class ShallowFusion(TranslationModel):
         log_probs = logits - self.model.log_normaliser(logits)
         language = language_logits - self.language_model.log_normaliser(language_logits)
         return log_probs + self.weight * language
-
-    def log_normaliser(self, logits):
-        """Returns 0, because the scores add up as they are."""
-        return ops.zeros_like(logits[..., :1])
 
     def call(self, inputs, training=None):
         return self._sum(self.model(inputs), self.language_model(inputs))

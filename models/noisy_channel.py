@@ -54,6 +54,7 @@ class NoisyChannel(Searchable):
     """
 
     has_alignment = True
+    logits_add_up = True
     scores_only_fall = False  # The estimate of P(f | e) may rise with a word.
 
     def __init__(
@@ -122,10 +123,6 @@ class NoisyChannel(Searchable):
         likely = np.full((self.source_vocab_size, count), self.pad_id, np.int32)
         likely[sources[near], places[near]] = words[order[near]]
         return likely
-
-    def log_normaliser(self, logits):
-        """Returns 0, because the scores add up as they are."""
-        return ops.zeros_like(logits[..., :1])
 
     def encode(self, source_ids, training=False):
         """Makes the context, for C words e that are considered for each sentence.

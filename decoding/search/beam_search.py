@@ -8,97 +8,7 @@ import tensorflow as tf
 
 from decoding.search.diversity import extended_in_groups
 from decoding.search.largest import largest
-
-_IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
-
-
-class Hypotheses(NamedTuple):
-    """Translations of B sentences: K hypotheses for each, the best first.
-
-    Attributes:
-        ids: `[B, K, T]` int32, with EOS, padded after it.
-        log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
-            model that combines others: the sum of its scores.
-        scores: `[B, K]` float32, `log_probs` divided by the length penalty.
-        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
-            hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
-            unused places have a log-probability of -1e8 or less.
-
-    If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
-    its ids mean nothing.
-    """
-
-    ids: Any
-    log_probs: Any
-    scores: Any
-    finished: Any
-
-
-class SpecialIds(NamedTuple):
-    """The ids that a search treats differently from words.
-
-    Attributes:
-        pad: fills the places after the end of a hypothesis; never emitted.
-        bos: the previous token of the first step; never emitted.
-        eos: ends a hypothesis.
-        forbidden: further ids that are never emitted, such as UNK.
-    """
-
-    pad: int
-    bos: int
-    eos: int
-    forbidden: tuple[int, ...] = ()
-
-
-class SearchOptions(NamedTuple):
-    """How translations are searched for.
-
-    Attributes:
-        beam_size: K, hypotheses that a search follows at a time; 1 is greedy search.
-        length_penalty: alpha of `length_normaliser`; 0 compares plain log-probabilities.
-        emit_unknowns: whether a translation may contain UNK.
-        min_length_factor: fewest tokens of a translation for each token of its source.
-        max_length_factor: most tokens of a translation for each token of its source.
-        max_length_extra: further tokens that a translation may have.
-        no_repeat_ngram: length of the n-grams that a translation contains at most once; 0: none.
-        coverage_penalty: beta of Wu et al. 2016, equation 14; 0: none.
-        diversity_groups: G, groups into which the beam is divided; divides K.
-        diversity_strength: what a token costs for each hypothesis of an earlier group that has the
-            same token at the same place.
-        sample: whether each token is drawn at random instead of searched for; K is then 1.
-        temperature: of the draws, see `decoding.search.constraints.draw`.
-        top_k: of the draws.
-        top_p: of the draws.
-        banned: `decoding.search.phrases.BannedPhrases`, or None.
-    """
-
-    beam_size: int = 4
-    length_penalty: float = 0.6
-    emit_unknowns: bool = False
-    min_length_factor: float = 0.0
-    max_length_factor: float = 2.0
-    max_length_extra: int = 20
-    no_repeat_ngram: int = 0
-    coverage_penalty: float = 0.0
-    diversity_groups: int = 1
-    diversity_strength: float = 0.5
-    sample: bool = False
-    temperature: float = 1.0
-    top_k: int = 0
-    top_p: float = 1.0
-    banned: Any = None
-
-    def length_limit(self, source_length):
-        """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
-        if isinstance(source_length, int):
-            return int(self.max_length_factor * source_length) + self.max_length_extra
-        limit = self.max_length_factor * tf.cast(source_length, tf.float32)
-        return tf.cast(limit, tf.int32) + self.max_length_extra
-
-
-def length_normaliser(length, length_penalty):
-    """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
-    return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty
+from decoding.search.terms import IMPOSSIBLE, Hypotheses, length_normaliser
 
 
 def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None):
@@ -135,10 +45,10 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     rules = _Rules(
         options,
         special_ids,
-        barred=_barred(model.target_vocab_size, special_ids),
+        barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
         n_best=beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
-        preference=getattr(model, "preference", None),
+        preference=model.preference,
     )
 
     extended = _extended
@@ -162,7 +72,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
             certain = _is_certain(hypotheses, best_possible, rules)
             hypotheses = _without_numbers(hypotheses, is_nan)
             # A sentence that is certain may stay for some steps, which change nothing any more.
-            live_log_probs = tf.where(certain[:, None], _IMPOSSIBLE, hypotheses.live_log_probs)
+            live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
             hypotheses = hypotheses._replace(live_log_probs=live_log_probs)
             leaves = must_leave | certain
             # Each new hypothesis continues from the state of its parent.
@@ -210,11 +120,10 @@ class _Rules(NamedTuple):
     Attributes:
         options: `SearchOptions`.
         special_ids: `SpecialIds`.
-        barred: `[V]` float32, `_IMPOSSIBLE` for tokens that are never emitted, 0 for others.
+        barred: `[V]` float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
         n_best: int or int32 scalar, number of translations asked for.
         may_stop_early: whether hypotheses can only fall when they are extended.
-        preference: a way to choose extensions, such as `decoding.search.required.Preference`; None:
-            the most probable ones.
+        preference: the model's, see `models.base.Searchable`.
     """
 
     options: Any
@@ -233,7 +142,7 @@ class _Hypotheses(NamedTuple):
         live_log_probs: `[A, K]` float32.
         last_ids: `[A, K]` int32, last token of each live hypothesis.
         done_ids: `[A, K, T]` int32.
-        done_scores: `[A, K]` float32, the best first; `_IMPOSSIBLE` in unused places.
+        done_scores: `[A, K]` float32, the best first; `IMPOSSIBLE` in unused places.
         done_log_probs: `[A, K]` float32.
     """
 
@@ -271,13 +180,6 @@ def _of_any_size(variables):
     return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
 
 
-def _barred(vocab_size, special_ids):
-    """Returns `[V]` float32, `_IMPOSSIBLE` for tokens that are never emitted, 0 for others."""
-    never = tf.constant([special_ids.pad, special_ids.bos, *special_ids.forbidden])
-    is_barred = tf.reduce_any(tf.range(vocab_size)[:, None] == never, axis=1)
-    return tf.where(is_barred, _IMPOSSIBLE, 0.0)
-
-
 def _no_hypotheses(batch_size, options, length, special_ids):
     """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones.
 
@@ -286,8 +188,8 @@ def _no_hypotheses(batch_size, options, length, special_ids):
     beam_size = options.beam_size
     empty = tf.fill([batch_size, beam_size, length], tf.constant(special_ids.pad, tf.int32))
     in_group = tf.range(beam_size) % (beam_size // options.diversity_groups)
-    first_only = tf.where(in_group == 0, 0.0, _IMPOSSIBLE)
-    nowhere = tf.fill([batch_size, beam_size], _IMPOSSIBLE)
+    first_only = tf.where(in_group == 0, 0.0, IMPOSSIBLE)
+    nowhere = tf.fill([batch_size, beam_size], IMPOSSIBLE)
     return _Hypotheses(
         live_ids=empty,
         live_log_probs=tf.broadcast_to(first_only, [batch_size, beam_size]),
@@ -316,7 +218,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
     vocab_size = output.logits.shape[-1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
-    width = min(most + 2 + len(rules.special_ids.forbidden), vocab_size)
+    width = min(most + len(rules.special_ids.never), vocab_size)
     choose = rules.preference.candidates if rules.preference else _most_probable
     log_probs, tokens = choose(output, width)  # [A * K, width]
     width = tf.shape(tokens)[1] if rules.preference else width
@@ -344,8 +246,8 @@ def _extended(hypotheses, output, normaliser, step, rules):
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
     first = slice(None), slice(beam_size)
     scores = log_probs[first] / length_normaliser(step + 1, options.length_penalty)
-    may_end = ends[first] & (log_probs[first] > _IMPOSSIBLE / 2)
-    scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, _IMPOSSIBLE)], axis=1)
+    may_end = ends[first] & (log_probs[first] > IMPOSSIBLE / 2)
+    scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
     new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, parents[first]))  # [A, K, T]
     done_scores, kept = tf.math.top_k(scores, beam_size)
     done_ids, done_log_probs = (
@@ -357,10 +259,10 @@ def _extended(hypotheses, output, normaliser, step, rules):
     )
 
     # Live hypotheses.
-    live_log_probs, kept = tf.math.top_k(tf.where(ends, _IMPOSSIBLE, preferred), beam_size)
+    live_log_probs, kept = tf.math.top_k(tf.where(ends, IMPOSSIBLE, preferred), beam_size)
     tokens, parents = _picked(tokens, kept), _picked(parents, kept)
     if rules.preference:
-        live_log_probs = _picked(tf.where(ends, _IMPOSSIBLE, log_probs), kept)
+        live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
     return (
         _Hypotheses(
@@ -402,7 +304,7 @@ def _is_certain(hypotheses, best_possible, rules):
         rules: `_Rules`.
     """
     scores = hypotheses.done_scores
-    certain = tf.reduce_min(scores, axis=1) > _IMPOSSIBLE / 2
+    certain = tf.reduce_min(scores, axis=1) > IMPOSSIBLE / 2
     if rules.may_stop_early:
         worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
         certain |= worst_wanted >= tf.reduce_max(hypotheses.live_log_probs, 1) / best_possible
@@ -453,12 +355,12 @@ def _ranked(hypotheses, limits, options):
     """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
     live_scores = hypotheses.live_log_probs
     live_scores /= length_normaliser(limits, options.length_penalty)[:, None]
-    finished = hypotheses.done_scores > _IMPOSSIBLE / 2
+    finished = hypotheses.done_scores > IMPOSSIBLE / 2
     is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)
     scores = tf.concat([hypotheses.done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
-    rank = tf.where(is_finished, 0.0, 2 * _IMPOSSIBLE) + tf.maximum(scores, _IMPOSSIBLE)
-    rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * _IMPOSSIBLE)
+    rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
+    rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * IMPOSSIBLE)
     _, best = tf.math.top_k(rank, options.beam_size)
     ids, log_probs = (
         tf.concat(both, axis=1)

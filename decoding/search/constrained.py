@@ -3,8 +3,8 @@
 import tensorflow as tf
 
 from decoding.search import constraints
-from decoding.search.beam_search import length_normaliser
 from decoding.search.required import Preference, Progress
+from decoding.search.terms import length_normaliser
 from models import StepOutput
 
 # Inputs of a search that belong to its sentences, besides their ids.
@@ -111,9 +111,7 @@ class Constrained:
         """Applies the requests, the strictest last: no other may undo a prefix."""
         options, special_ids, given = self.options, self.special_ids, context["given"]
         eos = special_ids.eos
-        never = tf.constant([special_ids.pad, special_ids.bos, *special_ids.forbidden])
-        is_never = tf.reduce_any(tf.range(self.target_vocab_size)[:, None] == never, axis=1)
-        scores = constraints.bar(log_probs, is_never)
+        scores = constraints.bar(log_probs, special_ids.are_never(self.target_vocab_size))
         if options.min_length_factor:
             scores = constraints.bar_token(scores, eos, step + 1 < context["least"])
         if options.no_repeat_ngram:

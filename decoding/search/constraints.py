@@ -8,7 +8,8 @@ nothing uses the model itself.
 
 import tensorflow as tf
 
-IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
+from decoding.search.terms import IMPOSSIBLE
+
 _LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
 
 
@@ -17,16 +18,9 @@ def bar(log_probs, barred):
     return tf.where(barred, IMPOSSIBLE, log_probs)
 
 
-def only(log_probs, token, applies=True):
-    """Makes all tokens but one impossible for the hypotheses to which this applies.
-
-    Args:
-        log_probs: `[N, V]`.
-        token: `[N]` int32, the token that stays possible.
-        applies: bool, `[N]` or scalar.
-    """
-    others = tf.range(log_probs.shape[1]) != token[:, None]
-    return bar(log_probs, others & tf.reshape(applies, [-1, 1]))
+def only(log_probs, token):
+    """Makes all tokens but one impossible for each hypothesis: `token`, `[N]` int32."""
+    return bar(log_probs, tf.range(log_probs.shape[1]) != token[:, None])
 
 
 def bar_token(log_probs, token, applies):

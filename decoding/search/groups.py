@@ -1,14 +1,34 @@
-"""Searches a batch in groups of sentences of similar length that fit into memory."""
+"""Parts of a batch that fit into memory."""
 
 import tensorflow as tf
 
-from decoding.search.beam_search import Hypotheses
+from decoding.search.terms import Hypotheses
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
 # head of a layer. A Transformer caches keys and values of A x K x T target positions for every
 # layer: `transformer_base` needs 0.8 GB for MAX_TARGET_POSITIONS.
 MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
+
+
+def in_halves(function, *lists):
+    """Calls a function with a batch, and halves a batch that does not fit into memory.
+
+    Args:
+        function: takes lists of equal length; returns a list with an entry for each of theirs.
+        *lists: the batch.
+
+    Returns:
+        The list of all entries; None for those that do not fit into memory even alone.
+    """
+    try:
+        return function(*lists)
+    except tf.errors.ResourceExhaustedError:
+        half = len(lists[0]) // 2
+        if not half:
+            return [None]
+        halves = slice(half), slice(half, None)
+        return [one for h in halves for one in in_halves(function, *(each[h] for each in lists))]
 
 
 def search_in_groups(search, source_ids, limits, beam_size, pad_id):

@@ -4,19 +4,20 @@ import re
 
 from data_pipeline.files import UserError, read_lines
 from data_pipeline.tokenization.vocabularies import UNK_ID
-from decoding.search.beam_search import SearchOptions
 from decoding.search.phrases import banned_phrases
+from decoding.search.terms import SearchOptions
 from model_directory.options import Option
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
 
 MAX_DRAWS = 1000  # Of a line.
+_UNASKED = SearchOptions()
 
 OPTIONS = (
     Option(
         "min_length_factor",
-        0.0,
+        _UNASKED.min_length_factor,
         "Fewest tokens of a translation, with </s>, for each token of its source.",
         _SHAPE,
         0,
@@ -24,7 +25,7 @@ OPTIONS = (
     ),
     Option(
         "max_length_factor",
-        2.0,
+        _UNASKED.max_length_factor,
         "Most tokens of a translation, with </s>, for each token of its source.",
         _SHAPE,
         0,
@@ -32,7 +33,7 @@ OPTIONS = (
     ),
     Option(
         "max_length_extra",
-        20,
+        _UNASKED.max_length_extra,
         "Tokens that a translation may have besides --max_length_factor.",
         _SHAPE,
         1,
@@ -40,7 +41,7 @@ OPTIONS = (
     ),
     Option(
         "no_repeat_ngram",
-        0,
+        _UNASKED.no_repeat_ngram,
         "Length of the n-grams, in tokens, that a translation contains at most once (0: any number "
         "of times).",
         _SHAPE,
@@ -49,7 +50,7 @@ OPTIONS = (
     ),
     Option(
         "coverage_penalty",
-        0.0,
+        _UNASKED.coverage_penalty,
         "Factor beta of the coverage penalty of Wu et al. 2016, which lowers the score of "
         "translations that attend too little to some source words (0: no penalty).",
         _SHAPE,
@@ -69,7 +70,7 @@ OPTIONS = (
     ),
     Option(
         "diversity_groups",
-        1,
+        _UNASKED.diversity_groups,
         "Groups into which the beam is divided; each avoids the tokens of those before it (diverse "
         "beam search of Vijayakumar et al. 2016).",
         _DIVERSITY,
@@ -78,7 +79,7 @@ OPTIONS = (
     ),
     Option(
         "diversity_strength",
-        0.5,
+        _UNASKED.diversity_strength,
         "What a token costs, in log-probability, for each hypothesis of an earlier group that has "
         "it at the same place.",
         _DIVERSITY,
@@ -87,23 +88,29 @@ OPTIONS = (
     ),
     Option(
         "sample",
-        False,
+        _UNASKED.sample,
         "Draws --n_best translations of each line at random, by their probability, instead of "
         "searching for the most probable ones.",
         _DRAWS,
     ),
     Option(
         "temperature",
-        1.0,
+        _UNASKED.temperature,
         "Divides log-probabilities before a token is drawn (0: takes the most probable token).",
         _DRAWS,
         0,
         100,
     ),
-    Option("top_k", 0, "Draws among this many most probable tokens only (0: all).", _DRAWS, 0),
+    Option(
+        "top_k",
+        _UNASKED.top_k,
+        "Draws among this many most probable tokens only (0: all).",
+        _DRAWS,
+        0,
+    ),
     Option(
         "top_p",
-        1.0,
+        _UNASKED.top_p,
         "Draws among the most probable tokens only that have this probability together (1: all).",
         _DRAWS,
         0,
@@ -120,19 +127,6 @@ OPTIONS = (
         0,
         MAX_DRAWS,
     ),
-)
-_OF_SEARCH = (
-    "min_length_factor",
-    "max_length_factor",
-    "max_length_extra",
-    "no_repeat_ngram",
-    "coverage_penalty",
-    "diversity_groups",
-    "diversity_strength",
-    "sample",
-    "temperature",
-    "top_k",
-    "top_p",
 )
 _FILES = ("prefix", "required", "banned")
 _NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
@@ -207,7 +201,7 @@ def translator_options(given, model, tokenizer):
     Raises:
         UserError: a file cannot be read or does not fit the model.
     """
-    found = {name: given[name] for name in (*_OF_SEARCH, "seed", "mbr") if name in given}
+    found = {name: value for name, value in given.items() if name not in _FILES}
     # An engine, which has no such property, refuses the penalty by itself.
     if found.get("coverage_penalty") and not getattr(model, "has_alignment", True):
         raise UserError(

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from data_pipeline.tokenization.vocabularies import PAD_ID
-from decoding.search.constraints import IMPOSSIBLE
 from decoding.search.largest import largest
+from decoding.search.terms import IMPOSSIBLE
 
 
 class Progress(NamedTuple):

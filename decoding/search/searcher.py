@@ -8,10 +8,11 @@ import tensorflow as tf
 from tensorflow.python.eager.context import function_executor_type
 
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.search.beam_search import Hypotheses, SpecialIds, beam_search
+from decoding.search.beam_search import beam_search
 from decoding.search.constrained import GIVEN, Constrained, asks_for_something
-from decoding.search.groups import search_in_groups
+from decoding.search.groups import in_halves, search_in_groups
 from decoding.search.phrases import word_continuations
+from decoding.search.terms import Hypotheses, SpecialIds
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
@@ -127,16 +128,12 @@ class Searcher:
 
     def _search(self, sentences, places, n_best):
         """As `search`; `places` are the numbers of draws, counted from 0."""
-        try:
-            found = self._run(sentences, places, n_best)
-        except tf.errors.ResourceExhaustedError:
-            half = len(sentences) // 2
-            if not half:
-                return [None]
-            halves = slice(half), slice(half, None)
-            return [one for h in halves for one in self._search(sentences[h], places[h], n_best)]
-        arrays = [tensor.numpy() for tensor in found]
-        return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+
+        def search(sentences, places):
+            arrays = [tensor.numpy() for tensor in self._run(sentences, places, n_best)]
+            return [Hypotheses(*row) for row in zip(*arrays, strict=True)]
+
+        return in_halves(search, sentences, places)
 
     def _run(self, sentences, places, n_best):
         given = {}

@@ -21,7 +21,8 @@ import numpy as np
 from data_pipeline.files import UserError, read_bytes
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.search.beam_search import Hypotheses, SearchOptions
+from decoding.search.searcher import padded
+from decoding.search.terms import Hypotheses, SearchOptions
 from decoding.serving.ctranslate2_model import (
     ABOUT,
     TOKENIZER,
@@ -97,8 +98,6 @@ class CTranslate2Engine:
     Raises:
         UserError: the model cannot be read, or the package is missing.
     """
-
-    has_alignment = False
 
     has_alignment = False
 
@@ -221,9 +220,6 @@ def _ranked(hypotheses, options):
     scores = log_probs / ((5 + lengths) / 6) ** options.length_penalty
     finished = np.array([each[-1] == EOS_ID for each in ids])
     best = np.lexsort((-scores, ~finished))[: options.beam_size]
-    padded = np.full((len(ids), lengths.max()), PAD_ID, np.int32)
-    for row, each in zip(padded, ids, strict=True):
-        row[: len(each)] = each
     return Hypotheses(
-        padded[best], log_probs[best], scores[best].astype(np.float32), finished[best]
+        padded(ids)[best], log_probs[best], scores[best].astype(np.float32), finished[best]
     )

@@ -10,7 +10,7 @@ import numpy as np
 
 from data_pipeline.files import UserError, write_text
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
-from decoding.search.beam_search import SearchOptions
+from decoding.search.terms import SearchOptions
 from models.layers.blocks import NORM_EPSILON
 from models.layers.embeddings import sinusoidal_positions
 from models.presets import PRESETS

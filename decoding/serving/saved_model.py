@@ -21,8 +21,8 @@ import tensorflow as tf
 
 from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from decoding.search.beam_search import SearchOptions
 from decoding.search.searcher import make_search
+from decoding.search.terms import SearchOptions
 from decoding.translator import MAX_INPUT_TOKENS
 
 _STRINGS = tf.TensorSpec([None], tf.string)

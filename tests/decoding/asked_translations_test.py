@@ -10,7 +10,6 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.minimum_bayes_risk import expected_utilities
-from decoding.search.beam_search import SearchOptions
 from decoding.search.phrases import banned_phrases
 from decoding.search.requests import (
     OPTIONS,
@@ -19,6 +18,7 @@ from decoding.search.requests import (
     read_phrases,
     translator_options,
 )
+from decoding.search.terms import SearchOptions
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
 

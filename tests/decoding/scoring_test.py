@@ -10,7 +10,8 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.scoring import Scorer, make_scorer
-from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds
 from decoding.text.ranking import NBestList, ranked_lines
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
 from models.ensemble import Ensemble

@@ -11,8 +11,8 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from decoding.search.beam_search import length_normaliser
 from decoding.search.searcher import padded
+from decoding.search.terms import length_normaliser
 from decoding.serving import saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError
 from models.fusion import ShallowFusion
 from models.ngram import NgramLanguageModel

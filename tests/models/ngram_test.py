@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError, shift_right
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text

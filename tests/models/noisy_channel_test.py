@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel

@@ -18,8 +18,8 @@ import pytest
 import models
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.alignment.links import read_alignments
-from decoding.search.beam_search import length_normaliser
 from decoding.search.searcher import padded
+from decoding.search.terms import length_normaliser
 from decoding.serving import saved_model_client
 from model_directory.directory import ModelDirectory
 from models.ibm import AlignmentModel

@@ -8,7 +8,8 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.search.beam_search import SearchOptions, SpecialIds, beam_search, length_normaliser
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds, length_normaliser
 from tests.tiny import Echo, echo_batch
 
 PAD, UNK, BOS, EOS = range(4)

@@ -6,8 +6,8 @@ import tensorflow as tf
 
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from decoding.search import groups
-from decoding.search.beam_search import Hypotheses, SearchOptions
 from decoding.search.searcher import make_search
+from decoding.search.terms import Hypotheses, SearchOptions
 from tests.tiny import Echo, echo_batch
 
 

@@ -9,9 +9,9 @@ import tensorflow as tf
 
 import models
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
-from decoding.search.beam_search import SearchOptions, length_normaliser
 from decoding.search.phrases import banned_phrases
 from decoding.search.searcher import Searcher, Sentence
+from decoding.search.terms import SearchOptions, length_normaliser
 
 BOS, WORDS = 2, (4, 5)
 VOCABULARY = WordVocabulary([*SPECIALS, "a", "b"])

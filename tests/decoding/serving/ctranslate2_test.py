@@ -10,8 +10,8 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID
-from decoding.search.beam_search import Hypotheses, SearchOptions
 from decoding.search.searcher import make_search, padded
+from decoding.search.terms import Hypotheses, SearchOptions
 from decoding.serving import ctranslate2_model
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.translator import Translator
