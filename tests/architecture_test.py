@@ -13,7 +13,10 @@ ALLOWED = {
     "models": ((), {"keras", "numpy"}),
     "data_pipeline": ((), {"numpy", "sentencepiece", "tensorflow", "tqdm"}),
     "model_directory": (("models", "data_pipeline"), {"numpy", "tensorflow"}),
-    "decoding": (("models", "data_pipeline", "model_directory"), {"numpy", "tensorflow"}),
+    "decoding": (
+        ("models", "data_pipeline", "model_directory"),
+        {"numpy", "tensorflow", "google", "starlette"},
+    ),
     "training": (
         ("models", "data_pipeline", "model_directory", "decoding", "command_line"),
         {"keras", "numpy", "tensorflow"},
@@ -55,7 +58,7 @@ def test_a_room_knows_only_those_below_it(room):
             assert allowed, f"{path.relative_to(ROOT)} imports {package}"
 
 
-@pytest.mark.parametrize("script", ["translate", "visualize_attention", "export"])
+@pytest.mark.parametrize("script", ["translate", "visualize_attention", "export", "serve"])
 def test_a_script_that_only_uses_a_model_imports_nothing_of_training(script):
     assert "training" not in {package for package, _ in imports(ROOT / f"{script}.py")}
 

@@ -1,0 +1,204 @@
+/*
+ * The page of serve.py: translates a sentence, lists other translations, and shows the attention
+ * between the sentence and the translation that is chosen.
+ *
+ * It asks the REST API of the server alone. All text enters the page as text nodes. `Explorer` is
+ * defined by decoding/explorer/explorer.js.
+ */
+"use strict";
+
+(() => {
+  const NUM_TRANSLATIONS = 4;
+  const DEFAULT = -1; // Stands for the default in inputs of the signature "translate".
+  const model = document.body.dataset.model;
+  const address = `v1/models/${encodeURIComponent(model)}`;
+  const [form, text, status, result, translations, attention, explorer] = [
+    "form",
+    "text",
+    "status",
+    "result",
+    "translations",
+    "attention",
+    "explorer",
+  ].map((id) => document.getElementById(id));
+  let latest = 0; // Number of the last request; answers to earlier ones are dropped.
+
+  // Requests
+
+  /** Returns the answer of the server; throws an Error with the server's reason. */
+  async function ask(path, request) {
+    const how = request && { method: "POST", body: JSON.stringify(request) };
+    let response;
+    try {
+      response = await fetch(address + path, how);
+    } catch {
+      throw new Error("the server does not answer");
+    }
+    const answer = await response.json();
+    if (!response.ok) {
+      throw new Error(answer.error);
+    }
+    return answer;
+  }
+
+  /** Calls a signature for one row; returns its outputs for that row. */
+  async function call(signature_name, inputs) {
+    const { predictions } = await ask(":predict", { signature_name, instances: [inputs] });
+    return predictions[0];
+  }
+
+  let known = null;
+
+  /** Returns the names of the model's signatures. */
+  async function signatures() {
+    known ??= Object.keys((await ask("/metadata")).metadata.signature_def.signature_def);
+    return known;
+  }
+
+  /** Returns [[translation, score], ...], the best first. */
+  async function translate(source) {
+    if ((await signatures()).includes("translate")) {
+      // A model that was exported with a narrower beam refuses as many.
+      for (const n_best of [NUM_TRANSLATIONS, 1]) {
+        const options = { beam_size: DEFAULT, length_penalty: DEFAULT, n_best };
+        try {
+          const { translation, score, count } = await call("translate", { text: source, ...options });
+          return translation.slice(0, count).map((each, i) => [each, score[i]]);
+        } catch (error) {
+          if (n_best === 1) {
+            throw error;
+          }
+        }
+      }
+    }
+    const { translation, score } = await call("serving_default", { text: source });
+    return [[translation, score]];
+  }
+
+  /** Returns the MODEL of explorer.js for a pair, or null if the model gives no attention. */
+  async function attentionOf(source, target) {
+    const name = ["attention_maps", "attention"].find((each) => known.includes(each));
+    if (!name) {
+      return null;
+    }
+    const { source_tokens, target_tokens, ...maps } = await call(name, { source, target });
+    if (name === "attention") {
+      maps.attention = [maps.attention]; // One head.
+    }
+    const named = Object.entries(maps).map(([key, heads]) => [
+      key === "attention" ? "alignment" : key,
+      packed(heads),
+    ]);
+    return {
+      name: model,
+      source: side(source, source_tokens),
+      target: side(target, target_tokens),
+      maps: Object.fromEntries(named),
+    };
+  }
+
+  // Data of explorer.js
+
+  /** Returns a MAP: weights [H, T, S] as bytes, of which small weights have more values. */
+  function packed(heads) {
+    const shape = [heads.length, heads[0].length, heads[0][0].length];
+    const bytes = heads.flat(2).map((weight) => {
+      return String.fromCharCode(Math.round(255 * Math.sqrt(Math.min(Math.max(weight, 0), 1))));
+    });
+    return { shape, weights: btoa(bytes.join("")) };
+  }
+
+  /** Returns a SIDE: the tokens, and the words that they are pieces of. */
+  function side(text, tokens) {
+    const isSpecial = (token) => token === "<s>" || token === "</s>";
+    const isByte = (token) => /^<0x[0-9A-F]{2}>$/i.test(token);
+    const pieces = tokens.some((token) => token.startsWith("▁"));
+    const joins = tokens.some((token) => token.endsWith("@@"));
+    const words = [];
+    const wordOf = tokens.map((token, i) => {
+      const before = tokens[i - 1];
+      const continues =
+        i > 0 &&
+        !isSpecial(token) &&
+        !isSpecial(before) &&
+        (isByte(token) || (pieces ? !token.startsWith("▁") : joins && before.endsWith("@@")));
+      const shown = pieces ? token.replaceAll("▁", "") : token.replace(/@@$/, "");
+      if (continues) {
+        words[words.length - 1] += shown;
+      } else {
+        words.push(shown);
+      }
+      return words.length - 1;
+    });
+    return { text, tokens, words, wordOf };
+  }
+
+  // The page
+
+  function show(message, isError = false) {
+    status.textContent = message;
+    status.classList.toggle("error", isError);
+  }
+
+  function makeRow(source, translation, score) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.dir = "auto";
+    button.setAttribute("aria-pressed", "false");
+    const label = document.createElement("bdi");
+    label.textContent = translation || "(empty)";
+    button.append(label);
+    button.addEventListener("click", () => choose(button, source, translation));
+    const row = document.createElement("tr");
+    const cells = [document.createElement("td"), document.createElement("td")];
+    cells[0].append(button);
+    cells[1].textContent = score.toFixed(3);
+    row.append(...cells);
+    return row;
+  }
+
+  /** Shows the attention between the sentence and one of its translations. */
+  async function choose(button, source, translation) {
+    const number = ++latest;
+    for (const each of translations.querySelectorAll("button")) {
+      each.setAttribute("aria-pressed", String(each === button));
+    }
+    try {
+      const found = await attentionOf(source, translation);
+      if (number === latest) {
+        attention.hidden = !found;
+        if (found) {
+          Explorer.show(explorer, { models: [found] });
+        }
+        show("");
+      }
+    } catch (error) {
+      if (number === latest) {
+        attention.hidden = true;
+        show(`no attention: ${error.message}`, true);
+      }
+    }
+  }
+
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const source = text.value;
+    const number = ++latest;
+    show("translating …");
+    try {
+      const found = await translate(source);
+      if (number !== latest) {
+        return;
+      }
+      translations.replaceChildren(...found.map((each) => makeRow(source, ...each)));
+      result.hidden = false;
+      await choose(translations.querySelector("button"), source, found[0][0]);
+    } catch (error) {
+      if (number === latest) {
+        result.hidden = true;
+        attention.hidden = true;
+        show(error.message, true);
+      }
+    }
+  });
+})();

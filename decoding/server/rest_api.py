@@ -1,0 +1,230 @@
+"""The REST API of TensorFlow Serving, and a page to try a model, as an ASGI application.
+
+    GET  /                                          the page
+    GET  /v1/models/NAME[/versions/N]               states of the versions
+    GET  /v1/models/NAME[/versions/N]/metadata      signatures
+    POST /v1/models/NAME[/versions/N]:predict       answers, see `json_tensors`
+
+Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API knows nothing of
+translation: it serves any SavedModel.
+"""
+
+import asyncio
+import contextlib
+import re
+import time
+from typing import NamedTuple
+
+from google.protobuf.json_format import MessageToDict
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from data_pipeline.files import printable
+from decoding.server import json_tensors, web_page
+from decoding.server.guard import Guard, error_answer
+from decoding.server.refusals import Refusal
+from decoding.server.request_queue import RequestQueue
+
+_GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
+_POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:(classify|regress|predict)")
+_METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
+_POLL_SECONDS = 1.0  # How often a new version is looked for.
+
+
+class Limits(NamedTuple):
+    """Bounds on what requests can ask of the server.
+
+    Attributes:
+        max_lines: most rows of a request, and of requests that are answered together.
+        max_body_bytes: largest body of a request.
+        max_requests: most requests at a time; the others are refused.
+        timeout_seconds: time to read a request, and time to answer it.
+        num_threads: number of batches that are computed at the same time.
+    """
+
+    max_lines: int = 64
+    max_body_bytes: int = 1 << 20
+    max_requests: int = 256
+    timeout_seconds: float = 60.0
+    num_threads: int = 1
+
+
+class RestApi:
+    """Endpoints below `/v1`.
+
+    Args:
+        versions: `ServedVersions`.
+        limits: `Limits`.
+        log: function that is called with a line for each request, or None.
+    """
+
+    def __init__(self, versions, limits, log=None):
+        self._versions = versions
+        self._limits = limits
+        self._log = log
+        self._open_requests = 0
+        self._queue = RequestQueue(
+            max_rows=limits.max_lines,
+            num_threads=limits.num_threads,
+            seconds=limits.timeout_seconds,
+        )
+
+    def close(self):
+        """Ends the threads that call the model."""
+        self._queue.close()
+
+    async def endpoint(self, request):
+        """Answers a request."""
+        began = time.monotonic()
+        try:
+            response = await self._response(request)
+        except Refusal as refusal:
+            response = error_answer(refusal)
+        except ClientDisconnect:
+            response = error_answer(Refusal(499, "the client closed the connection"))
+        if self._log:
+            milliseconds = 1000 * (time.monotonic() - began)
+            path = printable(request.url.path)[:200]
+            self._log(f"{request.method} {path} {response.status_code} {milliseconds:.0f} ms")
+        return response
+
+    async def _response(self, request):
+        method, path = request.method, request.url.path
+        if method == "GET" and (found := _GET.fullmatch(path)):
+            name, number, metadata = found.groups()
+            number = number and int(number)
+            if name is None:
+                raise Refusal(400, "Missing model name in request.")
+            if not metadata:
+                return JSONResponse(self._versions.status(name, number))
+            with self._versions.use(name, number) as model:
+                return JSONResponse(_metadata(model, name, self._versions.number))
+        if method == "POST" and (found := _POST.fullmatch(path)):
+            name, number, verb = found.groups()
+            body = await self._call(request, name, number and int(number), verb)
+            return Response(body, media_type="application/json")
+        raise Refusal(400, f"Malformed request: {method} {path[:200]}")
+
+    async def _call(self, request, name, number, verb):
+        """Answers a call of a signature; returns bytes of JSON."""
+        if self._open_requests >= self._limits.max_requests:
+            raise Refusal(503, "too many requests at a time; try again", retry_after="1")
+        self._open_requests += 1
+        try:
+            asked = json_tensors.parse(await self._body(request))
+            with self._versions.use(name, number) as model:
+                signature, infos = _signature(model, asked, verb)
+                inputs, in_rows = json_tensors.inputs_of(asked, infos)
+                self._check_rows(inputs)
+                outputs = await self._queue.answer(model, signature, inputs)
+                return json_tensors.answer(outputs, in_rows)
+        finally:
+            self._open_requests -= 1
+
+    async def _body(self, request):
+        """Reads the body of a request."""
+        try:
+            return await asyncio.wait_for(self._read(request), self._limits.timeout_seconds)
+        except asyncio.TimeoutError:
+            raise Refusal(408, "the request did not arrive in time") from None
+
+    async def _read(self, request):
+        """Reads a body; of one that is too large, the rest is dropped, so that an answer arrives.
+
+        A client that is still sending would not read the answer.
+        """
+        limit, parts, size = self._limits.max_body_bytes, [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size <= limit:
+                parts.append(part)
+            elif size > 64 * limit:
+                break
+        if size > limit:
+            raise Refusal(413, f"the request has more than {limit} bytes; send several")
+        return b"".join(parts)
+
+    def _check_rows(self, inputs):
+        rows = max(array.shape[0] if array.ndim else 1 for array in inputs.values())
+        if rows > self._limits.max_lines:
+            raise Refusal(
+                400,
+                f"Task size {rows} is larger than maximum input batch size "
+                f"{self._limits.max_lines}; send several requests",
+            )
+
+
+def _signature(model, asked, verb):
+    """Returns the name of the signature that a request asks for, and its inputs."""
+    name = asked.get("signature_name", "serving_default")
+    if not isinstance(name, str):
+        raise Refusal(400, "'signature_name' key must be a string value.")
+    name = name or "serving_default"
+    if name not in model.signatures:
+        raise Refusal(400, f'Serving signature name: "{name[:200]}" not found in signature def')
+    signature = model.signatures[name]
+    if verb != "predict":
+        what = {"classify": "classification", "regress": "regression"}[verb]
+        raise Refusal(
+            400,
+            f"Expected {what} signature method_name to be tensorflow/serving/{verb}. Was: "
+            f"{signature.method_name}",
+        )
+    if not signature.inputs:
+        raise Refusal(400, f"Failed to get input map for signature: {name}")
+    return name, signature.inputs
+
+
+def _metadata(model, name, number):
+    """Returns the description of a model's signatures, as TensorFlow Serving gives it."""
+    signatures = {
+        each: MessageToDict(
+            signature,
+            preserving_proto_field_name=True,
+            always_print_fields_with_no_presence=True,
+        )
+        for each, signature in model.signatures.items()
+    }
+    return {
+        "model_spec": {"name": name, "signature_name": "", "version": str(number)},
+        "metadata": {"signature_def": {"signature_def": signatures}},
+    }
+
+
+def make_app(versions, name, limits, *, allowed_hosts=(), log=None):
+    """Makes the ASGI application.
+
+    Args:
+        versions: `ServedVersions`.
+        name: of the model.
+        limits: `Limits`.
+        allowed_hosts: host names by which clients may call the server.
+        log: function that is called with a line for each request, or None.
+    """
+    api = RestApi(versions, limits, log)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_app):
+        watching = asyncio.create_task(versions.watch(_POLL_SECONDS))
+        yield
+        watching.cancel()
+        api.close()
+
+    async def not_found(request, _error):
+        return error_answer(Refusal(404, f"nothing is at {request.url.path[:200]}"))
+
+    async def wrong_method(request, _error):
+        return error_answer(Refusal(405, f"{request.method[:20]} is not possible here"))
+
+    return Starlette(
+        routes=[
+            *web_page.routes(name),
+            Route("/v1/{rest:path}", api.endpoint, methods=_METHODS),
+        ],
+        middleware=[Middleware(Guard, names=allowed_hosts)],
+        exception_handlers={404: not_found, 405: wrong_method},
+        lifespan=lifespan,
+    )

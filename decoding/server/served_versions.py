@@ -1,0 +1,153 @@
+"""The version of a model that is served, and new versions that take its place."""
+
+import asyncio
+import contextlib
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError, printable
+from decoding.server.loaded_model import LoadedModel
+from decoding.server.refusals import Refusal
+from decoding.serving.versions import newest_version
+
+_WARM_UP_SECONDS = 60
+
+
+class ServedVersions:
+    """Serves the newest version in a folder, and replaces it when another becomes the newest.
+
+    As in TensorFlow Serving, one version is served at a time. Its successor is loaded beside it, so
+    that no request has to wait, and the old one is closed after its last request.
+
+    Args:
+        folder: holds the versions 1, 2, 3, ...
+        name: of the model.
+        load: function of a version's folder -> `LoadedModel`.
+
+    Raises:
+        UserError: there is no version, or it cannot be loaded.
+    """
+
+    def __init__(self, folder, name, load=None):
+        self._folder, self._name = Path(folder), name
+        self._load = load or load_warm
+        self._users = {}  # LoadedModel -> number of its running requests.
+        self._tried = None  # Contents of the version that was loaded last, or failed to load.
+        self.states = {}  # Number -> (state, code and message of the error).
+        newest = newest_version(self._folder)
+        if not newest:
+            raise UserError(
+                f"{folder}: no numbered version of a model; write one with export.py "
+                f"--model_dir=... --export_dir={folder}"
+            )
+        self._tried = _contents(newest)
+        self._current = self._load(newest)
+        self.number = int(newest.name)
+        self.states[self.number] = ("AVAILABLE", "OK", "")
+        self._users[self._current] = 0
+
+    @contextlib.contextmanager
+    def use(self, name, number=None):
+        """Yields the `LoadedModel` for a request; it is not closed within the `with` block.
+
+        Raises:
+            Refusal: the model, or a version of this number, is not served.
+        """
+        if name != self._name or number not in (None, self.number):
+            asked = f"Latest({name})" if number is None else f"Specific({name}, {number})"
+            raise Refusal(404, f"Servable not found for request: {asked}")
+        model = self._current
+        self._users[model] += 1
+        try:
+            yield model
+        finally:
+            self._users[model] -= 1
+            self._close_unused()
+
+    def status(self, name, number=None):
+        """Returns the states of all known versions, or of one, as a dict for JSON.
+
+        Raises:
+            Refusal: there is no such version.
+        """
+        if name != self._name:
+            raise Refusal(404, f"Could not find any versions of model {name}")
+        if number is not None and number not in self.states:
+            raise Refusal(404, f"Could not find version {number} of model {name}")
+        known = sorted(self.states, reverse=True) if number is None else [number]
+        return {"model_version_status": [self._status_of(each) for each in known]}
+
+    def _status_of(self, number):
+        state, code, message = self.states[number]
+        status = {"error_code": code, "error_message": message}
+        return {"version": str(number), "state": state, "status": status}
+
+    async def watch(self, seconds):
+        """Looks for another version again and again, at intervals of some seconds."""
+        while True:
+            await asyncio.sleep(seconds)
+            await self.refresh()
+
+    async def refresh(self):
+        """Loads the newest version of the folder if it is not the one that is served.
+
+        A version that cannot be loaded, perhaps because it is still being copied, is tried again
+        when its files have changed.
+        """
+        newest = await asyncio.to_thread(newest_version, self._folder)
+        if not newest or int(newest.name) == self.number:
+            return
+        contents = await asyncio.to_thread(_contents, newest)
+        if contents == self._tried:
+            return
+        self._tried, number = contents, int(newest.name)
+        self.states[number] = ("LOADING", "OK", "")
+        try:
+            model = await asyncio.to_thread(self._load, newest)
+        except Exception as error:  # Whatever is wrong with a new version, the old one goes on.
+            reason = printable(" ".join(str(error).split()))[:500]
+            self.states[number] = ("END", "UNKNOWN", reason)
+            print(f"version {number} cannot be loaded: {reason}", flush=True)
+            return
+        self.states[self.number] = ("END", "OK", "")
+        self._current, self.number = model, number
+        self._users[model] = 0
+        self.states[number] = ("AVAILABLE", "OK", "")
+        self._close_unused()
+        print(f"version {number} is served", flush=True)
+
+    def _close_unused(self):
+        """Closes old versions that answer no request any more."""
+        for model in [m for m, users in self._users.items() if not users and m != self._current]:
+            del self._users[model]
+            model.close()
+
+
+def load_warm(folder):
+    """Loads a version and calls each signature once, because the first call takes long."""
+    model = LoadedModel(folder)
+    for name, signature in model.signatures.items():
+        if signature.inputs:
+            inputs = {each: _blank(info) for each, info in signature.inputs.items()}
+            with contextlib.suppress(Refusal):  # Refusing blank values warms up, too.
+                model.run(name, inputs, _WARM_UP_SECONDS)
+    return model
+
+
+def _blank(info):
+    """Makes a tensor of zeros or empty strings, of size 1 where any size is possible."""
+    dtype = tf.as_dtype(info.dtype)
+    shape = [max(dim.size, 1) for dim in info.tensor_shape.dim]
+    return np.full(shape, b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
+
+
+def _contents(version):
+    """Returns name, size and time of every file of a version."""
+    found = []
+    for path in sorted(version.rglob("*")):
+        with contextlib.suppress(OSError):
+            stat = path.stat()
+            found.append((str(path), stat.st_size, stat.st_mtime_ns))
+    return found

@@ -1,0 +1,230 @@
+"""Serves a model over HTTP: a page to try it, and the REST API of TensorFlow Serving.
+
+    python serve.py --model_dir=runs/x
+    python serve.py --export_dir=serving/x
+
+prints an address to open in a browser. Programs ask for translations like this:
+
+    curl -d '{"instances": ["A dog runs."]}' http://localhost:8501/v1/models/x:predict
+
+With --export_dir, the newest version that export.py wrote is served, and replaced without a pause
+when another one appears.
+"""
+
+from command_line import startup, small_operations, quiet  # noqa: F401, I001 - first of all
+
+# isort: split
+
+import gc
+import os
+import re
+import signal
+import socket
+import tempfile
+import threading
+from pathlib import Path
+
+import uvicorn
+from absl import flags
+
+from command_line import console
+from command_line.flag_values import group
+from data_pipeline.files import UserError
+from decoding.server.rest_api import Limits, make_app
+from decoding.server.served_versions import ServedVersions, load_warm
+from decoding.translator import MAX_INPUT_TOKENS
+
+FLAGS = flags.FLAGS
+_SEARCH = ("beam_size", "length_penalty", "max_input_tokens")
+
+with group("Model"):
+    flags.DEFINE_string(
+        "export_dir",
+        "",
+        "Folder that export.py wrote, of which the newest version is served.",
+    )
+    flags.DEFINE_string(
+        "model_dir",
+        "",
+        "Directory of the trained model, as train.py wrote it, instead of --export_dir; several "
+        "with the same vocabularies, separated by commas, are served as an ensemble.",
+    )
+    flags.DEFINE_string(
+        "model_name", "", "Name of the model in addresses. Default: the name of the folder."
+    )
+with group("Search"):
+    flags.DEFINE_integer(
+        "beam_size",
+        4,
+        "Number of hypotheses that the beam search keeps (1: greedy). This flag and the two below "
+        "need --model_dir; an export has settings of its own.",
+        1,
+        1000,
+    )
+    flags.DEFINE_float(
+        "length_penalty",
+        0.6,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty).",
+        lower_bound=0.0,
+        upper_bound=10.0,
+    )
+    flags.DEFINE_integer(
+        "max_input_tokens",
+        MAX_INPUT_TOKENS,
+        "Longest line that is translated, in tokens with </s>; a request with a longer line is "
+        "refused.",
+        lower_bound=2,
+        upper_bound=1_000_000,
+    )
+with group("Address"):
+    flags.DEFINE_string(
+        "host",
+        "127.0.0.1",
+        "Address on which to listen. The default can be reached from this computer only; 0.0.0.0 "
+        "can be reached from everywhere.",
+    )
+    flags.DEFINE_integer("port", 8501, "Port on which to listen (0: any free one).", 0, 65535)
+    flags.DEFINE_list(
+        "allowed_hosts",
+        "",
+        "Host names by which clients may call the server, separated by commas, besides localhost "
+        "and addresses.",
+    )
+with group("Limits"):
+    flags.DEFINE_integer(
+        "max_lines",
+        Limits().max_lines,
+        "Most lines of a request, and of requests that are translated together.",
+        1,
+        10_000,
+    )
+    flags.DEFINE_integer(
+        "max_body_bytes", Limits().max_body_bytes, "Largest request in bytes.", lower_bound=1
+    )
+    flags.DEFINE_integer(
+        "max_requests",
+        Limits().max_requests,
+        "Most requests at a time. Further ones are asked to come again, with status 503.",
+        lower_bound=1,
+    )
+    flags.DEFINE_float(
+        "timeout_seconds",
+        Limits().timeout_seconds,
+        "Time after which a request is given up, with status 504.",
+        lower_bound=0.1,
+        upper_bound=86_400.0,
+    )
+with group("Information"):
+    flags.DEFINE_bool("log_requests", False, "Prints a line for each request.")
+
+
+def check_flags():
+    """Raises `UserError` if flags contradict each other."""
+    if bool(FLAGS.model_dir) == bool(FLAGS.export_dir):
+        raise UserError("give either --export_dir or --model_dir")
+    for name in _SEARCH:
+        if FLAGS.export_dir and FLAGS[name].present:
+            raise UserError(f"--{name} needs --model_dir; export.py sets it for --export_dir")
+
+
+def name_of_model():
+    """Returns the name of the model in addresses."""
+    folder = FLAGS.export_dir or FLAGS.model_dir.split(",")[0]
+    name = FLAGS.model_name or Path(folder).resolve().name
+    if not re.fullmatch(r"[^/:?#%\s]+", name):
+        raise UserError(f"--model_name={name}: expected a name without spaces and / : ? # %")
+    return name
+
+
+def served(name):
+    """Loads what is to be served; returns `ServedVersions`."""
+    with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
+        if FLAGS.export_dir:
+            return ServedVersions(FLAGS.export_dir, name, load_silently)
+        with tempfile.TemporaryDirectory() as folder:
+            save_model(Path(folder, "1"))
+            return ServedVersions(folder, name, load_silently)
+
+
+def load_silently(folder):
+    """Loads a version of a model without messages of C++ libraries."""
+    with quiet.silence():
+        return load_warm(folder)
+
+
+def save_model(folder):
+    """Writes the model of --model_dir as a SavedModel, so that all that is served is the same."""
+    from decoding.serving.saved_model import ServingModule
+    from model_directory.combined_models import load_models, model_directories
+
+    model, tokenizer, _ = load_models(model_directories(FLAGS.model_dir))
+    search = {name: FLAGS[name].value for name in _SEARCH}
+    ServingModule(model, tokenizer, **search).save(folder)
+    del model
+    gc.collect()
+
+
+def bound_socket():
+    """Opens a socket at --host and --port, which does not listen yet."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            FLAGS.host, FLAGS.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        opened = socket.socket(family, kind, protocol)
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+    except (OSError, UnicodeError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UserError(
+            f"{FLAGS.host}:{FLAGS.port}: cannot listen there ({reason}); give another --port or "
+            "--host"
+        ) from None
+    return opened
+
+
+def main(argv):
+    """Reads flags, loads the model, and answers requests until it is stopped."""
+    del argv
+    check_flags()
+    name = name_of_model()
+    opened = bound_socket()  # Before minutes of loading.
+    quiet.start(intra_op_threads=1)
+    limits = Limits(
+        num_threads=os.cpu_count() or 1,
+        **{
+            each: FLAGS[each].value
+            for each in ("max_lines", "max_body_bytes", "max_requests", "timeout_seconds")
+        },
+    )
+    app = make_app(
+        served(name),
+        name,
+        limits,
+        allowed_hosts=[host.lower() for host in FLAGS.allowed_hosts],
+        log=(lambda line: print(line, flush=True)) if FLAGS.log_requests else None,
+    )
+    server = uvicorn.Server(
+        uvicorn.Config(
+            app,
+            ws="none",
+            access_log=False,
+            log_config=None,
+            log_level="critical",
+            server_header=False,
+            timeout_graceful_shutdown=round(FLAGS.timeout_seconds) + 5,
+        )
+    )
+    opened.listen(2048)
+    host, port, *_ = opened.getsockname()
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    print(f"serving {name} at http://{address}/ (Ctrl-C stops it)", flush=True)
+    if threading.current_thread() is threading.main_thread():
+        # After it has answered running requests, uvicorn sends itself the signal again.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+    server.run(sockets=[opened])
+    print("stopped")
+    return 0
+
+
+if __name__ == "__main__":
+    console.run(main)
