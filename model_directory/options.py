@@ -336,7 +336,8 @@ OPTIONS = (
     Option(
         "average_checkpoints",
         5,
-        "Number of last checkpoints that are kept, and averaged at the end.",
+        "Number of last checkpoints that are kept. At the end, averages of them are tried, and the "
+        "best one is taken if it is better than the best weights.",
         _PACE,
         1,
         resumable=True,

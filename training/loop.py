@@ -6,6 +6,7 @@ import time
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from model_directory.directory import model_arrays, restore
+from training.averages import most_tries, try_averages
 from training.devices.one_device import OneDevice
 from training.evaluation import perplexity
 from training.finite_check import ADVICE, check_finite
@@ -173,15 +174,23 @@ class Trainer:
         return self.limits.is_late(self.state["seconds"], self._closing_seconds())
 
     def _closing_seconds(self):
-        """Estimates the seconds that the last validation, the last save and the average take."""
+        """Estimates the seconds that the last validation, the last save and the averages take.
+
+        Averages get a twentieth of the time, or as much as a single one takes.
+        """
+        share = self.limits.max_minutes * 3
         if self.validation_seconds is None:  # Nothing has been measured yet.
-            return min(self.limits.max_minutes * 6, 120.0)
-        num_averaged = self.limits.keep_checkpoints
-        validations = int(self.state["evaluated_step"] != self.state["step"])
-        validations += num_averaged > 1
-        # The average reads each checkpoint, which takes about as long as writing it.
-        saves = 1 + (num_averaged if num_averaged > 1 else 0)
-        return validations * self.validation_seconds + saves * self.save_seconds
+            return min(2 * share, 120.0)
+        closing = self.save_seconds
+        if self.state["evaluated_step"] != self.state["step"]:
+            closing += self.validation_seconds
+        tries = most_tries(self.limits.keep_checkpoints)
+        if tries:
+            # An average reads checkpoints, which takes about as long as writing them.
+            reading = self.limits.keep_checkpoints * self.save_seconds
+            an_average = self.validation_seconds + reading
+            closing += min(tries * an_average, max(an_average, share))
+        return closing
 
     def _batches(self, first):
         """Returns the batches of the epoch, from number `first` on.
@@ -387,32 +396,40 @@ class Trainer:
         self.save_seconds = self.saved_at - began
 
     def _average(self):
-        """Keeps the average of the last checkpoints as the best model if it is better."""
+        """Keeps the best average of the last checkpoints as the best model if it is better."""
         if not self.devices.is_chief:
             return
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
-        steps = steps[-self.limits.keep_checkpoints :]
-        if len(steps) < 2:
-            return
-        # --max_minutes may be exceeded by a tenth.
-        over = time.monotonic() - self.clock - self.limits.max_minutes * 6
-        if self.limits.is_late(over, self.validation_seconds or 0.0):
-            self.progress.say(
-                f"no time is left to validate the average of {len(steps)} checkpoints"
-            )
-            return
-        steps, arrays = self.directory.average(steps)
         weights = model_arrays(self.update.model)
         last = {name: v.numpy() for name, v in weights.items()}
-        restore(weights, arrays, "average")
-        evaluation = self.devices.score(self.evaluator, alone=True)
-        if evaluation is None:
-            return
-        better = self._offer(arrays, evaluation, averaged_steps=steps)
-        self.progress.say(
-            f"average of {len(steps)} checkpoints: {evaluation}; "
-            + ("kept as the best" if better else "not better than best.npz, not kept")
-        )
+        best = None
+
+        def is_better(steps):
+            nonlocal best
+            # The first average may exceed --max_minutes by a tenth.
+            allowed = 0.0 if best else self.limits.max_minutes * 6
+            taken = time.monotonic() - self.clock - allowed
+            if self.limits.is_late(taken, self.validation_seconds or 0.0):
+                which = "further averages" if best else f"the average of {len(steps)} checkpoints"
+                self.progress.say(f"no time is left to validate {which}")
+                return None
+            steps, arrays = self.directory.average(steps)
+            restore(weights, arrays, "average")
+            evaluation = self.devices.score(self.evaluator, alone=True)
+            if evaluation is None:
+                return None
+            kept = self._offer(arrays, evaluation, averaged_steps=steps)
+            verdict = "kept as the best" if kept else "not better than best.npz, not kept"
+            which = ", ".join(f"{step:,}" for step in steps)
+            self.progress.say(
+                f"average of {len(steps)} checkpoints ({which}): {evaluation}; {verdict}"
+            )
+            score = best and getattr(best, self.keep_best_by)
+            better = evaluation.is_better(score, self.keep_best_by)
+            best = evaluation if better or not best else best
+            return better
+
+        try_averages(steps[-self.limits.keep_checkpoints :], is_better)
         restore(weights, last, "weights")
 
     def _check_kept(self):

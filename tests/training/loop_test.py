@@ -500,7 +500,7 @@ def test_a_validation_that_is_not_finite_is_none(directory, corpus, capsys):
     assert run.state["evaluations_since_best"] == 1
     said = capsys.readouterr().err
     assert said.count("valid perplexity is not finite; it counts as no improvement") == 2
-    assert "average of 2 checkpoints: valid perplexity is not finite; not better" in said
+    assert "average of 2 checkpoints (8, 12): valid perplexity is not finite; not better" in said
     lines = directory.metrics_path.read_text().splitlines()
     strict = [json.loads(line, parse_constant=pytest.fail) for line in lines]
     assert [r["perplexity"] for r in strict if r["kind"] == "valid"] == [None, 8, None]

@@ -1,0 +1,41 @@
+"""Averages of the last checkpoints, and the search for the best of them."""
+
+import math
+
+
+def most_tries(count):
+    """Returns how many averages of `count` checkpoints `try_averages` tries at most."""
+    return int(math.log2(count)) + count if count > 2 else count - 1
+
+
+def try_averages(steps, is_better):
+    """Tries averages of checkpoints, the most promising ones first.
+
+    First the average of all checkpoints, and of the last half, quarter and so on of them. Then a
+    greedy soup, in the manner of Wortsman et al. 2022, that starts from the best of these: each
+    checkpoint in turn joins it, or leaves it, if that makes the average better.
+
+    Args:
+        steps: steps of the checkpoints, ascending.
+        is_better: takes the steps of an average; returns whether it is better than all that were
+            tried before it, or None to end the search.
+    """
+    steps, best, tried = tuple(steps), (), set()
+
+    def ends_with(chosen):
+        nonlocal best
+        tried.add(chosen)
+        better = is_better(chosen)
+        if better:
+            best = chosen
+        return better is None
+
+    size = len(steps)
+    while size > 1:
+        if ends_with(steps[-size:]):
+            return
+        size //= 2
+    for step in steps:
+        changed = tuple(each for each in steps if (each in best) != (each == step))
+        if len(changed) > 1 and changed not in tried and ends_with(changed):
+            return
