@@ -193,7 +193,7 @@ def _decimal(value, dtype, name):
         value = float(value)
     except OverflowError:
         value = None
-    if value is None or (math.isfinite(value) and abs(value) > dtype.max):
+    if value is None or (math.isfinite(value) and abs(value) > float(dtype.max)):
         raise Refusal(400, f"input {name}: a number does not fit into {dtype.name}")
     return value
 
