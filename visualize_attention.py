@@ -1,10 +1,11 @@
 """Draws what a trained model has learnt: attention, embeddings, learning curves.
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
+    python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.npz
     python visualize_attention.py --model_dir=runs/x --embeddings=words.png
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 
-The name of a picture ends in .png, .svg or .pdf.
+The name of a picture ends in .png, .svg or .pdf; an .npz or .json has the weights as numbers.
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -18,11 +19,17 @@ from absl import flags
 
 from command_line import console
 from command_line.flag_values import group, shortened
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, check_writable
 from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.alignment.aligner import word_maps
 from decoding.alignment.links import parse_gold
-from decoding.pictures.attention_pictures import check_choice, check_kind, save_attention
+from decoding.pictures import attention_numbers
+from decoding.pictures.attention_pictures import (
+    check_choice,
+    check_kind,
+    save_attention,
+    title_of,
+)
 from decoding.pictures.embedding_points import PROJECTIONS, embedding_points
 from decoding.pictures.learning_curves import save_learning_curves
 from decoding.pictures.points import save_points
@@ -40,7 +47,11 @@ with group("Model"):
 with group("Picture of the attention between a sentence and its translation"):
     flags.DEFINE_string("source", None, "Sentence to translate.")
     flags.DEFINE_string("target", "", "Its translation. Default: the model's own.")
-    flags.DEFINE_string("output", "attention.png", "Picture to write: .png, .svg or .pdf.")
+    flags.DEFINE_string(
+        "output",
+        "attention.png",
+        "Picture to write, .png, .svg or .pdf; or file for the numbers of all maps, .npz or .json.",
+    )
     flags.DEFINE_enum(
         "attention",
         "cross",
@@ -103,8 +114,11 @@ def draw_attention():
         raise UserError("--gold_links needs --target and --attention=cross")
     if FLAGS["gold_base"].present and not FLAGS.gold_links:
         raise UserError("--gold_base needs --gold_links")
-    path = the_model_dir()
-    console.check_picture("output", FLAGS.output)
+    path, as_numbers = the_model_dir(), FLAGS.output.lower().endswith(attention_numbers.ENDINGS)
+    if as_numbers:
+        check_numbers()
+    else:
+        console.check_picture("output", FLAGS.output)
     model, tokenizer, config = ModelDirectory(path).load()
     of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
@@ -125,6 +139,9 @@ def draw_attention():
 
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
+    name = f"{config['model']} of {path}"
+    choice = {"kind": FLAGS.attention, "layer": FLAGS.layer, "head": the_head()}
+    title = title_of(name, maps, **choice)
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
     if FLAGS.gold_links:
@@ -132,16 +149,28 @@ def draw_attention():
         pair = [len(words) - 1 for words in tokens]
         gold = parse_gold(FLAGS.gold_links, "--gold_links", pair=pair, base=FLAGS.gold_base)
     with console.picture("output", FLAGS.output):
+        if as_numbers:
+            attention_numbers.save_numbers(maps, *tokens, FLAGS.output, model=name, gold=gold)
+            return
         save_attention(
             maps,
             *tokens,
             FLAGS.output,
-            kind=FLAGS.attention,
-            layer=FLAGS.layer,
-            head=the_head(),
+            **choice,
             merge_subwords=FLAGS.merge_subwords and gold is None,
             gold=gold,
+            title=title,
         )
+
+
+def check_numbers():
+    """Raises `UserError` if numbers cannot be written to --output or flags choose among them."""
+    for name in ("attention", "layer", "head", "merge_subwords"):
+        if FLAGS[name].present:
+            raise UserError(
+                f"--{name}: {FLAGS.output} holds every map of the tokens; leave out --{name}"
+            )
+    check_writable(FLAGS.output)
 
 
 def draw_embeddings():

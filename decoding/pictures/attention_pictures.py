@@ -33,7 +33,7 @@ from decoding.pictures.label_layout import (
 )
 
 _KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
-# White is exactly zero; the lightness then falls in proportion to the weight.
+# White is exactly zero; the lightness then falls in proportion to the weight, in grey print, too.
 _COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
@@ -129,6 +129,43 @@ def save_attention(
         layout = lay_out(rows, columns, names, row_length, title, bool(frames))
         check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.
         save(_draw(layout, rows, columns, panels, frames), path, dpi)
+
+
+def title_of(
+    name: str,
+    maps: Mapping[str, np.ndarray],
+    kind: str = "cross",
+    layer: int | None = None,
+    head: int | str | None = None,
+) -> str:
+    """Describes a picture: model, kind of attention, layers and heads.
+
+    Args:
+        name: name of the model.
+        maps: maps `[H, T, S]` by name, as for `save_attention`, and the three choices after it.
+
+    Example:
+        >>> title_of("a model", {"decoder/0/cross": np.ones([8, 1, 1])}, head="mean")
+        'a model: attention to the source, layer 1, mean of 8 heads'
+    """
+    layers = _find_layers(maps, kind)
+    chosen = list(layers) if layer is None else [layer]
+    num_heads = len(layers[chosen[0]])
+    heads = list(range(1, num_heads + 1)) if head is None else [head]
+    which = {
+        "cross": "cross-attention" if len(kinds(maps)) > 1 else "attention to the source",
+        "encoder": "self-attention of the encoder",
+        "decoder": "self-attention of the decoder",
+    }[kind]
+    mean = f"mean of {num_heads} heads"
+    parts = which, _numbers("layer", chosen), mean if head == "mean" else _numbers("head", heads)
+    return f"{name}: {', '.join(parts)}"
+
+
+def _numbers(name: str, numbers: Sequence[int]) -> str:
+    """Returns text such as "layer 2" or "layers 1 to 6"."""
+    first, last = numbers[0], numbers[-1]
+    return f"{name} {first}" if first == last else f"{name}s {first} to {last}"
 
 
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
@@ -302,8 +339,10 @@ def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
     for name, cells in frames.items():
         for column, row in cells:
             corner = (column - 0.42, row - 0.42)
-            look = {"facecolor": "none", "linewidth": 1.4, **_FRAMES[name]}
-            axes.add_patch(Rectangle(corner, 0.84, 0.84, **look))
+            # The white frame below it keeps it visible on a cell that is equally dark in grey.
+            for look in ({"edgecolor": "white", "linewidth": 2.8}, _FRAMES[name]):
+                look = {"facecolor": "none", "linewidth": 1.4, **look}
+                axes.add_patch(Rectangle(corner, 0.84, 0.84, **look))
 
 
 def _draw_key(axes: Any) -> None:

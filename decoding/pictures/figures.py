@@ -28,6 +28,8 @@ _METADATA = {
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+# Embeddings, overrides and isolates of the bidirectional algorithm: invisible, but they reorder.
+_REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _MAX_LENGTH = 40  # characters of a token
 _MAX_NAMED = 10  # characters of a script without a font
 # The name of a letter begins with the name of its script: "NEW TAI LUE LETTER HIGH QA".
@@ -124,9 +126,11 @@ def shorten(token: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Escapes characters that an .svg must not contain, such as control characters."""
+    """Escapes characters that an .svg must not contain, and those that reorder other text."""
     bad = ("Cc", "Cs", "Cn", "Zl", "Zp")
-    return "".join(ascii(c)[1:-1] if unicodedata.category(c) in bad else c for c in text)
+    return "".join(
+        ascii(c)[1:-1] if unicodedata.category(c) in bad or c in _REORDERING else c for c in text
+    )
 
 
 @contextlib.contextmanager
@@ -141,6 +145,10 @@ def style(texts: Sequence[str], ending: str) -> Iterator[None]:
     drawn = "".join(filter(str.isprintable, missing))
     if drawn and ending != ".svg":  # an .svg holds text, and the viewer finds the font
         _say_once(_missing_fonts(drawn))
+    if ending != ".svg" and any(
+        unicodedata.bidirectional(c) in ("R", "AL") for c in "".join(texts)
+    ):
+        _check_shaping()
     # Warnings that a font has only one weight are noise.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings = {
@@ -207,6 +215,18 @@ def _add_families(families: list[str], missing: set[str]) -> set[str]:
 def _say_once(line: str) -> None:
     """Prints a line on standard error, once in a process."""
     print(line, file=sys.stderr, flush=True)
+
+
+def _check_shaping() -> None:
+    """Prints a line if matplotlib cannot draw right-to-left text."""
+    import matplotlib
+    from matplotlib import ft2font
+
+    if not hasattr(ft2font, "__libraqm_version__"):
+        _say_once(
+            f"matplotlib {matplotlib.__version__} draws right-to-left text from left to right; "
+            "install 3.11 or newer, or write an .svg"
+        )
 
 
 def _missing_fonts(characters: str) -> str:

@@ -1,9 +1,12 @@
 """Hostile sentences, texts, links, names and layers for visualize_attention.py and align.py."""
 
 import functools
+import json
 import os
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
+
+import numpy as np
 
 from tests.hostile.case import Case, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, both, files
@@ -51,6 +54,23 @@ def _drawn(name):
     return check
 
 
+def _read_back(name):
+    """Returns a check that a file of numbers can be read, with a map of every kind."""
+
+    def check(outcome):
+        path = outcome.folder / name
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                found = {name: arrays[name] for name in arrays.files}
+        else:
+            entries = json.loads(path.read_text("utf-8"))
+            found = {**entries, **entries["maps"]}
+        shape = [len(found[f"{side}_tokens"]) for side in ("target", "source")]
+        return "" if list(np.shape(found["decoder/0/cross"])[1:]) == shape else f"not {shape}"
+
+    return check
+
+
 def _sentences():
     group = "sentences"
     flags = (_BPE, "--output=x.svg", "--head=mean", "--layer=1")
@@ -63,6 +83,12 @@ def _sentences():
             sides = {"source": "one dog", "target": "eins Hund", side: ODDITIES[name]}
             texts = [f"--{s}={text}" for s, text in sides.items()]
             yield _case(group, f"{name}, --{side}", Works(_drawn("x.svg")), *flags, *texts)
+    for side in ("source", "target"):
+        odd = {"source": "one dog", "target": "eins Hund", side: ODDITIES["right to left"]}
+        texts = [f"--{s}={text}" for s, text in odd.items()]
+        for name in ("x.json", "x.npz"):
+            flags_of_numbers = (_BPE, f"--output={name}", *texts)
+            yield _case(group, f"{name}, --{side}", Works(_read_back(name)), *flags_of_numbers)
     yield _case(
         *(group, "60 words", Works(_drawn("x.png")), _BPE, "--output=x.png", "--merge_subwords"),
         *(f"--source={'one dog ' * 30}", f"--target={'eins Hund ' * 30}", "--head=1", "--layer=1"),
@@ -110,10 +136,10 @@ def _names():
             shown = name if len(name) < 40 else "300 characters"
             full_name = f"--{flag}={shown}"
             yield _case(group, full_name, expected, *arguments, prepare=prepare)
-    full = Refused("x.png: cannot be written")
-    yield _case(
-        *(group, "a full disk", full, _BPE, "--source=one dog", "--output=x.png"), file_limit=1
-    )
+    for name in ("x.png", "x.npz", "x.json"):
+        flags = (_BPE, "--source=one dog", f"--output={name}")
+        full = Refused(f"{name}: cannot be written")
+        yield _case(group, f"a full disk, {name}", full, *flags, file_limit=1)
 
 
 def _choices():
@@ -145,6 +171,8 @@ def _choices():
                 "0-0,",
             )
         ),
+        (("--output=x.npz", "--layer=1"), "--layer"),
+        (("--output=x.json", "--attention=cross"), "--attention"),
         (("--symmetrise=union",), "symmetrise"),
         (("--threshold=0.5",), "threshold"),
         (("--model_dir=../models/word",), "model_dir"),

@@ -418,6 +418,29 @@ def test_draws_attention(trained, folder, capsys, attention, extra):
     assert "</svg>" in picture.read_text()
 
 
+def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path, capsys):
+    sentences = "one dog runs", "eins Hund"
+    given = [f"--model_dir={trained}", *map("--{}={}".format, ("source", "target"), sentences)]
+    for ending in ("npz", "json"):
+        done = run_script(
+            "visualize_attention", [*given, f"--output={tmp_path}/x.{ending}"], capsys
+        )
+        assert done.status == 0, done.err
+    model, tokenizer, _ = ModelDirectory(trained).load()
+    ids = [v.encode([text]) for v, text in zip(tokenizer[1:], sentences, strict=True)]
+    maps = model.attention_maps(*(np.array(side, np.int32) for side in ids))
+    read = json.loads((tmp_path / "x.json").read_text("utf-8"))
+    with np.load(tmp_path / "x.npz") as arrays:
+        assert maps.keys() == read["maps"].keys() == {n for n in arrays.files if "/" in n}
+        for name, weights in maps.items():
+            np.testing.assert_array_equal(arrays[name], np.float32(read["maps"][name]))
+            np.testing.assert_allclose(arrays[name], weights[0], atol=1e-6)
+    assert read["source_tokens"] == tokenizer.source.pieces(ids[0][0])
+    assert read["target_tokens"] == tokenizer.target.pieces(ids[1][0])
+    refused = run_script("visualize_attention", [*given, "--output=x.npz", "--layer=1"], capsys)
+    assert (refused.status, refused.err.count("\n")) == (1, 1) and "--layer" in refused.err
+
+
 def test_exports_and_the_export_needs_nothing_of_this_project(
     trained, folder, translate_in_c, capsys
 ):

@@ -86,6 +86,36 @@ def test_title_is_written_as_it_stands(tmp_path):
     assert "cost: $5_0 & $6" in draw_svg(tmp_path, transformer_maps(), title="cost: $5_0 & $6")
 
 
+@pytest.mark.parametrize(
+    ("maps", "choice", "title"),
+    [
+        ("transformer", {}, "cross-attention, layers 1 to 2, heads 1 to 3"),
+        ("transformer", {"layer": 2, "head": 3}, "cross-attention, layer 2, head 3"),
+        ("transformer", {"head": "mean"}, "cross-attention, layers 1 to 2, mean of 3 heads"),
+        ("transformer", {"kind": "encoder"}, "self-attention of the encoder, layers 1 to 2"),
+        ("transformer", {"kind": "decoder"}, "self-attention of the decoder, layers 1 to 2"),
+        ("recurrent", {}, "attention to the source, layer 2, head 1"),
+    ],
+)
+def test_a_title_names_model_kind_layers_and_heads(maps, choice, title):
+    found = {
+        "transformer": transformer_maps(),
+        "recurrent": {"decoder/1/cross": random_map(1, 7, 8)},
+    }
+    assert attention_pictures.title_of("m of x", found[maps], **choice).startswith(
+        f"m of x: {title}"
+    )
+
+
+def test_darker_is_more_weight_in_grey_print_too():
+    """The luminance of the colours falls evenly enough that ten weights can be told apart."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    colours = LinearSegmentedColormap.from_list("weights", attention_pictures._COLOURS)
+    luminance = colours(np.linspace(0, 1, 11))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert luminance[0] == pytest.approx(1) and (np.diff(luminance) < -0.025).all()
+
+
 def test_the_grid_has_a_row_per_layer_and_a_column_per_head(tmp_path):
     names = panel_names(draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=2)))
     assert names == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1", "layer 2, head 2"]
@@ -364,6 +394,56 @@ def test_control_characters_are_spelled_out(tmp_path):
     texts = draw_svg(tmp_path, maps, ["a\x0b", "\ud800"], ["\n", "\uffff"], title="one\ttitle\x00")
     assert texts[:4] == [r"a\x0b", r"\ud800", r"\n", r"\uffff"]
     assert r"one title\x00" in texts
+
+
+def test_characters_that_reorder_text_are_spelled_out(tmp_path):
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    texts = draw_svg(tmp_path, maps, ["a\u202ebc", "\u2066d"], ["e", "f"], title="\u202dg")
+    assert texts[:2] == [r"a\u202ebc", r"\u2066d"] and r"\u202dg" in texts
+
+
+HAS_SHAPING = hasattr(pytest.importorskip("matplotlib.ft2font"), "__libraqm_version__")
+
+
+def ink(text):
+    """Returns the columns of pixels that a text in DejaVu Sans blackens, without empty margins."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with figures.style([text], ".png"):
+        figure = Figure(figsize=(4, 1), dpi=200)
+        figure.text(0.05, 0.4, text, fontsize=24)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    dark = 255 - np.asarray(canvas.buffer_rgba())[..., 0].astype(int)
+    columns = dark.sum(axis=0)
+    return np.trim_zeros(columns)
+
+
+@pytest.mark.skipif(not HAS_SHAPING, reason="this matplotlib is older than 3.11")
+def test_hebrew_is_drawn_from_right_to_left_and_arabic_letters_are_joined(capfd):
+    def gaps(columns):
+        return int((np.diff((columns == 0).astype(int)) == 1).sum())
+
+    first, word = ink("ל"), ink("לםםם")  # The first letter of a word is the rightmost.
+    np.testing.assert_allclose(word[-len(first) + 2 :], first[2:], atol=600)
+    assert gaps(word) == 3
+    # Letters that join: apart, with a non-joiner between them, they leave gaps.
+    assert gaps(ink("سلم")) == 0 and gaps(ink("س\u200cل\u200cم")) > 0
+    assert capfd.readouterr().err == ""
+
+
+def test_a_matplotlib_that_cannot_order_text_says_so_once(tmp_path, monkeypatch, capfd):
+    from matplotlib import ft2font
+
+    if HAS_SHAPING:
+        monkeypatch.delattr(ft2font, "__libraqm_version__")
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    for tokens in (["a", "b"], ["שלום", "b"], ["b", "שלום"]):
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "right-to-left text" in line and "install 3.11" in line
+    assert "שלום" in draw_svg(tmp_path, maps, tokens, tokens)
 
 
 def test_a_png_that_would_be_huge_is_drawn_coarser(tmp_path, monkeypatch):
