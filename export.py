@@ -27,7 +27,7 @@ from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
 from decoding.serving import ctranslate2_model
 from decoding.serving.ctranslate2_engine import CTranslate2Export
-from decoding.serving.saved_model import ServingModule
+from decoding.serving.saved_model import MAX_LENGTH_PENALTY, ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.serving.versions import check_format, publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
@@ -66,14 +66,26 @@ with group("Format"):
     )
 with group("Search"):
     flags.DEFINE_integer(
-        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
+        "beam_size",
+        4,
+        "Number of hypotheses that the beam search keeps (1: greedy), unless a request asks for "
+        "another.",
+        1,
+        1000,
+    )
+    flags.DEFINE_integer(
+        "max_beam_size",
+        0,
+        "Largest beam that a request may ask for (0: --beam_size). Only with --format=savedmodel.",
+        0,
+        1000,
     )
     flags.DEFINE_float(
         "length_penalty",
         0.6,
         "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty).",
         lower_bound=0.0,
-        upper_bound=10.0,
+        upper_bound=MAX_LENGTH_PENALTY,
     )
     flags.DEFINE_integer(
         "max_input_tokens",
@@ -125,7 +137,7 @@ def export_saved_model(folder, model, tokenizer, **search):
     """Writes a SavedModel into a folder and checks it; returns what was proved, in words."""
     lines, translations = translations_to_compare(model, tokenizer, **search)
     with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-        module = ServingModule(model, tokenizer, **search)
+        module = ServingModule(model, tokenizer, max_beam_size=FLAGS.max_beam_size, **search)
     module.save(folder)
     check(folder, model, tokenizer, lines, translations, max_tokens=FLAGS.max_input_tokens)
     return f"{len(lines)} lines translated alike in a fresh process"
@@ -151,6 +163,14 @@ def main(argv):
     to_ctranslate2 = FLAGS.format == "ctranslate2"
     if FLAGS["quantization"].present and not to_ctranslate2:
         raise UserError("--quantization needs --format=ctranslate2")
+    if FLAGS["max_beam_size"].present:
+        if to_ctranslate2:
+            raise UserError("--max_beam_size needs --format=savedmodel")
+        if FLAGS.max_beam_size and FLAGS.max_beam_size < FLAGS.beam_size:
+            raise UserError(
+                f"--max_beam_size={FLAGS.max_beam_size} is less than --beam_size="
+                f"{FLAGS.beam_size}, the default; give a larger one"
+            )
     check_folder(FLAGS.export_dir)
     folder = Path(FLAGS.export_dir)
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")

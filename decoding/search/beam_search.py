@@ -8,7 +8,7 @@ import tensorflow as tf
 
 from decoding.search.diversity import extended_in_groups
 from decoding.search.largest import largest
-from decoding.search.terms import IMPOSSIBLE, Hypotheses, length_normaliser
+from decoding.search.terms import IMPOSSIBLE, EachSentence, Hypotheses, length_normaliser
 
 
 def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None):
@@ -29,6 +29,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         options: `SearchOptions`.
         special_ids: `SpecialIds`.
         n_best: number of translations that are asked for, int or int32 scalar, 1 to K; default K.
+            Or `EachSentence`, if sentences also differ in options.
 
     Returns:
         `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
@@ -42,6 +43,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context)
     )
     nothing = _no_hypotheses(batch_size, options, length, special_ids)
+    each = n_best if isinstance(n_best, EachSentence) else ()
     rules = _Rules(
         options,
         special_ids,
@@ -49,6 +51,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         n_best=beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
         preference=model.preference,
+        each=each,
     )
 
     extended = _extended
@@ -60,16 +63,17 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
 
     def extend_until_some_leave(step, active, state, results):
         """Extends the same sentences step by step, then removes those that are done."""
-        best_possible = length_normaliser(active.limit, options.length_penalty)
+        here = rules._replace(each=active.each)
+        best_possible = length_normaliser(active.limit, here.length_penalty())
 
         def extend(step, hypotheses, state, *_):
             last_ids = tf.reshape(hypotheses.last_ids, [-1])
             output = model.decode_step(last_ids, step, state, active.context)
             hypotheses, parents, is_nan = extended(
-                hypotheses, output, model.log_normaliser(output.logits), step, rules
+                hypotheses, output, model.log_normaliser(output.logits), step, here
             )
             must_leave = is_nan | (step + 1 >= active.limit)
-            certain = _is_certain(hypotheses, best_possible, rules)
+            certain = _is_certain(hypotheses, best_possible, here)
             hypotheses = _without_numbers(hypotheses, is_nan)
             # A sentence that is certain may stay for some steps, which change nothing any more.
             live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
@@ -100,7 +104,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         active = active._replace(hypotheses=hypotheses)
         return step, *_parted(active, state, leaves, results)
 
-    active = _Active(tf.range(batch_size), limits, nothing, context)
+    active = _Active(tf.range(batch_size), limits, each, nothing, context)
     shapes = (
         *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
         _with_any_rows(nothing),
@@ -111,7 +115,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         (tf.constant(0), active, state, nothing),
         shape_invariants=shapes,
     )
-    return _ranked(results, limits, options)
+    return _ranked(results, limits, rules)
 
 
 class _Rules(NamedTuple):
@@ -124,6 +128,7 @@ class _Rules(NamedTuple):
         n_best: int or int32 scalar, number of translations asked for.
         may_stop_early: whether hypotheses can only fall when they are extended.
         preference: the model's, see `models.base.Searchable`.
+        each: `EachSentence` of A sentences, or ().
     """
 
     options: Any
@@ -132,6 +137,11 @@ class _Rules(NamedTuple):
     n_best: Any
     may_stop_early: Any
     preference: Any
+    each: Any
+
+    def length_penalty(self):
+        """Returns the length penalty: a number, or `[A]`."""
+        return self.each.length_penalty if self.each else self.options.length_penalty
 
 
 class _Hypotheses(NamedTuple):
@@ -160,12 +170,14 @@ class _Active(NamedTuple):
     Attributes:
         row: `[A]` int32, the row of each sentence in the batch.
         limit: `[A]` int32, most tokens of a hypothesis.
+        each: `EachSentence` or ().
         hypotheses: `_Hypotheses`.
         context: the model's context of these sentences.
     """
 
     row: Any
     limit: Any
+    each: Any
     hypotheses: Any
     context: Any
 
@@ -214,7 +226,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
         `(_Hypotheses, parents, is_nan)`: parents `[A * K]`, the row of the hypothesis that each
         live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
     """
-    options, beam_size = rules.options, rules.options.beam_size
+    beam_size = rules.options.beam_size
     vocab_size = output.logits.shape[-1]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
@@ -233,6 +245,9 @@ def _extended(hypotheses, output, normaliser, step, rules):
     if rules.preference:
         preferred = rules.preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
     preferred, best = tf.math.top_k(preferred, min(most, beam_size * vocab_size))
+    if rules.each:  # A narrower beam looks at fewer extensions.
+        narrow = rules.each.beam_size
+        preferred = _only_first(preferred, tf.where(narrow > 1, 2 * narrow, 1))
     places = best + tf.range(tf.shape(best)[0])[:, None] * (beam_size * width)
     log_probs = preferred
     if rules.preference:
@@ -245,8 +260,10 @@ def _extended(hypotheses, output, normaliser, step, rules):
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
     first = slice(None), slice(beam_size)
-    scores = log_probs[first] / length_normaliser(step + 1, options.length_penalty)
-    may_end = ends[first] & (log_probs[first] > IMPOSSIBLE / 2)
+    divisor = length_normaliser(step + 1, rules.length_penalty())
+    scores = log_probs[first] / (divisor[:, None] if rules.each else divisor)
+    possible = _only_first(log_probs[first], narrow) if rules.each else log_probs[first]
+    may_end = ends[first] & (possible > IMPOSSIBLE / 2)
     scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
     new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, parents[first]))  # [A, K, T]
     done_scores, kept = tf.math.top_k(scores, beam_size)
@@ -264,6 +281,9 @@ def _extended(hypotheses, output, normaliser, step, rules):
     if rules.preference:
         live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
+    if rules.each:
+        done_scores = _only_first(done_scores, narrow)
+        live_log_probs = _only_first(live_log_probs, narrow)
     return (
         _Hypotheses(
             live_ids,
@@ -293,6 +313,12 @@ def _picked(values, index):
     return tf.gather(tf.reshape(values, [-1, *more]), index + rows)
 
 
+def _only_first(log_probs, counts):
+    """Makes all but the first `counts` `[A]` places of each row impossible; `[A, n]`."""
+    is_first = tf.range(tf.shape(log_probs)[1]) < counts[:, None]
+    return tf.where(is_first, log_probs, IMPOSSIBLE)
+
+
 def _is_certain(hypotheses, best_possible, rules):
     """Returns `[A]` bool: whether the translations asked for cannot change any more.
 
@@ -304,9 +330,16 @@ def _is_certain(hypotheses, best_possible, rules):
         rules: `_Rules`.
     """
     scores = hypotheses.done_scores
-    certain = tf.reduce_min(scores, axis=1) > IMPOSSIBLE / 2
-    if rules.may_stop_early:
+    if rules.each:  # Scores are sorted.
+        worst, worst_wanted = (
+            tf.gather(scores, count - 1, axis=1, batch_dims=1)
+            for count in (rules.each.beam_size, rules.each.n_best)
+        )
+    else:
+        worst = tf.reduce_min(scores, axis=1)
         worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
+    certain = worst > IMPOSSIBLE / 2
+    if rules.may_stop_early:
         certain |= worst_wanted >= tf.reduce_max(hypotheses.live_log_probs, 1) / best_possible
     return certain
 
@@ -351,17 +384,17 @@ def _parted(active, state, leaves, results):
     return active, state, results
 
 
-def _ranked(hypotheses, limits, options):
+def _ranked(hypotheses, limits, rules):
     """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
     live_scores = hypotheses.live_log_probs
-    live_scores /= length_normaliser(limits, options.length_penalty)[:, None]
+    live_scores /= length_normaliser(limits, rules.length_penalty())[:, None]
     finished = hypotheses.done_scores > IMPOSSIBLE / 2
     is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)
     scores = tf.concat([hypotheses.done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
     rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * IMPOSSIBLE)
-    _, best = tf.math.top_k(rank, options.beam_size)
+    _, best = tf.math.top_k(rank, rules.options.beam_size)
     ids, log_probs = (
         tf.concat(both, axis=1)
         for both in (
@@ -369,4 +402,10 @@ def _ranked(hypotheses, limits, options):
             (hypotheses.done_log_probs, hypotheses.live_log_probs),
         )
     )
-    return Hypotheses(*(_picked(values, best) for values in (ids, log_probs, scores, is_finished)))
+    found = Hypotheses(*(_picked(values, best) for values in (ids, log_probs, scores, is_finished)))
+    if rules.each:
+        log_probs, scores = (
+            _only_first(values, rules.each.beam_size) for values in (found.log_probs, found.scores)
+        )
+        found = found._replace(log_probs=log_probs, scores=scores)
+    return found

@@ -12,11 +12,18 @@ from decoding.search.beam_search import beam_search
 from decoding.search.constrained import GIVEN, Constrained, asks_for_something
 from decoding.search.groups import in_halves, search_in_groups
 from decoding.search.phrases import word_continuations
-from decoding.search.terms import Hypotheses, SpecialIds
+from decoding.search.terms import EachSentence, Hypotheses, SpecialIds
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
 _SHORT = 32
+
+
+_EACH = EachSentence(
+    beam_size=tf.TensorSpec([None], tf.int32),
+    length_penalty=tf.TensorSpec([None], tf.float32),
+    n_best=tf.TensorSpec([None], tf.int32),
+)
 
 
 class Sentence(NamedTuple):
@@ -35,7 +42,7 @@ class Sentence(NamedTuple):
     required: tuple = ()
 
 
-def make_search(model, options, given=(), continues=None):
+def make_search(model, options, given=(), continues=None, *, each_sentence=False):
     """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
 
     A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
@@ -47,11 +54,12 @@ def make_search(model, options, given=(), continues=None):
         given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
             dict of them is the graph's third argument.
         continues: `[V]` bool, tokens that continue a word; needed if phrases are required.
+        each_sentence: whether the graph's second argument is an `EachSentence`, not `n_best`.
     """
     special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
     signature = [
         tf.TensorSpec([None, None], tf.int32, name="source_ids"),
-        tf.TensorSpec([], tf.int32, name="n_best"),
+        _EACH if each_sentence else tf.TensorSpec([], tf.int32, name="n_best"),
     ]
     if given:
         signature.append({name: GIVEN[name] for name in given})
@@ -66,13 +74,16 @@ def make_search(model, options, given=(), continues=None):
             if asks_for_something(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, continues)
+            asked = n_best
+            if each_sentence:
+                asked = EachSentence(*(tf.gather(values, rows) for values in n_best))
             return beam_search(
                 searched,
                 source_ids,
                 limits=limits,
                 options=options,
                 special_ids=special_ids,
-                n_best=n_best,
+                n_best=asked,
             )
 
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)

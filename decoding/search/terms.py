@@ -100,6 +100,20 @@ class SearchOptions(NamedTuple):
         return tf.cast(limit, tf.int32) + self.max_length_extra
 
 
+class EachSentence(NamedTuple):
+    """Options of single sentences, for batches in which they differ.
+
+    Attributes:
+        beam_size: `[B]` int32, 1 to K; a sentence is searched as with a beam of this size.
+        length_penalty: `[B]` float32.
+        n_best: `[B]` int32, 1 to `beam_size`.
+    """
+
+    beam_size: Any
+    length_penalty: Any
+    n_best: Any
+
+
 def length_normaliser(length, length_penalty):
     """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty

@@ -3,6 +3,11 @@
 Signatures:
 
 * `serving_default`: `text [B]` string -> `translation [B]` string, `score [B]` float32
+* `translate`: `text [B]` string, `beam_size [B]` int32, `length_penalty [B]` float32, `n_best [B]`
+  int32 -> `translation [B, N]` string, `score [B, N]` float32, `count [B]` int32: the best
+  translations of each line, the best first, all with different texts. A row has `count` of them,
+  `n_best` unless the model finds fewer; the rest of the row is "" and 0. In every input, -1 stands
+  for the default.
 * `translate_ids`: `source_ids [B, S]` int32, `source_lengths [B]` int32 -> `target_ids [B, T]`
   int32, `target_lengths [B]` int32, `score [B]` float32
 * `attention`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`, `target_tokens [B, T]`
@@ -10,24 +15,48 @@ Signatures:
 * `attention_maps`: `source [B]`, `target [B]` strings -> tokens as `attention`, and each of the
   model's attention maps by its name, such as `decoder/0/cross` `[B, H, T, S]` float32; only if the
   model has such maps
+* `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
+  translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
+
+Options are inputs with a value for each row: TensorFlow Serving joins the requests that it batches
+along the first axis, and refuses to batch scalars. It knows no defaults either, so that
+`serving_default` asks for text only. A narrow beam costs as much as the widest possible one.
 
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
 with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
 happens if a line has too many tokens, an id is not in the vocabulary, a length does not fit its
-row, the inputs have different numbers of rows, or the model's scores for a line are not numbers.
+row, an option is out of its range, the inputs have different numbers of rows, or the model's scores
+for a line are not numbers.
 """
 
 import tensorflow as tf
 
 from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from decoding.scoring import make_scorer
 from decoding.search.searcher import make_search
-from decoding.search.terms import SearchOptions
+from decoding.search.terms import EachSentence, SearchOptions, length_normaliser
+from decoding.serving.request_checks import (
+    DEFAULT,
+    are_empty,
+    are_new,
+    checked,
+    lengths_of,
+    not_empty,
+    not_without_rows,
+    option,
+    refuse,
+    refuse_nan,
+    same_rows,
+)
 from decoding.translator import MAX_INPUT_TOKENS
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)
-_LENGTHS = tf.TensorSpec([None], tf.int32)
+_INTEGERS = tf.TensorSpec([None], tf.int32)
+_FLOATS = tf.TensorSpec([None], tf.float32)
+
+MAX_LENGTH_PENALTY = 10.0
 
 
 class ServingModule(tf.Module):
@@ -40,7 +69,8 @@ class ServingModule(tf.Module):
         model: `TranslationModel`.
         tokenizer: its `Tokenizer`.
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
-        **search: fields of `SearchOptions`, such as `beam_size`.
+        max_beam_size: largest beam that a request may ask for; None: `beam_size`.
+        **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
     """
 
     def __init__(
@@ -49,6 +79,7 @@ class ServingModule(tf.Module):
         tokenizer,
         *,
         max_input_tokens=MAX_INPUT_TOKENS,
+        max_beam_size=None,
         **search,
     ):
         super().__init__()
@@ -58,7 +89,12 @@ class ServingModule(tf.Module):
         self.target = self.source if tokenizer.shared else graph_vocabulary(tokenizer.target)
         self.source_vocab_size = model.source_vocab_size
         self.max_input_tokens = max_input_tokens
-        self._search = make_search(model, SearchOptions(**search))
+        self.options = SearchOptions(**search)
+        self.max_beam_size = max_beam_size or self.options.beam_size
+        widest = self.options._replace(beam_size=self.max_beam_size)
+        self._search = make_search(model, self.options)
+        self._search_each = make_search(model, widest, each_sentence=True)
+        self._score = make_scorer(model)
         self._align = model.align
         self._attention_maps = model.attention_maps
 
@@ -68,45 +104,90 @@ class ServingModule(tf.Module):
 
     def _not_too_long(self, ids, name):
         """Returns the ids; refuses rows of more than `max_input_tokens`."""
-        lengths, limit = _lengths(ids), self.max_input_tokens
+        lengths, limit = lengths_of(ids), self.max_input_tokens
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
-        return _checked(ids, _refuse(lengths > limit, lengths, message))
+        return checked(ids, refuse(lengths > limit, lengths, message))
 
     def _best(self, source_ids, name):
         """Returns each sentence's best hypothesis `[B, T]` and score `[B]`; empty stays empty."""
         batch_size = tf.shape(source_ids)[0]
-        found = self._search(_not_empty(source_ids), 1)
+        found = self._search(not_empty(source_ids), 1)
         ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
-        is_empty = tf.reduce_all((source_ids == PAD_ID) | (source_ids == EOS_ID), axis=1)
+        is_empty = are_empty(source_ids)
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
-        message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"
-        ids = _checked(ids, _refuse(tf.math.is_nan(scores) & ~is_empty, scores, message))
+        ids = checked(ids, refuse_nan(scores, is_empty, name))
         return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
-    def translate(self, text):
+    def serving_default(self, text):
         """The endpoint `serving_default`."""
         target_ids, score = self._best(self._encoded(self.source, text, "text"), "text")
         return {"translation": self.target.decode(target_ids), "score": score}
 
-    @tf.function(input_signature=[_IDS, _LENGTHS], autograph=False)
+    @tf.function(input_signature=[_STRINGS, _INTEGERS, _FLOATS, _INTEGERS], autograph=False)
+    def translate(self, text, beam_size, length_penalty, n_best):
+        """The endpoint `translate`."""
+        each = self._each(text, beam_size, length_penalty, n_best)
+        source_ids = self._encoded(self.source, text, "text")
+        # As `Translator`: if several are asked for, all are found, as some may have the same text.
+        wanted = tf.where(each.n_best > 1, each.beam_size, 1)
+        found = self._search_each(
+            not_empty(source_ids),
+            EachSentence(*map(not_without_rows, each._replace(n_best=wanted))),
+        )
+        found = tf.nest.map_structure(lambda values: values[: tf.shape(text)[0]], found)
+        is_empty = are_empty(source_ids)
+        ids = checked(found.ids, refuse_nan(found.scores[:, 0], is_empty, "text"))
+        size = tf.shape(ids)
+        texts = self.target.decode(tf.reshape(ids, [-1, size[2]]))
+        texts = tf.where(is_empty[:, None], "", tf.reshape(texts, size[:2]))
+        scores = tf.where(is_empty[:, None], 0.0, found.scores)
+        is_new = are_new(texts, found.log_probs > -1e8)
+        places = tf.argsort(tf.where(is_new, 0, 1), axis=1, stable=True)
+        places = places[:, : tf.reduce_max(each.n_best)]
+        count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), each.n_best)
+        is_there = tf.sequence_mask(count, tf.shape(places)[1])
+        texts, scores = (tf.gather(both, places, batch_dims=1) for both in (texts, scores))
+        return {
+            "translation": tf.where(is_there, texts, ""),
+            "score": tf.where(is_there, scores, 0.0),
+            "count": count,
+        }
+
+    def _each(self, text, beam_size, length_penalty, n_best):
+        """Returns the `EachSentence` of a request; refuses options out of range."""
+        beam_size = option("beam_size", beam_size, text, self.options.beam_size)
+        length_penalty = option("length_penalty", length_penalty, text, self.options.length_penalty)
+        n_best = option("n_best", n_best, text, 1)
+        most = self.max_beam_size
+        message = f"beam_size[{{}}] is {{}}, not from 1 to {most}, or {DEFAULT} for the default"
+        refusal = refuse((beam_size < 1) | (beam_size > most), beam_size, message)
+        beam_size = checked(beam_size, refusal)
+        message = f"length_penalty[{{}}] is {{}}, not from 0 to {MAX_LENGTH_PENALTY:g}"
+        is_good = (length_penalty >= 0) & (length_penalty <= MAX_LENGTH_PENALTY)
+        length_penalty = checked(length_penalty, refuse(~is_good, length_penalty, message))
+        message = "n_best[{}] is {}, not from 1 to the beam_size of the row"
+        n_best = checked(n_best, refuse((n_best < 1) | (n_best > beam_size), n_best, message))
+        return EachSentence(beam_size, length_penalty, n_best)
+
+    @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
     def translate_ids(self, source_ids, source_lengths):
         """The endpoint `translate_ids`. Ignores the ids of a row from its length on."""
         size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
-        lengths = _same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
+        lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
         message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
-        refusal = _refuse((lengths < 0) | (lengths > size), lengths, message)
-        real = tf.sequence_mask(_checked(lengths, refusal), size)
+        refusal = refuse((lengths < 0) | (lengths > size), lengths, message)
+        real = tf.sequence_mask(checked(lengths, refusal), size)
         message = f"source_ids[{{}}] is {{}}, and ids are 0 to {last_id}"
         strange = real & ((source_ids < 0) | (source_ids > last_id))
-        refusal = _refuse(strange, source_ids, message)
-        ids = tf.where(real, _checked(source_ids, refusal), PAD_ID)
+        refusal = refuse(strange, source_ids, message)
+        ids = tf.where(real, checked(source_ids, refusal), PAD_ID)
         target_ids, score = self._best(self._not_too_long(ids, "source_ids"), "source_ids")
-        return {"target_ids": target_ids, "target_lengths": _lengths(target_ids), "score": score}
+        return {"target_ids": target_ids, "target_lengths": lengths_of(target_ids), "score": score}
 
     def _pairs(self, source, target):
         """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
-        target = _same_rows(target, source, "target", "source")
+        target = same_rows(target, source, "target", "source")
         source_ids = self._encoded(self.source, source, "source")
         target_ids = self._encoded(self.target, target, "target")
         tokens = {
@@ -119,7 +200,7 @@ class ServingModule(tf.Module):
     def attention(self, source, target):
         """The endpoint `attention`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
-        weights = self._align(_not_empty(source_ids), _not_empty(target_ids))
+        weights = self._align(not_empty(source_ids), not_empty(target_ids))
         weights = weights[: tf.shape(source)[0]]
         real = tf.cast(target_ids != PAD_ID, tf.float32)
         return {**tokens, "attention": weights * real[:, :, None]}
@@ -128,7 +209,7 @@ class ServingModule(tf.Module):
     def attention_maps(self, source, target):
         """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
-        maps = self._attention_maps(_not_empty(source_ids), _not_empty(target_ids))
+        maps = self._attention_maps(not_empty(source_ids), not_empty(target_ids))
         real = {
             "source": tf.cast(source_ids != PAD_ID, tf.float32),
             "target": tf.cast(target_ids != PAD_ID, tf.float32),
@@ -139,12 +220,33 @@ class ServingModule(tf.Module):
         }
         return {**tokens, **maps}
 
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def score(self, source, target):
+        """The endpoint `score`."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
+        log_probs = self._score(not_empty(source_ids), not_empty(target_ids))
+        # As the search, which does not translate empty lines: nothing for nothing is certain.
+        is_empty = are_empty(source_ids) & are_empty(target_ids)
+        real = (target_ids != PAD_ID) & ~is_empty[:, None]
+        log_probs = tf.where(real, log_probs[: tf.shape(source)[0]], 0.0)
+        log_prob = tf.reduce_sum(log_probs, axis=1)
+        log_prob = checked(log_prob, refuse_nan(log_prob, is_empty, "source"))
+        normaliser = length_normaliser(lengths_of(target_ids), self.options.length_penalty)
+        return {
+            "log_prob": log_prob,
+            "score": log_prob / normaliser,
+            "target_tokens": tokens["target_tokens"],
+            "token_log_probs": log_probs,
+        }
+
     def signatures(self):
         """Returns the endpoints by name."""
         endpoints = {
-            "serving_default": self.translate,
+            "serving_default": self.serving_default,
+            "translate": self.translate,
             "translate_ids": self.translate_ids,
             "attention": self.attention,
+            "score": self.score,
         }
         nothing = tf.constant([[EOS_ID]])
         if self._attention_maps(nothing, nothing):
@@ -166,47 +268,3 @@ class ServingModule(tf.Module):
 def queries_of(name):
     """Returns the side whose tokens are the rows of an attention map: "source" or "target"."""
     return "source" if "encoder" in name.split("/") else "target"
-
-
-def _lengths(ids):
-    """Counts the tokens of each row: `[B, S]` ids -> `[B]` int32."""
-    return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
-
-
-def _not_empty(ids):
-    """Adds an EOS if B or S of `[B, S]` ids is 0, because some models cannot read empty batches."""
-    missing = tf.maximum(1 - tf.shape(ids), 0)
-    return tf.pad(ids, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=EOS_ID)
-
-
-def _checked(values, refusal):
-    """Returns the values; operations that use them run after the check."""
-    with tf.control_dependencies([refusal]):
-        return tf.identity(values)
-
-
-def _refuse(is_bad, values, message):
-    """Ends the request if a value is bad; the error names the first one.
-
-    Args:
-        is_bad: bool tensor.
-        values: tensor of the same shape.
-        message: has `{}` twice: for the value's index, counted from 0, and for the value.
-
-    Returns:
-        The checking operation.
-    """
-    place = tf.where(is_bad)[:1]
-    index = tf.strings.reduce_join(tf.strings.as_string(place), axis=1, separator=", ")
-    value = tf.strings.as_string(tf.gather_nd(values, place))
-    before, between, after = message.split("{}")
-    message = tf.strings.join([before, index, between, value, after])
-    return tf.debugging.Assert(~tf.reduce_any(is_bad), [message])
-
-
-def _same_rows(values, others, name, other_name):
-    """Returns the values; refuses the request unless `others` has the same number of rows."""
-    rows = tf.shape(values)[0], tf.shape(others)[0]
-    message = f"{name} has {{}} rows and {other_name} has {{}}; give the same number of both"
-    equal = tf.debugging.Assert(rows[0] == rows[1], [tf.strings.format(message, rows)])
-    return _checked(values, equal)

@@ -18,12 +18,15 @@ import numpy as np
 
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import PAD_ID
+from decoding.scoring import Scorer
 from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
+from decoding.serving.request_checks import DEFAULT
 from decoding.serving.saved_model import queries_of
 
 _BATCH_SIZE = 32
-_TOLERANCE = 1e-4  # Largest difference of attention weights.
+# Largest difference of attention weights and, relative to its size, of a score.
+_TOLERANCE = 1e-4
 
 
 class _Request(NamedTuple):
@@ -79,6 +82,7 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
 
 def _requests(model, tokenizer, lines, translations, max_tokens):
     """Yields every `_Request`; the lines of a request have similar lengths."""
+    scorer = Scorer(model, tokenizer, max_input_tokens=max_tokens)
     source = tokenizer.source.encode(lines)
     target = tokenizer.target.encode([translation.text for translation in translations])
     order = sorted(range(len(lines)), key=lambda i: len(source[i]))
@@ -95,6 +99,14 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
         answers["target_lengths"] = [len(ids) for ids in answers["target_ids"]]
         yield _Request(texts, "translate_ids", inputs, answers)
 
+        defaults = dict.fromkeys(("beam_size", "length_penalty", "n_best"), [DEFAULT] * len(rows))
+        answers = {
+            "translation": [[translations[i].text] for i in rows],
+            "score": [np.array([translations[i].score]) for i in rows],
+            "count": [1] * len(rows),
+        }
+        yield _Request(texts, "translate", {"text": texts, **defaults}, answers)
+
         # A translation may have more tokens than the SavedModel accepts.
         rows = [i for i in rows if len(target[i]) <= max_tokens]
         if rows:
@@ -106,6 +118,9 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
             real = {"source": source_ids != PAD_ID, "target": target_ids != PAD_ID}
             weights = np.asarray(model.align(*pair)) * real["target"][:, :, None]
             yield _Request(texts, "attention", inputs, {"attention": weights})
+            log_probs = scorer.score(texts, inputs["target"])
+            answers = {"log_prob": [np.array(scored.log_prob) for scored in log_probs]}
+            yield _Request(texts, "score", inputs, answers)
             # Only for the shortest lines: all maps of all lines may be gigabytes of text.
             maps = {} if start else model.attention_maps(*pair)
             answers = {
@@ -148,7 +163,9 @@ def _outputs(saved_model, requests):
 
 def _alike(here, there):
     if isinstance(here, np.ndarray):
-        return here.shape == np.shape(there) and np.allclose(here, there, rtol=0, atol=_TOLERANCE)
+        return here.shape == np.shape(there) and np.allclose(
+            here, there, rtol=_TOLERANCE, atol=_TOLERANCE
+        )
     if isinstance(here, list):
         return there[: len(here)] == here and not any(there[len(here) :])
     return here == there

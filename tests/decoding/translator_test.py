@@ -11,6 +11,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from decoding.scoring import Scorer
 from decoding.search.searcher import padded
 from decoding.search.terms import length_normaliser
 from decoding.serving import saved_model_client
@@ -86,7 +87,7 @@ def test_a_line_of_unknown_words_is_named(parts):
 
 @pytest.fixture(scope="module")
 def serving(parts):
-    return ServingModule(*parts, beam_size=3)
+    return ServingModule(*parts, beam_size=3, max_beam_size=5)
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +180,7 @@ def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
     with pytest.raises(
         tf.errors.InvalidArgumentError, match=r"for text.1. the model.*score is -?nan"
     ):
-        served.translate(tf.constant(["", "one dog"]))
+        served.serving_default(tf.constant(["", "one dog"]))
 
 
 @pytest.fixture(scope="module")
@@ -198,6 +199,66 @@ def test_saved_model_translates_as_the_translator(served, expected):
     found = served("serving_default", {"text": LINES})
     assert [t.decode() for t in found["translation"]] == [b[0].text for b in expected]
     np.testing.assert_allclose(found["score"], [b[0].score for b in expected], atol=1e-4)
+
+
+DEFAULTS = (-1, -1.0, -1)
+
+
+def asked(text, *rows):
+    """Returns the inputs of `translate` with `(beam_size, length_penalty, n_best)` of each row."""
+    names = "beam_size", "length_penalty", "n_best"
+    columns = [list(values) for values in zip(*rows, strict=True)]
+    return {"text": text, **dict(zip(names, columns, strict=True))}
+
+
+def test_saved_model_translates_each_row_with_its_own_options(parts, served):
+    options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (2, 2.0, 2), (4, -1.0, 3), (-1, 1.5, 3)]
+    rows = [(line, *each) for line in LINES for each in options]
+    lines, *columns = zip(*rows, strict=True)
+    found = served("translate", asked(list(lines), *zip(*columns, strict=True)))
+    assert found["translation"].shape == found["score"].shape == (len(rows), 5)
+    for place, (beam_size, length_penalty, n_best) in enumerate(options):
+        search = {
+            "beam_size": 3 if beam_size < 0 else beam_size,
+            "length_penalty": 0.6 if length_penalty < 0 else length_penalty,
+        }
+        expected = Translator(*parts, **search).translate(LINES, n_best=max(n_best, 1))
+        for row, best in zip(range(place, len(rows), len(options)), expected, strict=True):
+            count, texts = found["count"][row], found["translation"][row]
+            assert [text.decode() for text in texts[:count]] == [t.text for t in best]
+            scores = [t.score for t in best]
+            np.testing.assert_allclose(found["score"][row, :count], scores, atol=1e-4)
+            assert not any(texts[count:]) and not found["score"][row, count:].any()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((0, 0.6, 1), "beam_size[1] is 0, not from 1 to 5, or -1 for the default"),
+        ((6, 0.6, 1), "beam_size[1] is 6"),
+        ((-2, 0.6, 1), "beam_size[1] is -2"),
+        ((2, -0.5, 1), "length_penalty[1] is -0.5, not from 0 to 10"),
+        ((2, float("nan"), 1), "length_penalty[1] is nan"),
+        ((2, 0.6, 3), "n_best[1] is 3, not from 1 to the beam_size of the row"),
+        ((2, 0.6, 0), "n_best[1] is 0"),
+        ((-1, 0.6, 4), "n_best[1] is 4"),
+        (None, "beam_size has 1 rows and text has 2"),
+    ],
+)
+def test_saved_model_refuses_options_out_of_range(served, row, message):
+    rows = [DEFAULTS] if row is None else [DEFAULTS, row]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
+        served("translate", asked(["one dog", "one dog"], *rows))
+
+
+def test_saved_model_scores_as_the_scorer(parts, served):
+    targets = ["eins Hund", "", "Katze sieht", "", "x", "dog cat"]
+    found = served("score", {"source": LINES, "target": targets})
+    expected = Scorer(*parts).score(LINES, targets)
+    np.testing.assert_allclose(found["log_prob"], [s.log_prob for s in expected], rtol=1e-4)
+    np.testing.assert_allclose(found["score"], [s.score for s in expected], rtol=1e-4)
+    np.testing.assert_allclose(found["token_log_probs"].sum(axis=1), found["log_prob"], rtol=1e-5)
+    assert not found["token_log_probs"][found["target_tokens"] == b""].any()
 
 
 def test_saved_model_translates_as_an_object_too(saved, served):
@@ -268,6 +329,16 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
             "attention",
             {"source": nothing, "target": nothing},
             {"source_tokens": "O", "target_tokens": "O", "attention": "f"},
+        ),
+        (
+            "translate",
+            {"text": nothing, "beam_size": [], "length_penalty": [], "n_best": []},
+            {"translation": "O", "score": "f", "count": "i"},
+        ),
+        (
+            "score",
+            {"source": nothing, "target": nothing},
+            {"log_prob": "f", "score": "f", "target_tokens": "O", "token_log_probs": "f"},
         ),
         (
             "attention_maps",
@@ -342,7 +413,8 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     (message,) = str(caught.value).splitlines()
     assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
     assert " there, 'Hund' here; translate_ids for 1 of 6 lines, such as 'cat sees" in message
-    assert " there, [5, 3] here; attention for " in message
+    assert " there, [5, 3] here; translate for 1 of 6 lines, such as 'one dog'" in message
+    assert all(f"; {name} for " in message for name in ("attention", "score", "attention_maps"))
 
 
 @pytest.mark.parametrize("parts", ["bpe"], indirect=True)

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import models
 from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds, length_normaliser
+from decoding.search.terms import EachSentence, SearchOptions, SpecialIds, length_normaliser
 from tests.tiny import Echo, echo_batch
 
 PAD, UNK, BOS, EOS = range(4)
@@ -29,7 +29,13 @@ SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
 
 
 def search(
-    model, source_ids=SOURCE, beam_size=3, limit=5, alpha=0.6, forbidden=(UNK,), n_best=None
+    model,
+    source_ids=SOURCE,
+    beam_size=3,
+    limit=5,
+    alpha=0.6,
+    forbidden=(UNK,),
+    n_best=None,
 ):
     found = tf.function(
         lambda ids: beam_search(
@@ -180,6 +186,24 @@ def test_a_sentence_that_waits_for_others_is_translated_as_if_it_were_alone():
         alone = search(Markov(1), which[row : row + 1], beam_size=3, limit=8, alpha=3.0)
         np.testing.assert_array_equal(together.ids[row], alone.ids[0])
         np.testing.assert_array_equal(together.finished[row], alone.finished[0])
+
+
+def test_each_sentence_may_have_a_beam_and_a_length_penalty_of_its_own():
+    asked = [(1, 0.6, 1), (2, 0.0, 2), (3, 2.0, 1), (5, 0.6, 5), (5, 3.0, 2)]
+    which = np.arange(1000, dtype=np.int32)[:, None]
+    of_rows = [np.resize(values, 1000) for values in zip(*asked, strict=True)]
+    dtypes = np.int32, np.float32, np.int32
+    each = EachSentence(*(v.astype(d) for v, d in zip(of_rows, dtypes, strict=True)))
+    together = search(Markov(1), tf.constant(which), beam_size=5, limit=8, n_best=each)
+    for place, (beam_size, alpha, n_best) in enumerate(asked):
+        rows = which[place :: len(asked)]
+        options = {"beam_size": beam_size, "alpha": alpha, "n_best": n_best}
+        alone = search(Markov(1), tf.constant(rows), limit=8, **options)
+        found = [values[rows[:, 0]] for values in together]
+        for here, expected in zip(found, alone, strict=True):
+            np.testing.assert_allclose(here[:, :n_best], expected[:, :n_best], rtol=1e-5)
+        assert (found[1][:, beam_size:] <= -1e8).all()
+        assert (found[1][:, :n_best] > -1e8).all()
 
 
 class Scripted(models.Searchable):
