@@ -1,11 +1,14 @@
 """Draws what a trained model has learnt: attention, embeddings, learning curves.
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
+    python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.npz
+    python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
     python visualize_attention.py --model_dir=runs/x --embeddings=words.png
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 
-The name of a picture ends in .png, .svg or .pdf; an .npz or .json has the weights as numbers.
+The name of a picture ends in .png, .svg or .pdf; an .html is a page on which to explore attention;
+an .npz or .json has the weights as numbers.
 """
 
 from command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -19,10 +22,12 @@ from absl import flags
 
 from command_line import console
 from command_line.flag_values import group, shortened
-from data_pipeline.files import UserError, check_writable
-from data_pipeline.tokenization.vocabularies import EOS_ID
+from data_pipeline.files import UserError, check_writable, read_lines
+from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
 from decoding.alignment.aligner import word_maps
 from decoding.alignment.links import parse_gold
+from decoding.explorer.sentence import SentenceExplorer
+from decoding.explorer.text_pages import write_page, write_pages
 from decoding.pictures import attention_numbers
 from decoding.pictures.attention_pictures import (
     check_choice,
@@ -42,22 +47,28 @@ with group("Model"):
     flags.DEFINE_multi_string(
         "model_dir",
         [],
-        "Directory of the trained model, as train.py wrote it. Repeatable with --curves.",
+        "Directory of the trained model, as train.py wrote it. Repeatable, to compare models, with "
+        "--curves and with an --output that ends in .html.",
     )
-with group("Picture of the attention between a sentence and its translation"):
+with group("Picture or page of the attention between a sentence and its translation"):
     flags.DEFINE_string("source", None, "Sentence to translate.")
     flags.DEFINE_string("target", "", "Its translation. Default: the model's own.")
     flags.DEFINE_string(
+        "input", "", "File of sentences, one a line, instead of --source, for an .html of links."
+    )
+    flags.DEFINE_string("target_input", "", "File of their translations. Default: the model's own.")
+    flags.DEFINE_string(
         "output",
         "attention.png",
-        "Picture to write, .png, .svg or .pdf; or file for the numbers of all maps, .npz or .json.",
+        "Picture to write, .png, .svg or .pdf; or a page to explore, .html; or a file for the "
+        "numbers of all maps, .npz or .json.",
     )
     flags.DEFINE_enum(
         "attention",
         "cross",
         ["cross", "encoder", "decoder"],
         "Attention to draw: cross is from target to source, encoder and decoder are "
-        "self-attention.",
+        "self-attention. In an .html: what is shown first, as are layer, head and words.",
     )
     flags.DEFINE_integer("layer", None, "Layer to draw, counted from 1. Default: all.", 1)
     flags.DEFINE_string("head", "", "Head to draw, counted from 1, or mean. Default: all.")
@@ -108,12 +119,27 @@ def the_head():
     return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
 
 
-def draw_attention():
-    """Draws the attention between a sentence and its translation; translates it if needed."""
+def check_gold_flags():
+    """Raises `UserError` if flags of gold links lack what they need."""
     if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
         raise UserError("--gold_links needs --target and --attention=cross")
     if FLAGS["gold_base"].present and not FLAGS.gold_links:
         raise UserError("--gold_base needs --gold_links")
+
+
+def the_gold(pair):
+    """Returns --gold_links for sentences with these numbers of words, or None."""
+    if not FLAGS.gold_links:
+        return None
+    return parse_gold(FLAGS.gold_links, "--gold_links", pair=pair, base=FLAGS.gold_base)
+
+
+def draw_attention():
+    """Draws the attention between a sentence and its translation; translates it if needed."""
+    check_gold_flags()
+    if FLAGS.output.lower().endswith(".html"):
+        explore_sentence()
+        return
     path, as_numbers = the_model_dir(), FLAGS.output.lower().endswith(attention_numbers.ENDINGS)
     if as_numbers:
         check_numbers()
@@ -146,8 +172,7 @@ def draw_attention():
     gold = None
     if FLAGS.gold_links:
         maps, tokens = word_maps(maps, tokenizer, (FLAGS.source, FLAGS.target))
-        pair = [len(words) - 1 for words in tokens]
-        gold = parse_gold(FLAGS.gold_links, "--gold_links", pair=pair, base=FLAGS.gold_base)
+        gold = the_gold([len(words) - 1 for words in tokens])
     with console.picture("output", FLAGS.output):
         if as_numbers:
             attention_numbers.save_numbers(maps, *tokens, FLAGS.output, model=name, gold=gold)
@@ -171,6 +196,67 @@ def check_numbers():
                 f"--{name}: {FLAGS.output} holds every map of the tokens; leave out --{name}"
             )
     check_writable(FLAGS.output)
+
+
+def the_explorers():
+    """Loads every --model_dir; checks the flags that choose what a page shows first."""
+    if not FLAGS.model_dir:
+        raise UserError("expected at least one --model_dir, found none")
+    check_writable(FLAGS.output)
+    explorers = []
+    for path in FLAGS.model_dir:
+        model, tokenizer, config = ModelDirectory(path).load()
+        of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
+        if any(FLAGS[name].present for name in ("attention", "layer", "head")):
+            check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
+            check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
+        name = f"{config['model']} of {path}"
+        explorers.append(SentenceExplorer(model, tokenizer, name, FLAGS.beam_size))
+    return explorers
+
+
+def the_first_view():
+    """Returns what a page shows first, as far as flags choose it."""
+    view = {"layer": FLAGS.layer, "head": the_head(), "merge": FLAGS.merge_subwords}
+    if any(FLAGS[name].present for name in ("attention", "layer", "head")):
+        view["kind"] = FLAGS.attention
+    return view
+
+
+def explore_sentence():
+    """Writes a page on which to explore the attention of --source."""
+    explorers = the_explorers()
+    texts = FLAGS.source, FLAGS.target
+    gold = the_gold([len(split_words(text)) for text in texts])
+    for explorer in explorers:
+        explorer.translator.check_known([FLAGS.source], "--source")
+    models = [explorer.explore(*texts, gold=gold) for explorer in explorers]
+    if not FLAGS.target:
+        console.write_result(*(model["target"]["text"] for model in models))
+    view = the_first_view()
+    write_page(FLAGS.output, models, {**view, "merge": view["merge"] or gold is not None})
+    print(f"wrote {FLAGS.output}")
+
+
+def explore_text():
+    """Writes pages on which to explore the attention of each line of --input, and their index."""
+    if not FLAGS.output.lower().endswith(".html"):
+        raise UserError(f"--output={FLAGS.output}: --input needs a name that ends in .html")
+    sources = read_lines(FLAGS.input)
+    targets = read_lines(FLAGS.target_input) if FLAGS.target_input else None
+    if not sources:
+        raise UserError(f"{FLAGS.input} is empty; there is nothing to draw")
+    if targets is not None and len(targets) != len(sources):
+        raise UserError(
+            f"{FLAGS.target_input}: {len(targets)} lines; expected {len(sources)}, one for each "
+            f"line of {FLAGS.input}"
+        )
+    explorers = the_explorers()
+    for explorer in explorers:
+        explorer.translator.check_known(sources, FLAGS.input)
+    missing = write_pages(FLAGS.output, explorers, sources, targets, the_first_view())
+    more = f"; {missing:,} have none, as it says" if missing else ""
+    print(f"wrote {FLAGS.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
 def draw_embeddings():
@@ -199,6 +285,7 @@ MODES = {
         "source",
         "target output attention layer head merge_subwords beam_size gold_links gold_base",
     ),
+    explore_text: ("input", "target_input output attention layer head merge_subwords beam_size"),
     draw_embeddings: ("embeddings", "projection num_words"),
     draw_curves: ("curves", ""),
 }

@@ -2,6 +2,7 @@
 
 import collections
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -22,12 +23,31 @@ from decoding.translator import (
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-def make_scorer(model):
-    """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> [B, T]` log-probabilities.
+class TokenScores(NamedTuple):
+    """Log-probabilities of the tokens of given translations. Entries at padding have no meaning.
+
+    Attributes:
+        log_probs: `[B, T]` float32.
+        best_ids: `[B, T, A]` int32, the A most probable tokens at each place, the best first.
+        best_log_probs: `[B, T, A]` float32.
+    """
+
+    log_probs: Any
+    best_ids: Any
+    best_log_probs: Any
+
+
+def make_scorer(model, num_best=0):
+    """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> TokenScores`.
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
-    `log_probs`, for every `models.base.Searchable`. Entries at padding have no meaning.
+    `log_probs`, for every `models.base.Searchable`.
+
+    Args:
+        model: `models.base.Searchable`.
+        num_best: A, number of most probable tokens to find at each place.
     """
+    num_best = min(num_best, model.target_vocab_size)
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def score(source_ids, target_ids):
@@ -38,14 +58,20 @@ def make_scorer(model):
             output = model.decode_step(last_ids, step, state, context)
             log_probs = output.logits - model.log_normaliser(output.logits)
             ids = target_ids[:, step]
-            here = tf.gather(log_probs, ids, batch_dims=1)
-            return step + 1, ids, output.state, tf.concat([found, here[:, None]], axis=1)
+            best_log_probs, best_ids = tf.math.top_k(log_probs, num_best)
+            here = TokenScores(tf.gather(log_probs, ids, batch_dims=1), best_ids, best_log_probs)
+            joined = [tf.concat([x, y[:, None]], axis=1) for x, y in zip(found, here, strict=True)]
+            return step + 1, ids, output.state, TokenScores(*joined)
 
         variables = (
             tf.constant(0),
             tf.fill([batch_size], tf.constant(BOS_ID, tf.int32)),
             model.initial_state(context),
-            tf.zeros([batch_size, 0]),
+            TokenScores(
+                tf.zeros([batch_size, 0]),
+                tf.zeros([batch_size, 0, num_best], tf.int32),
+                tf.zeros([batch_size, 0, num_best]),
+            ),
         )
         shapes = tf.nest.map_structure(lambda x: tf.TensorShape([None] * x.shape.rank), variables)
         *_, found = tf.while_loop(
@@ -137,7 +163,7 @@ class Scorer:
 
     def _log_probs(self, sources, targets):
         """Scores lists of ids."""
-        found = self._score(padded(sources), padded(targets)).numpy()
+        found = self._score(padded(sources), padded(targets)).log_probs.numpy()
         return [float(row[: len(ids)].sum()) for row, ids in zip(found, targets, strict=True)]
 
     def _result(self, text, ids, log_prob, number):

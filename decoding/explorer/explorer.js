@@ -138,13 +138,10 @@ const Explorer = (() => {
       return [source, source];
     }
     if (kind === "decoder") {
-      const begun = {
-        name: "translation",
-        tokens: ["<s>", ...target.tokens.slice(0, -1)],
-        words: ["<s>", ...target.words.slice(0, -1)],
-        wordOf: [0, ...target.wordOf.slice(0, -1).map((word) => word + 1)],
-      };
-      return [target, begun];
+      const wordOf = [0, ...target.wordOf.slice(0, -1).map((word) => word + 1)];
+      const words = ["<s>", ...target.words].slice(0, wordOf.at(-1) + 1);
+      const tokens = ["<s>", ...target.tokens.slice(0, -1)];
+      return [target, { name: "translation", tokens, words, wordOf }];
     }
     return [target, source];
   }
@@ -466,11 +463,18 @@ const Explorer = (() => {
     const forward = make("button", { type: "button" }, "next");
     const where = make("output", {});
     const body = make("tbody");
-    const headings = ["", "translation so far", "probability", "log-probability so far", "most probable tokens here"];
+    const headings = [
+      "",
+      "translation",
+      "probability",
+      "most probable tokens here",
+      "log-probability so far",
+      "score",
+    ];
     const table = make(
       "table",
       {},
-      make("caption", {}, "Each row is a translation; its last token is the one of this step."),
+      make("caption", {}, "Each row is a translation; the token of this step stands out, later ones are faint."),
       make("thead", {}, make("tr", {}, ...headings.map((text) => make("th", { scope: "col" }, text)))),
       body,
     );
@@ -500,32 +504,31 @@ const Explorer = (() => {
     );
     const section = make("section", { class: "beam" });
     section.append(make("h3", {}, "Translations, token by token"), controls, scrolled);
-    const start = () => {
-      const step = 0;
-      slider.value = step + 1;
-      show();
-    };
-    return { section, start };
+    return { section, show };
   }
 
   function beamRow(translation, number, step) {
     const { steps } = translation;
-    const so_far = steps.slice(0, step + 1);
     const name = translation.given ? "given" : String(number + 1);
-    const row = make("tr", translation.shown ? { class: "shown" } : {});
-    row.append(make("th", { scope: "row" }, translation.shown ? `${name}, drawn above` : name));
-    const tokens = so_far.map(({ token }, i) =>
-      make(i === step ? "strong" : "span", { class: "token" }, foreign(token)),
+    const look = (i) => (i === step ? "token here" : i < step ? "token" : "token later");
+    const tokens = steps.map(({ token }, i) =>
+      make(i === step ? "strong" : "span", { class: look(i) }, foreign(token)),
     );
-    row.append(make("td", {}, ...tokens));
     const here = steps[step];
-    row.append(make("td", {}, here ? percent(here.logProb) : "ended"));
-    row.append(make("td", {}, so_far.reduce((sum, { logProb }) => sum + logProb, 0).toFixed(2)));
     const best = (here?.best ?? []).map(([token, logProb]) =>
       make("span", { class: "token" }, foreign(token), ` ${percent(logProb)}`),
     );
-    row.append(make("td", {}, ...best));
-    return row;
+    const sum = steps.slice(0, step + 1).reduce((total, { logProb }) => total + logProb, 0);
+    return make(
+      "tr",
+      translation.shown ? { class: "shown" } : {},
+      make("th", { scope: "row" }, translation.shown ? `${name}, drawn above` : name),
+      make("td", {}, ...tokens),
+      make("td", {}, here ? percent(here.logProb) : "ended"),
+      make("td", {}, ...best),
+      make("td", {}, sum.toFixed(2)),
+      make("td", {}, translation.score?.toFixed(2) ?? ""),
+    );
   }
 
   // One model
@@ -564,7 +567,7 @@ const Explorer = (() => {
       if (model.translations?.length) {
         this.beam = makeBeam(model.translations, (step) => this.chooseToken(step));
         this.element.append(this.beam.section);
-        this.beam.start();
+        this.beam.show();
         this.choose(null, null);
       }
     }

@@ -60,7 +60,8 @@ def test_the_score_of_an_output_is_that_of_the_search(name):
         input_signature=[tf.TensorSpec([None, None], tf.int32)],
     )(source)
     ids = tf.reshape(found.ids, [9, -1])
-    scores = tf.where(ids == PAD_ID, 0.0, make_scorer(model)(tf.repeat(source, 3, axis=0), ids))
+    found_again = make_scorer(model, 2)(tf.repeat(source, 3, axis=0), ids)
+    scores = tf.where(ids == PAD_ID, 0.0, found_again.log_probs)
     log_probs = tf.reshape(found.log_probs, [-1]).numpy()
     real = log_probs > -1e8
     assert real.sum() >= 6

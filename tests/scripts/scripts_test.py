@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -439,6 +440,48 @@ def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path, capsys):
     assert read["target_tokens"] == tokenizer.target.pieces(ids[1][0])
     refused = run_script("visualize_attention", [*given, "--output=x.npz", "--layer=1"], capsys)
     assert (refused.status, refused.err.count("\n")) == (1, 1) and "--layer" in refused.err
+
+
+def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained, tmp_path, capsys):
+    both = [*[f"--model_dir={trained}"] * 2, "--beam_size=1"]
+    page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text"
+    flags = ["--source=one dog", "--target=eins Hund", "--gold_links=0-0 1p1", f"--output={page}"]
+    done = run_script("visualize_attention", [*both, *flags], capsys)
+    assert (done.status, done.err) == (0, "") and done.out == f"wrote {page}\n"
+    found = page.read_text(encoding="utf-8")
+    assert found.count('"name":"transformer_tiny of ') == 2 and '"sure":[[0,0]]' in found
+    text.write_text("\nbig house\n")
+    flags = [f"--input={text}", f"--target_input={text}", f"--output={index}", "--head=2"]
+    done = run_script("visualize_attention", [*both[1:], *flags], capsys)
+    assert done.status == 0 and "2 lines; 1 have none" in done.out, done.err
+    found = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
+    assert '"choice":{"layer":null,"head":2,"merge":false,"kind":"cross"}' in found
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--input=x", "--output=a.png"], "--input needs a name that ends in .html"),
+        (["--input=x"], "x: cannot be read"),
+        (["--input=one", "--target_input=two"], "two: 2 lines; expected 1"),
+        (["--input=none"], "none is empty"),
+        (["--source=", "--output=a.html"], "--source is empty"),
+        (["--source=dog", "--head=9", "--output=a.html"], "--head=9"),
+        (["--source=dog", "--target_input=one", "--output=a.html"], "--target_input cannot be"),
+        ([f"--source={'one ' * 300}", "--output=a.html"], "a page shows at most 256"),
+    ],
+)
+def test_pages_that_cannot_be_made_are_one_line(
+    trained, tmp_path, capsys, monkeypatch, flags, expected
+):
+    monkeypatch.chdir(tmp_path)
+    for name, text in {"one": "dog\n", "two": "Hund\n\n", "none": ""}.items():
+        Path(name).write_text(text)
+    arguments = [f"--model_dir={trained}", "--output=a.html", *flags]
+    done = run_script("visualize_attention", arguments, capsys)
+    assert (done.status, done.out, done.err.count("\n")) == (1, "", 1), done.err
+    assert done.err.startswith("error: ") and expected in done.err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["none", "one", "two"]
 
 
 def test_exports_and_the_export_needs_nothing_of_this_project(

@@ -1,0 +1,162 @@
+"""Looks into a model as it translates a sentence: attention, and the choices of the search."""
+
+import math
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import split_words
+from decoding.explorer.page import model_data, side
+from decoding.scoring import make_scorer
+from decoding.search.searcher import padded
+from decoding.translator import Translator, not_numbers
+
+MAX_TOKENS = 256  # Of a side; a page of more is large, slow, and not to be read.
+NUM_BEST = 5  # Most probable tokens shown at each step.
+_LEAST = -999.0  # JSON has no infinity.
+
+
+class NothingToShow(UserError):
+    """A sentence that cannot be explored; the message says why."""
+
+
+class SentenceExplorer:
+    """Makes the data with which `explorer.js` shows how a model translates sentences.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: `Tokenizer` of the model.
+        name: name of the model, for people.
+        beam_size: number of translations that the search follows and the page lists.
+
+    Example:
+        data = SentenceExplorer(model, tokenizer, "my model").explore("A dog runs.")
+        page = explorer_page({"models": [data]}, "A dog runs.")
+    """
+
+    def __init__(self, model, tokenizer, name, beam_size=4):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.name = name
+        self.translator = Translator(
+            model, tokenizer, beam_size=beam_size, max_input_tokens=MAX_TOKENS, name=name
+        )
+        self._score = make_scorer(model, NUM_BEST)
+        self._is_first = True
+
+    def explore(self, source, target="", *, gold=None, name="--source", number=1):
+        """Describes the attention between a sentence and its translation.
+
+        Args:
+            source: str.
+            target: its translation; "": the best one that the search finds.
+            gold: `GoldAlignment` of the words of both, which then must both be given.
+            name: name of the source in errors.
+            number: of its line in errors.
+
+        Returns:
+            A MODEL of `explorer.js`.
+
+        Raises:
+            NothingToShow: the sentence is empty, too long, or cannot be translated.
+            UserError: the model's scores are not numbers.
+        """
+        source_ids, given_ids = (
+            vocabulary.encode([text])[0]
+            for vocabulary, text in zip(self.tokenizer[1:], (source, target), strict=True)
+        )
+        if len(source_ids) < 2:
+            raise NothingToShow(f"{name} is empty; there is nothing to draw")
+        longest = max(len(source_ids), len(given_ids))
+        if longest > MAX_TOKENS:
+            raise NothingToShow(
+                f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
+            )
+        found = self.translator.translate([source], self.translator.options.beam_size)[0]
+        found = [each for each in found if not each.problem and len(each.ids) <= MAX_TOKENS]
+        if not target and not found:
+            raise NothingToShow(f"{name}: cannot be translated; give its translation")
+        shown_ids = given_ids if target else found[0].ids
+        translations = self._translations(source_ids, (target, given_ids), found, number)
+        texts = source, target or found[0].text
+        tokens = [
+            vocabulary.pieces(ids)
+            for vocabulary, ids in zip(self.tokenizer[1:], (source_ids, shown_ids), strict=True)
+        ]
+        maps = self._maps(source_ids, shown_ids)
+        data = model_data(self.name, texts, tokens, maps, translations=translations)
+        return self._with_gold(data, gold) if gold else data
+
+    def _maps(self, source_ids, target_ids):
+        """Returns every map of the model, and "alignment" if it is none of them."""
+        ids = [tf.constant([row], tf.int32) for row in (source_ids, target_ids)]
+        maps = {name: x[0].numpy() for name, x in self.model.attention_maps(*ids).items()}
+        if self.model.has_alignment:
+            alignment = self.model.align(*ids).numpy()
+            shape = alignment.shape
+            known = any(x.shape == shape and np.allclose(x, alignment) for x in maps.values())
+            if not known:
+                maps["alignment"] = alignment
+        return maps
+
+    def _translations(self, source_ids, given, found, number):
+        """Returns the TRANSLATIONs of `explorer.js`: the given one, then those of the search."""
+        text, given_ids = given
+        rows = [
+            {"text": x.text, "score": x.score, "finished": x.finished, "ids": x.ids, "given": False}
+            for x in found
+            if not text or x.ids != given_ids
+        ]
+        if text:
+            score = next((x.score for x in found if x.ids == given_ids), None)
+            facts = {"text": text, "score": score, "finished": True, "ids": given_ids}
+            rows.insert(0, {**facts, "given": True})
+        log_probs, best_ids, best = self._scored(source_ids, [row["ids"] for row in rows], number)
+        for place, row in enumerate(rows):
+            row["shown"] = place == 0
+            row["logProb"] = _number(log_probs[place, : len(row["ids"])].sum())
+            row["score"] = None if row["score"] is None else _number(row["score"])
+            tokens = self.tokenizer.target.pieces(row.pop("ids"))
+            row["steps"] = [
+                {
+                    "token": token,
+                    "logProb": _number(log_probs[place, step]),
+                    "best": [
+                        [piece, _number(value)]
+                        for piece, value in zip(
+                            self.tokenizer.target.pieces(best_ids[place, step]),
+                            best[place, step],
+                            strict=True,
+                        )
+                    ],
+                }
+                for step, token in enumerate(tokens)
+            ]
+        return rows
+
+    def _scored(self, source_ids, rows, number):
+        """Returns the arrays of `TokenScores` of translations of one sentence."""
+        # A graph pays only from the second sentence on.
+        score = self._score.python_function if self._is_first else self._score
+        self._is_first = False
+        ids = [tf.constant(padded(side)) for side in ([source_ids] * len(rows), rows)]
+        arrays = [tensor.numpy() for tensor in score(*ids)]
+        if any(np.isnan(arrays[0][i, : len(row)]).any() for i, row in enumerate(rows)):
+            raise not_numbers(self.name, number)
+        return arrays
+
+    def _with_gold(self, data, gold):
+        """Adds links between words, which are then those between white space, as people count."""
+        for name, vocabulary in zip(("source", "target"), self.tokenizer[1:], strict=True):
+            text, tokens = data[name]["text"], data[name]["tokens"]
+            numbers = vocabulary.word_numbers([text])[0]
+            data[name] = side(text, tokens, numbers, [*split_words(text), "</s>"])
+        kinds = {"sure": gold.sure, "possible": gold.possible - gold.sure}
+        return {**data, "gold": {kind: sorted(links) for kind, links in kinds.items()}}
+
+
+def _number(value):
+    """Returns a log-probability as JSON has it."""
+    value = float(value)
+    return _LEAST if math.isnan(value) else round(max(value, _LEAST), 3)

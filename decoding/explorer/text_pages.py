@@ -1,0 +1,63 @@
+"""Writes the explorer's page of a sentence, or the pages of a text and their index."""
+
+from pathlib import Path
+from urllib.parse import quote
+
+from data_pipeline.files import write_text
+from data_pipeline.progress import Progress
+from decoding.explorer.page import explorer_page, index_page
+from decoding.explorer.sentence import NothingToShow
+
+_MOST_IN_TITLE = 80  # characters
+
+
+def write_page(path, models, choice):
+    """Writes a page.
+
+    Args:
+        path: file to write.
+        models: list of MODELs of `explorer.js`, of one source sentence.
+        choice: what is shown first, the "choice" of `explorer.js`.
+    """
+    title = models[0]["source"]["text"]
+    if len(title) > _MOST_IN_TITLE:
+        title = title[: _MOST_IN_TITLE - 1] + "…"
+    write_text(path, explorer_page({"models": models, "choice": choice}, title))
+
+
+def write_pages(path, explorers, sources, targets, choice):
+    """Writes a page for each sentence of a text into a folder, and an index of them.
+
+    The folder has the name of the index: `x_pages` for `x.html`. The index is written last.
+
+    Args:
+        path: file for the index.
+        explorers: list of `SentenceExplorer`; each page compares them.
+        sources: list of str.
+        targets: list of str, their translations; or None.
+        choice: as `write_page`.
+
+    Returns:
+        The number of lines that have no page; the index says why.
+    """
+    path = Path(path)
+    folder = path.with_name(f"{path.stem}_pages")
+    rows, width = [], max(len(str(len(sources))), 4)
+    with Progress("exploring", len(sources), "lines") as progress:
+        for number, source in enumerate(sources, start=1):
+            target = targets[number - 1] if targets else ""
+            name = f"{number:0{width}}.html"
+            try:
+                models = [
+                    explorer.explore(source, target, name=f"line {number}", number=number)
+                    for explorer in explorers
+                ]
+            except NothingToShow as error:
+                rows.append(("", source, f"no page: {error}"))
+            else:
+                write_page(folder / name, models, choice)
+                address = f"{quote(folder.name)}/{name}"
+                rows.append((address, source, models[0]["target"]["text"]))
+            progress.update(1)
+    write_text(path, index_page("Attention, sentence by sentence", rows))
+    return sum(not address for address, *_ in rows)

@@ -1,0 +1,131 @@
+"""Tests of what the explorer's page is told of a model and a sentence."""
+
+import base64
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.alignment.links import GoldAlignment
+from decoding.explorer.sentence import NothingToShow, SentenceExplorer
+from decoding.explorer.text_pages import write_pages
+from decoding.scoring import make_scorer
+from tests.tiny import SMALL_ANYWHERE, SMALL_PRESETS, pairs
+
+SOURCE, TARGET = "one big dog", "eins groß Hund"
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("word", *map(list, zip(*pairs(100), strict=True)), min_word_count=1)
+
+
+def explorer_of(preset, tokenizer, **more):
+    """Returns the `SentenceExplorer` of a preset, with more settings and random weights."""
+    keras.utils.set_random_seed(3)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    valid = models.preset_settings(preset)
+    small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
+    settings = {name: value for name, value in small.items() if name in valid}
+    model = models.create(preset, *sizes, pad_id=0, bos_id=2, **settings, **more)
+    model.attention_maps(*[tf.constant([[3]])] * 2)
+    return SentenceExplorer(model, tokenizer, preset, beam_size=3)
+
+
+@pytest.fixture(scope="module")
+def transformer(tokenizer):
+    return explorer_of("transformer_tiny", tokenizer)
+
+
+def weights_of(data, name):
+    """Returns the weights of a map of the page."""
+    packed = data["maps"][name]
+    found = np.frombuffer(base64.b64decode(packed["weights"]), np.uint8)
+    return (found.reshape(packed["shape"]) / 255.0) ** 2
+
+
+def test_maps_are_those_of_the_model(transformer, tokenizer):
+    data = transformer.explore(SOURCE, TARGET)
+    ids = [side.encode([x]) for side, x in zip(tokenizer[1:], (SOURCE, TARGET), strict=True)]
+    maps = transformer.model.attention_maps(*map(tf.constant, ids))
+    maps["alignment"] = transformer.model.align(*map(tf.constant, ids))[None]
+    assert set(data["maps"]) == {"encoder/0/self", "decoder/0/self", "decoder/0/cross", "alignment"}
+    for name, expected in maps.items():
+        np.testing.assert_allclose(weights_of(data, name), expected[0], atol=0.004)
+    assert data["target"]["tokens"] == [*TARGET.split(), "</s>"]
+
+
+def test_each_step_has_the_probability_of_its_token_and_of_the_best_ones(transformer, tokenizer):
+    data = transformer.explore(SOURCE)
+    best, *_ = transformer.translator.translate([SOURCE], 3)[0]
+    rows = data["translations"]
+    assert [row["shown"] for row in rows] == [True, *[False] * (len(rows) - 1)] and len(rows) == 3
+    assert rows[0]["logProb"] == pytest.approx(best.log_prob, abs=2e-3)
+    assert rows[0]["score"] == pytest.approx(best.score, abs=2e-3)
+    for row in rows:
+        assert sum(step["logProb"] for step in row["steps"]) == pytest.approx(
+            row["logProb"], abs=0.02
+        )
+        for step in row["steps"]:
+            names, values = zip(*step["best"], strict=True)
+            assert list(values) == sorted(values, reverse=True) and len(values) == 5
+            if step["token"] in names:
+                assert step["logProb"] == values[names.index(step["token"])]
+            else:
+                assert step["logProb"] <= values[-1]
+    graph = make_scorer(transformer.model, 5)
+    source = tf.constant(tokenizer.source.encode([SOURCE]))
+    found = graph(source, tf.constant([best.ids]))
+    expected = [step["best"][0][1] for step in rows[0]["steps"]]
+    np.testing.assert_allclose(found.best_log_probs[0, :, 0], expected, atol=1e-3)
+
+
+def test_a_given_translation_comes_first_and_is_not_repeated(transformer):
+    found = next(row["text"] for row in transformer.explore(SOURCE)["translations"] if row["text"])
+    for target in (TARGET, found):
+        rows = transformer.explore(SOURCE, target)["translations"]
+        assert [row["given"] for row in rows] == [True, *[False] * (len(rows) - 1)]
+        assert rows[0]["text"] == target
+        assert [row["text"] for row in rows].count(found) == 1
+
+
+def test_correct_links_are_numbered_by_words(transformer):
+    gold = GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0), (2, 2)}))
+    data = transformer.explore("one zebra dog", TARGET, gold=gold)
+    assert data["gold"] == {"sure": [(0, 0)], "possible": [(2, 2)]}
+    assert data["source"]["words"] == ["one", "zebra", "dog", "</s>"]
+    assert data["source"]["tokens"][1] == "<unk>" and data["source"]["wordOf"] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("preset", "more", "maps"),
+    [
+        ("lstm_luong", {}, {"decoder/0/cross"}),
+        ("ibm2", {}, {"decoder/0/cross"}),
+        ("lstm_luong", {"score": "none", "initial_state": "projected"}, set()),
+    ],
+)
+def test_every_kind_of_model_can_be_explored(preset, more, maps, tokenizer):
+    data = explorer_of(preset, tokenizer, **more).explore(SOURCE, TARGET)
+    assert set(data["maps"]) == maps and data["translations"][0]["steps"]
+
+
+@pytest.mark.parametrize("source", ["", " ", "dog " * 300])
+def test_a_sentence_that_cannot_be_shown_says_why(transformer, source):
+    with pytest.raises(NothingToShow, match=r"line 7.*(empty|tokens)"):
+        transformer.explore(source, name="line 7")
+
+
+def test_a_text_has_a_page_for_each_line_and_an_index(transformer, tmp_path):
+    path = tmp_path / "a text.html"
+    missing = write_pages(path, [transformer], [SOURCE, "", "dog"], None, {"merge": True})
+    assert missing == 1
+    pages = sorted((tmp_path / "a text_pages").iterdir())
+    assert [page.name for page in pages] == ["0001.html", "0003.html"]
+    index = path.read_text(encoding="utf-8")
+    for page in pages:
+        assert f'href="a%20text_pages/{page.name}"' in index
+    assert "no page: line 2 is empty" in index and SOURCE in index
