@@ -224,7 +224,7 @@ class ServingModule(tf.Module):
     def score(self, source, target):
         """The endpoint `score`."""
         source_ids, target_ids, tokens = self._pairs(source, target)
-        log_probs = self._score(not_empty(source_ids), not_empty(target_ids))
+        log_probs = self._score(not_empty(source_ids), not_empty(target_ids)).log_probs
         # As the search, which does not translate empty lines: nothing for nothing is certain.
         is_empty = are_empty(source_ids) & are_empty(target_ids)
         real = (target_ids != PAD_ID) & ~is_empty[:, None]
