@@ -82,8 +82,9 @@ with group("Search"):
     )
     flags.DEFINE_float(
         "length_penalty",
-        0.6,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty).",
+        None,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
+        "that training chose on validation text, else 0.6.",
         lower_bound=0.0,
         upper_bound=MAX_LENGTH_PENALTY,
     )
@@ -180,6 +181,8 @@ def main(argv):
     model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: FLAGS[name].value for name in names}
+    if FLAGS.length_penalty is None:
+        search["length_penalty"] = config["length_penalty"]
     with unfinished_version(folder) as unfinished:
         if to_ctranslate2:
             proved = export_ctranslate2(unfinished, model, tokenizer, config, **search)

@@ -63,8 +63,9 @@ with group("Search"):
     )
     flags.DEFINE_float(
         "length_penalty",
-        0.6,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty).",
+        None,
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
+        "that training chose on validation text, else 0.6.",
         lower_bound=0.0,
         upper_bound=10.0,
     )
@@ -157,8 +158,10 @@ def save_model(folder):
     from decoding.serving.saved_model import ServingModule
     from model_directory.combined_models import load_models, model_directories
 
-    model, tokenizer, _ = load_models(model_directories(FLAGS.model_dir))
+    model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
     search = {name: FLAGS[name].value for name in _SEARCH}
+    if FLAGS.length_penalty is None:
+        search["length_penalty"] = config["length_penalty"]
     ServingModule(model, tokenizer, **search).save(folder)
     del model
     gc.collect()

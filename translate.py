@@ -134,7 +134,8 @@ with group("Search"):
         "length_penalty",
         None,
         "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). "
-        "Default: 0.6, or 0 with --channel_model.",
+        "Default: the one that training chose on validation text, else 0.6, or 0 with "
+        "--channel_model.",
         lower_bound=0.0,
         upper_bound=10.0,
     )
@@ -520,7 +521,7 @@ def main(argv):
     )
     model, tokenizer, config = load_model(directories)
     if FLAGS.length_penalty is None:
-        FLAGS.length_penalty = 0.0 if FLAGS.channel_model else 0.6
+        FLAGS.length_penalty = 0.0 if FLAGS.channel_model else config["length_penalty"]
     names = "length_penalty", "batch_size", "max_input_tokens"
     paths = ", ".join(str(directory.path) for directory in directories)
     common = {"name": f"the model in {paths}", **{n: FLAGS[n].value for n in names}}

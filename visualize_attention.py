@@ -149,7 +149,9 @@ def draw_attention():
     of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
     check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
-    translator = Translator(model, tokenizer, beam_size=FLAGS.beam_size)
+    translator = Translator(
+        model, tokenizer, beam_size=FLAGS.beam_size, length_penalty=config["length_penalty"]
+    )
     translator.check_known([FLAGS.source], "--source")
     ids = tokenizer.source.encode([FLAGS.source])
     if len(ids[0]) < 2:

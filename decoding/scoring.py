@@ -19,6 +19,7 @@ from decoding.translator import (
     not_numbers,
     untranslated,
 )
+from model_directory.options import LENGTH_PENALTY
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -110,7 +111,7 @@ class Scorer:
         model,
         tokenizer,
         *,
-        length_penalty=0.6,
+        length_penalty=LENGTH_PENALTY,
         batch_size=32,
         max_input_tokens=1024,
         name="the model",

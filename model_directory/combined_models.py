@@ -30,7 +30,8 @@ def load_models(directories, **how):
 
     Returns:
         `(model, tokenizer, config)`, see `ModelDirectory.load`; the configuration is the first
-        one's, and if there are several, `ensemble` lists the directories and presets.
+        one's, and if there are several, `ensemble` lists the directories and presets, and
+        `length_penalty` is their mean.
 
     Raises:
         UserError: the vocabularies differ, or a directory cannot be loaded.
@@ -40,12 +41,15 @@ def load_models(directories, **how):
     if not others:
         return model, tokenizer, config
     members, ensemble = [model], {str(first.path): config["model"]}
+    penalties = [config["length_penalty"]]
     for directory in others:
         member, member_tokenizer, member_config = directory.load(**how)
         _check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
         members.append(member)
+        penalties.append(member_config["length_penalty"])
         ensemble[str(directory.path)] = member_config["model"]
-    return Ensemble(members), tokenizer, {**config, "ensemble": ensemble}
+    combined = {"ensemble": ensemble, "length_penalty": sum(penalties) / len(penalties)}
+    return Ensemble(members), tokenizer, {**config, **combined}
 
 
 def _check_same_tokenizer(found, directory, expected, first):

@@ -5,6 +5,7 @@
     checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
     bad_batches/        00000123.npz ...: the batches of skipped steps, if there are any
     best.npz            the weights used to translate, picture and export
+    search.json         the length penalty chosen for best.npz; absent if none was chosen
     metrics.jsonl       one JSON object a line
     tensorboard/        the same for TensorBoard
     lock                empty; locked by the current run
@@ -24,12 +25,13 @@ from pathlib import Path
 import numpy as np
 
 import models
-from data_pipeline.files import UserError, check_folder, write_text
+from data_pipeline.files import UserError, check_folder, read_lines, write_text
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from model_directory.configuration import FORMAT, read_configuration
 from model_directory.memory import check_fits
 from model_directory.metrics import append_record, keep_records, read_records, sync
+from model_directory.options import LENGTH_PENALTY
 from model_directory.run_lock import RunLock
 from model_directory.weight_files import DamagedError, read_archive, restore, write_archive
 
@@ -74,6 +76,7 @@ class ModelDirectory:
         self.metrics_path = self.path / "metrics.jsonl"
         self.tensorboard_path = self.path / "tensorboard"
         self.best_path = self.path / "best.npz"
+        self.search_path = self.path / "search.json"
         self.checkpoint_folder = self.path / "checkpoints"
         self.bad_batch_folder = self.path / "bad_batches"
         self.lock = RunLock(self.path / "lock")
@@ -192,12 +195,13 @@ class ModelDirectory:
             language_model: whether to expect a language model instead of a translation model.
 
         Returns:
-            `(TranslationModel, Tokenizer, config)`.
+            `(TranslationModel, Tokenizer, config)`; the configuration also has the
+            `length_penalty` with which the model translates best.
 
         Raises:
             UserError: something is missing, damaged, or does not fit together.
         """
-        config = self.config()
+        config = {**self.config(), "length_penalty": self.length_penalty()}
         if models.model_class(config["model"]).reads_source == language_model:
             raise UserError(
                 f"{self.path} holds {config['model']}, which does not translate; it is for "
@@ -262,6 +266,28 @@ class ModelDirectory:
     def write_best(self, arrays, state):
         """Writes the best weights, with a state such as their score."""
         write_archive(self.best_path, arrays, state)
+
+    def write_search(self, chosen):
+        """Writes what was chosen for searches, a dict with a `length_penalty`, as JSON."""
+        write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
+
+    def length_penalty(self):
+        """Returns the length penalty that was chosen for the best weights, or the usual one.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        if not self.search_path.exists():
+            return LENGTH_PENALTY
+        try:
+            found = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
+        except (ValueError, TypeError, KeyError, RecursionError):
+            found = None
+        if type(found) not in (int, float) or not 0 <= found <= 10:
+            raise UserError(
+                f"{self.search_path}: damaged (no length_penalty from 0 to 10); remove it"
+            )
+        return found
 
     def best_state(self):
         """Reads the state saved with the weights in best.npz, such as their score.

@@ -5,6 +5,8 @@ from typing import NamedTuple
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import KINDS
 
+LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
+
 
 class Option(NamedTuple):
     """A training option, as config.json stores it.

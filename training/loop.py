@@ -1,5 +1,6 @@
 """The training loop of every model."""
 
+import contextlib
 import itertools
 import time
 
@@ -14,6 +15,8 @@ from training.reports.tensorboard import Board
 from training.stopping import stop_on_signals
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
+_LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
+_SHARE = 0.05  # Of the time, for averages, and for the choice of the length penalty.
 
 
 class Trainer:
@@ -29,6 +32,7 @@ class Trainer:
         accumulate_steps: batches of an update; the last update of an epoch may have fewer.
         began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
         devices: `OneDevice` or `Replicas`; `OneDevice()` if None.
+        penalty_choice: `PenaltyChoice` for the best weights; None: nothing is chosen.
     """
 
     def __init__(
@@ -43,6 +47,7 @@ class Trainer:
         accumulate_steps=1,
         began=None,
         devices=None,
+        penalty_choice=None,
     ):
         self.directory = directory
         self.update = update
@@ -54,6 +59,7 @@ class Trainer:
         self.accumulate_steps = accumulate_steps
         self.began = began
         self.devices = devices or OneDevice()
+        self.penalty_choice = penalty_choice
         self.variables = update.variables()
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.taken = None  # The last step, until it is counted: (number, batches, values).
@@ -121,6 +127,7 @@ class Trainer:
             if not self.stop:
                 self._average()
                 self._check_kept()
+                self._choose_length_penalty()
                 self._complete_companions()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
@@ -174,14 +181,15 @@ class Trainer:
         return self.limits.is_late(self.state["seconds"], self._closing_seconds())
 
     def _closing_seconds(self):
-        """Estimates the seconds that the last validation, the last save and the averages take.
+        """Estimates the seconds from the last update to the end of the run.
 
-        Averages get a twentieth of the time, or as much as a single one takes.
+        Averages get a twentieth of the time, or as much as a single one takes, and the choice of
+        the length penalty another twentieth.
         """
-        share = self.limits.max_minutes * 3
+        share = self.limits.max_minutes * 60 * _SHARE
         if self.validation_seconds is None:  # Nothing has been measured yet.
             return min(2 * share, 120.0)
-        closing = self.save_seconds
+        closing = self.save_seconds + (share if self.penalty_choice else 0.0)
         if self.state["evaluated_step"] != self.state["step"]:
             closing += self.validation_seconds
         tries = most_tries(self.limits.keep_checkpoints)
@@ -400,9 +408,7 @@ class Trainer:
         if not self.devices.is_chief:
             return
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
-        weights = model_arrays(self.update.model)
-        last = {name: v.numpy() for name, v in weights.items()}
-        best = None
+        weights, best = model_arrays(self.update.model), None
 
         def is_better(steps):
             nonlocal best
@@ -429,8 +435,42 @@ class Trainer:
             best = evaluation if better or not best else best
             return better
 
-        try_averages(steps[-self.limits.keep_checkpoints :], is_better)
+        with self._weights_come_back():
+            try_averages(steps[-self.limits.keep_checkpoints :], is_better)
+
+    @contextlib.contextmanager
+    def _weights_come_back(self):
+        """Lets the model have other weights for a while."""
+        weights = model_arrays(self.update.model)
+        last = {name: v.numpy() for name, v in weights.items()}
+        yield
         restore(weights, last, "weights")
+
+    def _choose_length_penalty(self):
+        """Chooses the length penalty with which the best weights translate by default."""
+        if not (self.penalty_choice and self.devices.is_chief):
+            return
+        now = time.monotonic()
+        if self.limits.max_minutes:
+            end = self.clock + self.limits.max_minutes * 60
+        else:
+            end = now + max((now - self.clock) * _SHARE, _LEAST_SECONDS)
+        with self._weights_come_back():
+            restore(model_arrays(self.update.model), self.directory.read_best()[0], "best weights")
+            found = self.devices.score(
+                lambda: self.penalty_choice(is_late=lambda: time.monotonic() > end), alone=True
+            )
+        if self.stop:
+            return
+        if found is None:
+            self.progress.say("no time is left to choose the length penalty on validation text")
+            return
+        self.directory.write_search(found)
+        bleu = ", ".join(f"{score:.2f} with {penalty:g}" for penalty, score in found["bleu"])
+        self.progress.say(
+            f"length penalty {found['length_penalty']:g} from now on; valid BLEU of "
+            f"{found['lines']} lines, beam {found['beam_size']}: {bleu}"
+        )
 
     def _check_kept(self):
         if self.kept is None:

@@ -16,6 +16,7 @@ from training.corpus.epochs import Epochs
 from training.corpus.preparation import Preparation
 from training.devices.one_device import OneDevice
 from training.evaluation import Evaluator
+from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
 from training.reports import plan as plan_report
@@ -173,6 +174,9 @@ def make_trainer(run):
         *(lines[: options["bleu_lines"]] for lines in run.valid_lines),
         max_tokens=run.epochs.batching.max_tokens,
     )
+    # Without --bleu_lines nothing is to be translated.
+    lines = run.valid_lines if options["bleu_lines"] else ([], [])
+    penalty_choice = PenaltyChoice(model, run.tokenizer, *lines)
     limits = Limits(
         keep_checkpoints=options["average_checkpoints"],
         **{name: options[name] for name in Limits._fields if name in options},
@@ -187,4 +191,5 @@ def make_trainer(run):
         accumulate_steps=options["accumulate_steps"],
         began=quiet.BEGAN,
         devices=run.devices,
+        penalty_choice=penalty_choice if penalty_choice.is_possible else None,
     )

@@ -4,6 +4,8 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
+from model_directory.options import LENGTH_PENALTY
+
 IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
 
 
@@ -77,7 +79,7 @@ class SearchOptions(NamedTuple):
     """
 
     beam_size: int = 4
-    length_penalty: float = 0.6
+    length_penalty: float = LENGTH_PENALTY
     emit_unknowns: bool = False
     min_length_factor: float = 0.0
     max_length_factor: float = 2.0

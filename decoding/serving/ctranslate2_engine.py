@@ -30,6 +30,7 @@ from decoding.serving.ctranslate2_model import (
     longest_translation,
 )
 from decoding.serving.versions import newest_version
+from model_directory.options import LENGTH_PENALTY
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
@@ -68,7 +69,7 @@ class CTranslate2Export:
 
     def config(self):
         """Returns the configuration of the model directory that was exported."""
-        return self._about["config"]
+        return {"length_penalty": LENGTH_PENALTY, **self._about["config"]}
 
     def summary(self):
         """Summarises the training, as `ModelDirectory.summary`."""

@@ -24,6 +24,7 @@ from tests.tiny import SMALL, pairs
 from training import loop, recipes
 from training.corpus.epochs import Epochs
 from training.evaluation import Evaluation, Evaluator, perplexity
+from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
 from training.updates.gradient import GradientUpdate, adam
@@ -477,6 +478,31 @@ def test_a_kill_between_best_npz_and_the_checkpoint_changes_nothing(directory, c
     assert directory.best_path.read_bytes() == best
     again = read_archive(last)[1]
     assert {**again, "seconds": 0} == {**state, "seconds": 0}
+
+
+def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, text, capsys):
+    run = trainer(directory, corpus, [5, 8, 7, 9])  # The first weights are the best.
+    run.penalty_choice = PenaltyChoice(run.update.model, directory.tokenizer(), *text)
+    run.run()
+    last, _ = read_archive(directory.checkpoint_path(12))
+    now = model_arrays(run.update.model)
+    assert all(np.array_equal(last[name], now[name].numpy()) for name in now)
+    chosen = json.loads(directory.search_path.read_text())
+    assert f"length penalty {chosen['length_penalty']:g} from now on" in capsys.readouterr().err
+    model, tokenizer, config = directory.load()
+    assert config["length_penalty"] == chosen["length_penalty"]
+    translator = Translator(model, tokenizer, beam_size=4, length_penalty=2.0)
+    outputs = [best[0].text for best in translator.translate(text[0])]
+    bleu = sacrebleu.corpus_bleu(outputs, [text[1]]).score
+    assert dict(chosen["bleu"])[2.0] == pytest.approx(bleu)
+
+
+@pytest.mark.parametrize("found", ["{}", "[]", '{"length_penalty": "1"}', '{"length_penalty": -1}'])
+def test_a_damaged_length_penalty_is_named(directory, found):
+    assert directory.length_penalty() == 0.6
+    directory.search_path.write_text(found)
+    with pytest.raises(UserError, match=r"search\.json: damaged"):
+        directory.length_penalty()
 
 
 def test_a_best_npz_that_is_gone_or_damaged_is_made_anew(directory, corpus, capsys):

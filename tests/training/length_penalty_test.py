@@ -1,0 +1,56 @@
+"""Tests of the choice of the length penalty."""
+
+import keras
+import pytest
+
+import models
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.scores import corpus_scores
+from decoding.translator import Translator
+from tests.tiny import SMALL, pairs
+from training.length_penalty import LEAST_LINES, PENALTIES, PenaltyChoice
+
+
+@pytest.fixture(scope="module")
+def text():
+    return [list(side) for side in zip(*pairs(LEAST_LINES + 20), strict=True)]
+
+
+@pytest.fixture(scope="module")
+def tokenizer(text):
+    return train_tokenizer("word", *text, min_word_count=1)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    keras.utils.set_random_seed(1)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    return models.create("transformer_tiny", *sizes, **SMALL, tie_embeddings="none")
+
+
+def test_the_scores_are_those_of_a_translator_and_the_best_is_chosen(model, tokenizer, text):
+    found = PenaltyChoice(model, tokenizer, *text)()
+    assert found["lines"] == len(text[0])
+    bleu = dict(found["bleu"])
+    assert set(bleu) == set(PENALTIES) and found["length_penalty"] in PENALTIES
+    assert bleu[found["length_penalty"]] == max(bleu.values()) > 0
+    assert len(set(bleu.values())) > 1
+    for penalty in (PENALTIES[0], PENALTIES[-1]):
+        translator = Translator(model, tokenizer, beam_size=4, length_penalty=penalty)
+        outputs = [best[0].text for best in translator.translate(text[0])]
+        assert bleu[penalty] == corpus_scores(outputs, [text[1]])["bleu"].score
+
+
+def test_too_few_lines_choose_nothing(model, tokenizer, text):
+    few = [side[: LEAST_LINES - 1] for side in text]
+    assert not PenaltyChoice(model, tokenizer, *few).is_possible
+    empty_lines = [[*few[0], "", ""], [*few[1], "x", "x"]]
+    assert not PenaltyChoice(model, tokenizer, *empty_lines).is_possible
+    assert PenaltyChoice(model, tokenizer, *text).is_possible
+
+
+def test_when_time_is_over_the_lines_before_count_if_they_are_enough(model, tokenizer, text):
+    choice = PenaltyChoice(model, tokenizer, *text)
+    left = iter([False] * 7 + [True])
+    assert LEAST_LINES <= choice(lambda: next(left))["lines"] < len(text[0])
+    assert choice(lambda: True) is None
