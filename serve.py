@@ -15,6 +15,7 @@ from command_line import startup, small_operations, quiet  # noqa: F401, I001 - 
 
 # isort: split
 
+import contextlib
 import gc
 import os
 import re
@@ -173,9 +174,11 @@ def bound_socket():
         family, kind, protocol, _, address = socket.getaddrinfo(
             FLAGS.host, FLAGS.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        opened = socket.socket(family, kind, protocol)
-        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        opened.bind(address)
+        with contextlib.ExitStack() as stack:
+            opened = stack.enter_context(socket.socket(family, kind, protocol))
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            opened.bind(address)
+            stack.pop_all()
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(
@@ -185,46 +188,44 @@ def bound_socket():
     return opened
 
 
-def main(argv):
-    """Reads flags, loads the model, and answers requests until it is stopped."""
-    del argv
-    check_flags()
-    name = name_of_model()
-    opened = bound_socket()  # Before minutes of loading.
-    quiet.start(intra_op_threads=1)
-    limits = Limits(
-        num_threads=os.cpu_count() or 1,
-        **{
-            each: FLAGS[each].value
-            for each in ("max_lines", "max_body_bytes", "max_requests", "timeout_seconds")
-        },
-    )
-    app = make_app(
-        served(name),
-        name,
-        limits,
-        allowed_hosts=[host.lower() for host in FLAGS.allowed_hosts],
-        log=(lambda line: print(line, flush=True)) if FLAGS.log_requests else None,
-    )
-    server = uvicorn.Server(
-        uvicorn.Config(
-            app,
-            ws="none",
-            access_log=False,
-            log_config=None,
-            log_level="critical",
-            server_header=False,
-            timeout_graceful_shutdown=round(FLAGS.timeout_seconds) + 5,
-        )
+def answer_requests(app, opened, name):
+    """Answers requests with an ASGI application until the process gets a signal to stop."""
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        access_log=False,
+        log_config=None,
+        log_level="critical",
+        server_header=False,
+        timeout_graceful_shutdown=round(FLAGS.timeout_seconds) + 5,
     )
     opened.listen(2048)
     host, port, *_ = opened.getsockname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     print(f"serving {name} at http://{address}/ (Ctrl-C stops it)", flush=True)
     if threading.current_thread() is threading.main_thread():
-        # After it has answered running requests, uvicorn sends itself the signal again.
+        # After running requests have been answered, uvicorn sends this process the signal again.
         signal.signal(signal.SIGTERM, lambda *_: None)
-    server.run(sockets=[opened])
+    uvicorn.Server(config).run(sockets=[opened])
+
+
+def main(argv):
+    """Reads flags, loads the model, and answers requests until it is stopped."""
+    del argv
+    check_flags()
+    name = name_of_model()
+    names = "max_lines", "max_body_bytes", "max_requests", "timeout_seconds"
+    limits = Limits(num_threads=os.cpu_count() or 1, **{each: FLAGS[each].value for each in names})
+    with bound_socket() as opened:  # Before the model is loaded, which takes long.
+        quiet.start(intra_op_threads=1)
+        app = make_app(
+            served(name),
+            name,
+            limits,
+            allowed_hosts=[host.lower() for host in FLAGS.allowed_hosts],
+            log=(lambda line: print(line, flush=True)) if FLAGS.log_requests else None,
+        )
+        answer_requests(app, opened, name)
     print("stopped")
     return 0
 

@@ -1,0 +1,273 @@
+"""Loads serve.py as many clients would: speed, memory, malformed requests, restart and reload.
+
+    python benchmarks/serving.py --model_dir=runs/demo --source=data/demo/test.en \
+        --output=docs/results/speed/serving.json
+
+The model is exported. Each request has one line of --source, and its answer must be the line that
+translate.py gives. Clients are threads of one process on the same machine; each keeps its
+connection and sends its next request when it has the answer to the last. In turn:
+
+* one client for some seconds, then many clients for --seconds, twice: the memory of the server
+  after the second time must not exceed that after the first;
+* malformed requests, each of which must get a status from 400 to 499;
+* many clients while a new version of the model appears;
+* the server is killed and started again.
+"""
+
+import argparse
+import http.client
+import itertools
+import json
+import random
+import re
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+
+# isort: split
+
+from benchmarks.constant_memory import resident_megabytes  # noqa: E402
+from benchmarks.scripts import run  # noqa: E402
+from command_line.machine import machine  # noqa: E402
+from data_pipeline.files import read_lines, write_lines, write_text  # noqa: E402
+
+PATH = "/v1/models/model:predict"
+
+
+class Server:
+    """serve.py in a process of its own.
+
+    Args:
+        folder: of the exported versions.
+
+    Attributes:
+        process: `subprocess.Popen`.
+        port: of the server.
+    """
+
+    def __init__(self, folder):
+        command = [sys.executable, "serve.py", f"--export_dir={folder}", "--port=0"]
+        self.process = subprocess.Popen(
+            [*command, "--model_name=model"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        )
+        line = self.process.stdout.readline()
+        found = re.search(r":(\d+)/ ", line)
+        if not found:
+            sys.exit(f"serve.py did not start: {line}")
+        self.port = int(found[1])
+
+    def connect(self):
+        """Opens a connection."""
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+
+    def version(self):
+        """Returns the number of the version that answers."""
+        _, body = send(self.connect(), "GET", "/v1/models/model")
+        found = json.loads(body)["model_version_status"]
+        return next(each["version"] for each in found if each["state"] == "AVAILABLE")
+
+
+def send(connection, method, path, body=None, headers=None):
+    """Sends a request; returns (status, body)."""
+    connection.request(method, path, body, headers or {})
+    answer = connection.getresponse()
+    return answer.status, answer.read()
+
+
+def load(server, pairs, *, clients, seconds, until=lambda: True):
+    """Sends requests from several clients at the same time.
+
+    Args:
+        server: `Server`.
+        pairs: list of (line, expected translation).
+        clients: their number.
+        seconds: time until they stop.
+        until: function that must be true, too, before they stop.
+
+    Returns:
+        dict of what was counted and measured.
+    """
+    numbers = itertools.count()
+    times, wrong, lost = [], [], []
+    end = time.monotonic() + seconds
+
+    def client(_):
+        connection = server.connect()
+        while time.monotonic() < end or not until():
+            line, expected = pairs[next(numbers) % len(pairs)]
+            began = time.monotonic()
+            try:
+                body = json.dumps({"instances": [line]})
+                status, body = send(connection, "POST", PATH, body)
+                if status != 200:
+                    raise OSError(f"status {status}: {body[:200]}")
+                (found,) = json.loads(body)["predictions"]
+            except (OSError, http.client.HTTPException) as error:
+                lost.append(repr(error))
+                connection = server.connect()
+                continue
+            times.append(time.monotonic() - began)
+            if found["translation"] != expected:
+                wrong.append([line, found["translation"], expected])
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(clients) as threads:
+        list(threads.map(client, range(clients)))
+    percentiles = statistics.quantiles(times, n=100, method="inclusive")
+    return {
+        "clients": clients,
+        "seconds": round(time.monotonic() - began, 1),
+        "answers": len(times),
+        "lost": len(lost),
+        "wrong": len(wrong),
+        "examples": [*lost[:3], *wrong[:3]],
+        "answers_per_second": round(len(times) / (time.monotonic() - began), 1),
+        "milliseconds": {
+            "median": round(1000 * percentiles[49], 1),
+            "percentile_99": round(1000 * percentiles[98], 1),
+            "longest": round(1000 * max(times), 1),
+        },
+    }
+
+
+def malformed(count, seed=1):
+    """Yields requests (path, body, headers) that are all wrong."""
+    rng = random.Random(seed)
+    good = json.dumps({"instances": ["A dog runs ."]}).encode()
+    junk = [None, True, 7, 1e400, {}, ["a", ["b"]], [1], [None], [{"b64": "?"}], [{"x": "a"}]]
+    kinds = [
+        lambda: (PATH, good[: rng.randrange(len(good))], {}),
+        lambda: (PATH, b"\xff" + rng.randbytes(rng.randrange(5000)), {}),
+        lambda: (PATH, json.dumps({"instances": rng.choice(junk)}).encode(), {}),
+        lambda: (PATH, json.dumps({"inputs": rng.choice(junk)}).encode(), {}),
+        lambda: (PATH, b"[" * rng.randrange(1, 1_000_000), {}),
+        lambda: (PATH, b'{"instances": [' + b"9" * rng.randrange(1, 100_000) + b"]}", {}),
+        lambda: (PATH, json.dumps({"instances": ["a"] * rng.randrange(65, 9999)}).encode(), {}),
+        lambda: (PATH, json.dumps({"instances": ["a " * 99_999]}).encode(), {}),
+        lambda: (PATH, b"x" * rng.randrange(1 << 20, 1 << 23), {}),
+        lambda: (PATH, b'{"signature_name": "%d", "instances": ["a"]}' % rng.random(), {}),
+        lambda: (f"/v1/models/m{rng.random()}:predict", good, {}),
+        lambda: (f"/v1/models/model/versions/{rng.randrange(9, 10**20)}:predict", good, {}),
+        lambda: (f"/{'../' * rng.randrange(9)}etc/passwd", good, {}),
+        lambda: (PATH, good, {"Host": f"h{rng.random()}.example"}),
+        lambda: (PATH, good, {"Origin": f"http://h{rng.random()}.example"}),
+        lambda: (PATH, good, {"Host": "127.0.0.1", "Origin": "null"}),
+    ]
+    for number in range(count):
+        yield kinds[number % len(kinds)]()
+
+
+def send_malformed(server, count):
+    """Sends malformed requests; returns how many got which status."""
+    statuses = {}
+    for path, body, headers in malformed(count):
+        status, _ = send(server.connect(), "POST", path, body, headers)
+        statuses[str(status)] = statuses.get(str(status), 0) + 1
+    return {
+        "requests": count,
+        "statuses": dict(sorted(statuses.items())),
+        "not_4xx": sum(n for status, n in statuses.items() if status[0] != "4"),
+        "lives": server.process.poll() is None and server.version() == "1",
+    }
+
+
+def reload(server, folder, pairs, clients):
+    """Lets a second version appear while clients ask; returns what was counted."""
+    began, seconds = time.monotonic(), []
+
+    def appear():
+        shutil.copytree(folder / "1", folder / "copy")
+        (folder / "copy").rename(folder / "2")
+        while server.version() != "2":
+            time.sleep(0.05)
+        seconds.append(round(time.monotonic() - began, 1))
+
+    thread = threading.Thread(target=appear)
+    thread.start()
+    found = load(server, pairs, clients=clients, seconds=2, until=lambda: not thread.is_alive())
+    thread.join()
+    return {**found, "seconds_to_replace": seconds[0]}
+
+
+def start(folder, line):
+    """Starts a server; returns it, and the seconds until its first answer."""
+    began = time.monotonic()
+    server = Server(folder)
+    send(server.connect(), "POST", PATH, json.dumps({"instances": [line]}))
+    return server, round(time.monotonic() - began, 1)
+
+
+def measure(folder, pairs, given):
+    """Measures everything; returns a dict for JSON."""
+    server, first_start = start(folder, pairs[0][0])
+    try:
+        alone = load(server, pairs, clients=1, seconds=given.seconds / 3)
+        print(f"one client: {alone}", flush=True)
+        loads, memory = [], []
+        for _ in range(2):
+            loads.append(load(server, pairs, clients=given.clients, seconds=given.seconds))
+            memory.append(resident_megabytes(server.process)[0])
+            print(f"{given.clients} clients: {loads[-1]}; {memory[-1]} MB", flush=True)
+        bad = send_malformed(server, given.malformed)
+        print(f"malformed: {bad}", flush=True)
+        reloaded = reload(server, folder, pairs, given.clients)
+        print(f"reload: {reloaded}", flush=True)
+        shutil.rmtree(folder / "2")
+    finally:
+        server.process.kill()
+        server.process.wait()
+    server, second_start = start(folder, pairs[0][0])
+    server.process.kill()
+    print(f"started in {first_start} s, after a kill in {second_start} s", flush=True)
+    ratio = loads[0]["answers_per_second"] / alone["answers_per_second"]
+    return {
+        "one_client": alone,
+        "many_clients": loads,
+        "times_as_many_answers": round(ratio, 2),
+        "megabytes": memory,
+        "malformed": bad,
+        "reload": reloaded,
+        "seconds_to_start": {"first": first_start, "after_a_kill": second_start},
+    }
+
+
+def main():
+    """Reads the command line, exports and translates, measures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model_dir", required=True, help="a trained model")
+    parser.add_argument("--source", required=True, help="file of lines to translate")
+    parser.add_argument("--lines", type=int, default=500, help="most lines of --source to use")
+    parser.add_argument("--clients", type=int, default=16)
+    parser.add_argument("--seconds", type=float, default=60.0, help="duration of a load")
+    parser.add_argument("--malformed", type=int, default=500, help="number of malformed requests")
+    parser.add_argument("--output", help="JSON file to write")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        lines = read_lines(given.source)[: given.lines]
+        write_lines(folder / "text", lines)
+        model = f"--model_dir={given.model_dir}"
+        run(["translate.py", model, f"--input={folder / 'text'}", f"--output={folder / 'out'}"])
+        run(["export.py", model, f"--export_dir={folder / 'export'}"])
+        pairs = list(zip(lines, read_lines(folder / "out"), strict=True))
+        found = measure(folder / "export", pairs, given)
+    if given.output:
+        command = shlex.join(["python", *sys.argv])
+        record = {"command": command, **found, "machine": machine()}
+        write_text(given.output, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    main()
