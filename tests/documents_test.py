@@ -11,7 +11,7 @@ from decoding.search.requests import OPTIONS
 from model_directory.options import DEFAULTS
 
 ROOT = Path(__file__).resolve().parents[1]
-SCRIPTS = ("train", "translate", "visualize_attention", "align", "export")
+SCRIPTS = ("train", "translate", "visualize_attention", "align", "export", "serve")
 DOCUMENTS = ("README.md", "BUILD.md", "docs/models.md", "docs/options.md", "docs/results.md")
 TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 

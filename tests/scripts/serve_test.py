@@ -2,7 +2,6 @@
 
 import contextlib
 import errno
-import json
 import os
 import re
 import signal
@@ -14,6 +13,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.files import read_lines
+from tests.browser import chromium, requested
 from tests.decoding.server.example import Client, Example
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
@@ -107,20 +107,8 @@ def test_answers_are_those_of_translate(server, model, folder):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A Chromium without a window."""
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    from selenium.common.exceptions import WebDriverException
-
-    options = webdriver.ChromeOptions()
-    for flag in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    try:
-        driver = webdriver.Chrome(options=options)
-    except WebDriverException as error:
-        pytest.skip(f"no Chromium: {str(error).splitlines()[0]}")
-    yield driver
-    driver.quit()
+    with chromium() as driver:
+        yield driver
 
 
 def test_the_page_translates_by_keyboard_and_shows_hostile_text_as_text(server, browser):
@@ -157,8 +145,7 @@ def test_the_page_translates_by_keyboard_and_shows_hostile_text_as_text(server, 
     until(lambda: "tokens" in find("#status.error")[0].text if find("#status.error") else False)
     refused = [entry for entry in browser.get_log("browser") if "400" not in entry["message"]]
     assert refused == []
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = [m["params"]["request"]["url"] for m in messages if m["method"].endswith("WillBeSent")]
+    asked = requested(browser)
     assert asked and all(url.startswith((address, "data:")) for url in asked)
 
 
