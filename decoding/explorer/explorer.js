@@ -170,7 +170,7 @@ const Explorer = (() => {
     const chosen = layers[choice.kind].filter(
       ([number]) => choice.layer === "mean" || number === choice.layer,
     );
-    let [rows, columns] = sidesOf(model, choice.kind);
+    const [rows, columns] = sidesOf(model, choice.kind);
     let weights = new Float64Array(rows.tokens.length * columns.tokens.length);
     for (const [, map] of chosen) {
       weightsOf(map, choice.head).forEach((weight, i) => (weights[i] += weight / chosen.length));
@@ -395,7 +395,8 @@ const Explorer = (() => {
    * Args:
    *   title: heading.
    *   labels: the words.
-   *   on: {hover(place or null), choose(place or null), leave(): moves to the other list}.
+   *   on: {hover(place or null), choose(place or null), toggle(place): chooses it or no longer,
+   *     leave(): moves to the other list}.
    */
   function makeWords(title, labels, on) {
     const id = `explorer-words-${++viewCount}`;
@@ -433,9 +434,9 @@ const Explorer = (() => {
     items.forEach((item, i) => {
       item.addEventListener("mouseenter", () => on.hover(i));
       item.addEventListener("mouseleave", () => on.hover(null));
-      item.addEventListener("click", () => on.choose(i === active ? null : i));
+      item.addEventListener("click", () => on.toggle(i));
     });
-    const column = make("div", { class: "words" }, make("h4", {}, title), list);
+    const column = make("div", { class: "words" }, make("h3", {}, title), list);
 
     /** Marks the word chosen and, by weight, the words that it looks at. */
     function mark(place, weights) {
@@ -463,8 +464,9 @@ const Explorer = (() => {
     const forward = make("button", { type: "button" }, "next");
     const where = make("output", {});
     const body = make("tbody");
+    const heading = (text) => make("th", { scope: "col" }, text);
     const headings = [
-      "",
+      "number",
       "translation",
       "probability",
       "most probable tokens here",
@@ -474,13 +476,12 @@ const Explorer = (() => {
     const table = make(
       "table",
       {},
-      make("caption", {}, "Each row is a translation; the token of this step stands out, later ones are faint."),
-      make("thead", {}, make("tr", {}, ...headings.map((text) => make("th", { scope: "col" }, text)))),
+      make("caption", {}, "A translation a row; the token of this step stands out, later ones are faint."),
+      make("thead", {}, make("tr", {}, ...headings.map(heading))),
       body,
     );
-    table.querySelector("th").append(make("span", { class: "spoken" }, "number"));
 
-    function show() {
+    function showStep() {
       const step = Number(slider.value) - 1;
       where.textContent = `token ${step + 1} of ${longest}`;
       slider.setAttribute("aria-valuetext", where.textContent);
@@ -491,20 +492,20 @@ const Explorer = (() => {
     }
     const move = (by) => {
       slider.value = Number(slider.value) + by;
-      show();
+      showStep();
     };
-    slider.addEventListener("input", show);
+    slider.addEventListener("input", showStep);
     back.addEventListener("click", () => move(-1));
     forward.addEventListener("click", () => move(1));
     const controls = make("div", { class: "choices" }, labelled("step", slider), back, forward, where);
     const scrolled = make(
       "div",
-      { class: "scrolled", tabindex: "0", role: "region", "aria-label": "table of translations" },
+      { class: "scrolled", tabindex: "0", role: "group", "aria-label": "table of translations" },
       table,
     );
     const section = make("section", { class: "beam" });
     section.append(make("h3", {}, "Translations, token by token"), controls, scrolled);
-    return { section, show };
+    return { section, showStep };
   }
 
   function beamRow(translation, number, step) {
@@ -536,12 +537,14 @@ const Explorer = (() => {
   /** Returns a choice that the model has, as near as possible to the one asked for. */
   function validChoice(layers, asked) {
     const kinds = Object.keys(layers);
-    const kind = kinds.includes(asked.kind) ? asked.kind : kinds.at(-1) === "alignment" ? "alignment" : kinds[0];
+    const usual = kinds.includes("alignment") ? "alignment" : kinds[0];
+    const kind = kinds.includes(asked.kind) ? asked.kind : usual;
     const numbers = layers[kind].map(([number]) => number);
     const layer = numbers.includes(asked.layer) ? asked.layer : numbers.at(-1);
     const heads = layers[kind][0][1].shape[0];
     const head = asked.head >= 1 && asked.head <= heads ? asked.head : "mean";
-    return { kind, layer: asked.layer === "mean" ? "mean" : layer, head, merge: Boolean(asked.merge) };
+    const merge = Boolean(asked.merge);
+    return { kind, layer: asked.layer === "mean" ? "mean" : layer, head, merge };
   }
 
   class View {
@@ -567,7 +570,7 @@ const Explorer = (() => {
       if (model.translations?.length) {
         this.beam = makeBeam(model.translations, (step) => this.chooseToken(step));
         this.element.append(this.beam.section);
-        this.beam.show();
+        this.beam.showStep();
         this.choose(null, null);
       }
     }
@@ -690,11 +693,13 @@ const Explorer = (() => {
         columns: makeWords(title(table.columns, "looked at"), table.columns.labels, {
           hover: (place) => this.point(null, place),
           choose: (place) => this.choose(null, place),
+          toggle: (place) => this.choose(null, place === this.chosen.column ? null : place),
           leave: () => this.lists.rows.list.focus(),
         }),
         rows: makeWords(title(table.rows, "looking"), table.rows.labels, {
           hover: (place) => this.point(place, null),
           choose: (place) => this.choose(place, null),
+          toggle: (place) => this.choose(place === this.chosen.row ? null : place, null),
           leave: () => this.lists.columns.list.focus(),
         }),
       };
@@ -708,7 +713,7 @@ const Explorer = (() => {
           { class: "matrix" },
           make(
             "div",
-            { class: "scrolled", tabindex: "0", role: "region", "aria-label": "matrix" },
+            { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" },
             this.matrix.svg,
           ),
           make("figcaption", {}, "Rows look, columns are looked at. ", largest, this.goldKey()),
@@ -727,14 +732,16 @@ const Explorer = (() => {
     }
 
     goldKey() {
-      return this.model.gold ? " Frames and lines of another colour: correct links; dashed: possible ones." : "";
+      return this.model.gold
+        ? " Frames and lines of another colour: correct links; dashed: possible ones."
+        : "";
     }
 
     fillNumbers() {
       const summary = make("summary", {}, "Numbers");
       const parts = this.numbers.open ? [makeNumbers(this.table)] : [];
       const old = this.numbers.querySelector("summary") ?? summary;
-      const region = { class: "scrolled", tabindex: "0", role: "region", "aria-label": "numbers" };
+      const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "numbers" };
       this.numbers.replaceChildren(old, ...parts.map((table) => make("div", region, table)));
     }
 
@@ -769,7 +776,8 @@ const Explorer = (() => {
 
     /** Chooses a token of the translation, as the steps of the search go by. */
     chooseToken(step) {
-      if (this.table && this.table.rows.name === "translation" && step < this.model.target.tokens.length) {
+      const isHere = step < this.model.target.tokens.length;
+      if (isHere && this.table?.rows.name === "translation") {
         this.choose(this.choice.merge ? this.model.target.wordOf[step] : step, null);
       }
     }
@@ -781,7 +789,8 @@ const Explorer = (() => {
       }
       const { table } = this;
       const width = table.columns.labels.length;
-      const rowWeights = row === null ? null : table.columns.labels.map((_, i) => table.weights[row * width + i]);
+      const rowWeights =
+        row === null ? null : table.columns.labels.map((_, i) => table.weights[row * width + i]);
       const columnWeights =
         column === null ? null : table.rows.labels.map((_, i) => table.weights[i * width + column]);
       this.lists.rows.mark(row, columnWeights);

@@ -109,7 +109,7 @@
   }
 
   /** Returns a SIDE: the tokens, and the words that they are pieces of. */
-  function side(text, tokens) {
+  function side(line, tokens) {
     const isSpecial = (token) => token === "<s>" || token === "</s>";
     const isByte = (token) => /^<0x[0-9A-F]{2}>$/i.test(token);
     const pieces = tokens.some((token) => token.startsWith("▁"));
@@ -130,7 +130,7 @@
       }
       return words.length - 1;
     });
-    return { text, tokens, words, wordOf };
+    return { text: line, tokens, words, wordOf };
   }
 
   // The page
