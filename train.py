@@ -1,8 +1,7 @@
-r"""Trains a translation model.
+"""Trains a translation model.
 
     python train.py
-    python train.py --model=transformer_tiny --train_source=a.en --train_target=a.de \
-        --valid_source=v.en --valid_target=v.de --model_dir=runs/x
+    python train.py --train_source=a.en --train_target=a.de --model_dir=runs/x
 
 The same command again resumes the run. The defaults of options are general; some models and corpora
 have other defaults that suit them better (training/recipes.py).
@@ -14,6 +13,7 @@ from command_line import startup, quiet  # noqa: F401, I001 - first of all, in t
 
 import itertools
 import json
+import os
 
 from absl import flags
 
@@ -22,6 +22,7 @@ from command_line import console
 from command_line.flag_values import define, group, shortened
 from data_pipeline import datasets
 from data_pipeline.files import UserError, check_folder
+from data_pipeline.held_out import hold_out
 from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.directory import ModelDirectory
@@ -58,6 +59,16 @@ with group("Text"):
                 "",
                 f"File of your own {_what} text, {_side} side, one sentence a line.",
             )
+    flags.DEFINE_integer(
+        "valid_size",
+        None,
+        "Training pairs that are held out for validation if there is no --valid_source. Default: a "
+        "twentieth, at most 1,000.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "test_size", 0, "Training pairs that are held out for a test.", lower_bound=0
+    )
     flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
     flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
     flags.DEFINE_string(
@@ -118,18 +129,11 @@ def settings_given(preset):
 def corpus_files():
     """Returns (dataset name, train and valid `Split` of files, or None for a dataset by name)."""
     own = {name: FLAGS[name].value for name in OWN_FILES}
+    sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
     if FLAGS.dataset in ("", "files") and any(own.values()):
-        targets_suffice = not models.model_class(FLAGS.model).reads_source
-        needed = [name for name in OWN_FILES if not (targets_suffice and name.endswith("source"))]
-        missing = [f"--{name}" for name in needed if not own[name]]
-        if missing:
-            flags_needed = "both target flags" if targets_suffice else "all four flags"
-            raise UserError(f"your own files need {flags_needed}; missing: {', '.join(missing)}")
-        splits = {
-            split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
-            for split in ("train", "valid")
-        }
-        return "files", splits
+        return "files", _own_splits(own)
+    if sizes:
+        raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if any(own.values()):
         raise UserError(
             f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
@@ -137,6 +141,42 @@ def corpus_files():
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
     return FLAGS.dataset or "demo", None
+
+
+def _own_splits(own):
+    """Returns the `Split`s of files of the user's own; holds out parts that have no files."""
+    splits = {
+        split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
+        for split in ("train", "valid")
+    }
+    has_valid = any(splits["valid"])
+    targets_suffice = not models.model_class(FLAGS.model).reads_source
+    needed = [f"{split}_{side}" for split in splits for side in tokenizers.SIDES]
+    missing = [
+        f"--{name}"
+        for name in needed
+        if not own[name]
+        and not (targets_suffice and name.endswith("source"))
+        and (has_valid or name.startswith("train"))
+    ]
+    if missing:
+        raise UserError(f"your own files are incomplete; missing: {', '.join(missing)}")
+    if has_valid and FLAGS.valid_size:
+        raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
+    if has_valid and not FLAGS.test_size:
+        return splits
+    found = hold_out(
+        splits["train"],
+        os.path.join(FLAGS.data_dir, "held_out"),
+        valid_size=0 if has_valid else FLAGS.valid_size,
+        test_size=FLAGS.test_size,
+    )
+    for name in [*found.splits][1:]:
+        files = " and ".join(filter(None, found.splits[name]))
+        print(f"held out {found.sizes[name]:,} pairs in {files}")
+    if found.num_dropped:
+        print(f"left out {found.num_dropped:,} further pairs of these source sentences")
+    return {**splits, **found.splits}
 
 
 def prepare(dataset):

@@ -133,7 +133,7 @@ def test_empty_lines_are_dropped_and_counted(folder, capsys):
         (["--dry_run"], "ngram_lm is counted; leave it out"),
         (["--set=order=0"], "order must be at least 1, found 0"),
         (["--set=num_ngrams=3"], "no such setting; valid: order"),
-        (["--valid_target="], "both target flags; missing: --valid_target"),
+        (["--train_target="], "your own files are incomplete; missing: --train_target"),
         (["--train_target=nowhere"], "nowhere: cannot be read"),
         (["--vocab_file=nowhere.model"], "nowhere.model: cannot be read"),
     ],

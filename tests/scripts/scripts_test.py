@@ -612,6 +612,27 @@ def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys,
     assert not (folder / "bad").exists()
 
 
+def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, corpus, capsys):
+    sizes = ["--dry_run", "--valid_size=10", "--test_size=5", f"--data_dir={folder / 'held'}"]
+    done = train([*corpus[:2], *sizes], folder, capsys, model_dir="x")
+    assert done.status == 0
+    files = re.findall(r"^held out (\d+) pairs in (\S+) and (\S+)$", done.out, re.M)
+    assert [count for count, *_ in files] == ["10", "5"]
+    for count, *paths in files:
+        assert [len(read_lines(path)) for path in paths] == [int(count)] * 2
+
+
+def test_sizes_of_what_is_held_out_are_refused_where_they_mean_nothing(folder, corpus, capsys):
+    nothing = [f"{flag.split('=')[0]}=" for flag in corpus]
+    for flags, expected in (
+        ([*corpus, "--valid_size=5"], "leave out one of them"),
+        ([*corpus, "--valid_source="], "missing: --valid_source"),
+        ([*nothing, "--test_size=1"], "--test_size is for files of your own"),
+    ):
+        done = train([*flags, "--dry_run"], folder, capsys, model_dir="x")
+        assert done.status == 1 and expected in done.err
+
+
 # "word" is slow-only, because every_preset_test.py uses it for all presets.
 @pytest.mark.parametrize(
     "tokenizer", [pytest.param("word", marks=pytest.mark.slow), "pretokenized"]

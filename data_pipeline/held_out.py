@@ -1,0 +1,131 @@
+"""Holds out a part of a training text for validation and test."""
+
+import contextlib
+import hashlib
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.downloads.corpora import Split
+from data_pipeline.files import UserError, growing_file
+from data_pipeline.progress import Progress
+from data_pipeline.streams import open_split, open_target
+
+_LONGEST = 1000  # Characters of a line that may be held out.
+_MOST_VALID = 1000
+_TRAIN, _DROPPED = 0, 3  # Parts of a text besides the held-out ones, 1 and 2.
+
+
+class HeldOut(NamedTuple):
+    """A text of which parts are held out.
+
+    Attributes:
+        splits: {"train": `Split`, ...} with "valid" and "test" as asked for.
+        sizes: the number of pairs in each of them.
+        num_dropped: pairs that are in none, because their source sentence is held out.
+    """
+
+    splits: dict
+    sizes: dict
+    num_dropped: int
+
+
+def hold_out(train, folder, *, valid_size=None, test_size=0):
+    """Divides a training text; the same text is divided in the same way every time.
+
+    The sentences of the parts are drawn at random, but depend on the text of the sentence alone. A
+    source sentence that is held out is not in the training text, however often it occurs: only its
+    first pair is kept. Sentences that are empty or have over 1,000 characters are not held out.
+
+    Args:
+        train: `Split`; its source may be an empty name, then target sentences are held out.
+        folder: where the parts are written, in a folder of their own. They are not written again.
+        valid_size: pairs for validation; None: a twentieth of the text, at most 1,000.
+        test_size: pairs for test.
+
+    Returns:
+        `HeldOut`.
+
+    Raises:
+        UserError: a file cannot be read or written, or there are too few different sentences.
+    """
+    sides = open_split(train) if train.source else [open_target(train)]
+    if valid_size is None:
+        valid_size = min(max(len(sides[0]) // 20, 1), _MOST_VALID)
+    asked = {"valid": valid_size, "test": test_size}
+    part_of = _parts(sides, [*asked.values()])
+    names = ["train", *(name for name, size in asked.items() if size)]
+    digest = hashlib.sha256(b"".join(side.digest for side in sides))
+    digest.update(repr((asked, sides[0].sizes)).encode())
+    folder = Path(folder, digest.hexdigest()[:16])
+    endings = ["source", "target"][-len(sides) :]
+    paths = {
+        name: [[folder / f"{name}{c}.{end}" for c in numbers] for end in endings]
+        for name in names
+        for numbers in [_numbers(sides[0].sizes) if name == "train" else [""]]
+    }
+    if not all(path.exists() for side in paths.values() for files in side for path in files):
+        _write(sides, part_of, paths)
+    splits = {
+        name: Split(*[""] * (2 - len(files)), *(",".join(map(str, side)) for side in files))
+        for name, files in paths.items()
+    }
+    sizes = {name: int(np.sum(part_of == _code(name))) for name in names}
+    return HeldOut(splits, sizes, int(np.sum(part_of == _DROPPED)))
+
+
+def _code(name):
+    return ("train", "valid", "test").index(name)
+
+
+def _numbers(sizes):
+    """Returns what tells the files of several corpora apart."""
+    return [f".{i}" for i in range(len(sizes))] if len(sizes) > 1 else [""]
+
+
+def _parts(sides, held_out):
+    """Returns the part of each pair, as an array of small numbers."""
+    keys = np.zeros(len(sides[0]), np.uint64)
+    may = np.zeros(keys.size, bool)
+    with Progress("dividing the text", keys.size, "lines") as progress:
+        for i, pair in enumerate(zip(*sides, strict=True)):
+            words = " ".join(pair[0].split())
+            keys[i] = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big")
+            may[i] = all(line.strip() and len(line) <= _LONGEST for line in pair)
+            progress.update(1)
+    # In the order of their hashes, which is a random one.
+    chosen, first = np.unique(keys[may], return_index=True)
+    first = np.flatnonzero(may)[first]
+    if sum(held_out) >= chosen.size:
+        raise UserError(
+            f"{sides[0].paths[0]}: {chosen.size:,} different sentences of at most {_LONGEST:,} "
+            f"characters; too few to hold out {sum(held_out):,}; give --valid_source and "
+            "--valid_target, or smaller --valid_size and --test_size"
+        )
+    part_of = np.where(np.isin(keys, chosen[: sum(held_out)]), _DROPPED, _TRAIN).astype(np.int8)
+    start = 0
+    for part, size in enumerate(held_out, start=1):
+        part_of[first[start : start + size]] = part
+        start += size
+    return part_of
+
+
+def _write(sides, part_of, paths):
+    """Writes each line of a text into the file of its part; all files appear at the end."""
+    ends = np.cumsum(sides[0].sizes)
+    with contextlib.ExitStack() as stack, Progress("writing", part_of.size, "lines") as progress:
+        append = {
+            (name, side, number): stack.enter_context(growing_file(path))
+            for name, files in paths.items()
+            for side, numbered in enumerate(files)
+            for number, path in enumerate(numbered)
+        }
+        names = {_code(name): name for name in paths}
+        for i, pair in enumerate(zip(*sides, strict=True)):
+            name = names.get(part_of[i])
+            if name:
+                number = int(np.searchsorted(ends, i, side="right")) if name == "train" else 0
+                for side, line in enumerate(pair):
+                    append[name, side, number]([line])
+            progress.update(1)

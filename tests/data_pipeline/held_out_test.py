@@ -1,0 +1,76 @@
+"""Tests of the division of a text into training, validation and test."""
+
+import random
+
+import pytest
+
+from data_pipeline.datasets import Split
+from data_pipeline.files import UserError, read_lines, write_lines
+from data_pipeline.held_out import hold_out
+from data_pipeline.streams import names_of
+
+
+def text(folder, count=400, name="a"):
+    """Writes pairs, of which some sources occur several times, and returns their `Split`."""
+    rng = random.Random(1)
+    sources = [f"sentence {rng.randrange(count // 2)}" for _ in range(count)]
+    targets = [f"{source} translated {i}" for i, source in enumerate(sources)]
+    sources[7], targets[8], sources[9] = "", " ", "x" * 2000
+    paths = [folder / f"{name}.en", folder / f"{name}.de"]
+    for path, lines in zip(paths, (sources, targets), strict=True):
+        write_lines(path, lines)
+    return Split(*paths)
+
+
+def pairs(split):
+    sides = ([line for path in names_of(side) for line in read_lines(path)] for side in split)
+    return list(zip(*sides, strict=True))
+
+
+def test_no_source_sentence_is_on_both_sides_and_every_pair_is_counted(tmp_path):
+    whole = text(tmp_path)
+    found = hold_out(whole, tmp_path / "out", valid_size=30, test_size=20)
+    parts = {name: pairs(split) for name, split in found.splits.items()}
+    assert {name: len(part) for name, part in parts.items()} == found.sizes
+    assert (found.sizes["valid"], found.sizes["test"]) == (30, 20)
+    assert sum(found.sizes.values()) + found.num_dropped == 400 and found.num_dropped > 0
+    sources = {name: {source for source, _ in part} for name, part in parts.items()}
+    assert not sources["train"] & (sources["valid"] | sources["test"])
+    assert len(sources["valid"] | sources["test"]) == 50
+    everything = pairs(whole)
+    assert all(set(part) <= set(everything) for part in parts.values())
+    assert parts["train"] == [pair for pair in everything if pair in set(parts["train"])]
+    held_out = [line for part in ("valid", "test") for pair in parts[part] for line in pair]
+    assert all(line.strip() and len(line) < 1000 for line in held_out)
+
+
+def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
+    whole = text(tmp_path)
+    first = hold_out(whole, tmp_path / "out")
+    assert first.sizes["valid"] == 20 and "test" not in first.splits
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
+    assert hold_out(whole, tmp_path / "out") == first
+    assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
+    next(path for path in written if path.name == "train.target").unlink()  # A kill in between.
+    assert pairs(hold_out(whole, tmp_path / "out").splits["train"]) == pairs(first.splits["train"])
+    assert hold_out(whole, tmp_path / "out", valid_size=21).splits != first.splits
+
+
+def test_several_corpora_stay_apart(tmp_path):
+    both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
+    joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))
+    found = hold_out(joined, tmp_path / "out", valid_size=40)
+    files = names_of(found.splits["train"].source)
+    assert len(files) == 2
+    for path, corpus in zip(files, both, strict=True):
+        assert set(read_lines(path)) <= set(read_lines(corpus.source))
+
+
+def test_a_language_model_needs_only_targets(tmp_path):
+    found = hold_out(Split("", str(text(tmp_path).target)), tmp_path / "out", valid_size=5)
+    assert found.splits["valid"].source == "" and len(read_lines(found.splits["valid"].target)) == 5
+
+
+def test_too_little_text_is_an_error(tmp_path):
+    with pytest.raises(UserError, match=r"a\.en: \d+ different .*too few to hold out 200"):
+        hold_out(text(tmp_path), tmp_path / "out", valid_size=150, test_size=50)
