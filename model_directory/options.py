@@ -246,6 +246,15 @@ OPTIONS = (
         0.999,
     ),
     Option(
+        "r_drop",
+        0.0,
+        "Weight alpha of R-Drop: two passes over each batch, whose dropout differs, are drawn "
+        "together by their divergence (0: a single pass; Liang et al. use 5).",
+        _LOSS,
+        0.0,
+        1000.0,
+    ),
+    Option(
         "ema_decay",
         0.0,
         "Decay of a moving average of the weights, which is validated and kept instead of the "

@@ -13,6 +13,7 @@ OPTIONS = [
     *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9", "--keep_best_by=bleu"),
     *("--optimizer=adamw", "--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5", "--pad_to_bucket"),
+    "--r_drop=5",
 ]
 
 

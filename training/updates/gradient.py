@@ -16,6 +16,7 @@ from training.updates.losses import (
 )
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
+from training.updates.r_drop import losses_of_two_passes
 from training.updates.schedules import SCHEDULES, Plateau
 from training.updates.update import Update
 
@@ -95,12 +96,14 @@ class GradientUpdate(Update):
         jit_compile: whether XLA compiles the update, once for every shape of a batch.
         ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
             place of the weights. 0: no average.
+        r_drop: weight of the divergence between two passes, `alpha` of `r_drop`; 0: a single pass.
     """
 
     name = "gradient"
     options = (
         *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
         *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
+        "r_drop",
     )
     takes_batches = True
 
@@ -114,6 +117,7 @@ class GradientUpdate(Update):
         loss_average="tokens",
         jit_compile=False,
         ema_decay=0.0,
+        r_drop=0.0,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -121,6 +125,7 @@ class GradientUpdate(Update):
         self.clip_norm = clip_norm
         self.loss_average = loss_average
         self.jit_compile = jit_compile
+        self.r_drop = r_drop
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
@@ -136,6 +141,11 @@ class GradientUpdate(Update):
             raise UserError(
                 f"--label_smoothing={options['label_smoothing']}: not with --model={preset}, which "
                 "maximises its exact likelihood; leave it out"
+            )
+        if models.model_class(preset).predicts == "scores" and given.get("r_drop"):
+            raise UserError(
+                f"--r_drop={options['r_drop']}: not with --model={preset}, which has no dropout; "
+                "leave it out"
             )
         if options["jit_compile"] and not options["pad_to_bucket"]:
             raise UserError(
@@ -178,6 +188,7 @@ class GradientUpdate(Update):
             loss_average=options["loss_average"],
             jit_compile=options["jit_compile"],
             ema_decay=options["ema_decay"],
+            r_drop=options["r_drop"],
         )
         update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)
@@ -325,6 +336,10 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
+        if training and self.r_drop:
+            return losses_of_two_passes(
+                self.model, inputs, target_ids, self.label_smoothing, self.r_drop
+            )
         if training and self.model.predicts == "features":
             features = self.model.features(inputs, training=True)
             kernel, bias = self.model.output_weights()

@@ -70,12 +70,11 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
         As `smoothed_cross_entropy`.
     """
     mask = tf.cast(target_ids != pad_id, tf.float32)
-    rows = max(_ROWS, _LOGITS // kernel.shape[1])
-    groups = (tf.size(target_ids) + rows - 1) // rows
+    groups = groups_of(tf.size(target_ids), kernel.shape[1])
 
     @tf.custom_gradient
     def losses(features, kernel, *bias):
-        of_tokens = (_in_groups(x, groups) for x in (features, target_ids, mask))
+        of_tokens = (in_groups(x, groups) for x in (features, target_ids, mask))
         loss, nll, of_features, *of_weights = _grouped(*of_tokens, kernel, bias, label_smoothing)
         of_features = tf.reshape(of_features, [-1, features.shape[-1]])[: tf.size(target_ids)]
         gradients = [tf.reshape(of_features, tf.shape(features)), *of_weights]
@@ -90,9 +89,18 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
     return loss, tf.stop_gradient(nll), tf.reduce_sum(mask)
 
 
-def _in_groups(x, groups):
-    """Splits `[B, T, ...]` into `[groups, tokens, ...]`; zeros fill the last group."""
-    shape = x.shape[2:]
+def groups_of(count, logits):
+    """Returns into how many groups `count` tokens are split, with `logits` logits a token."""
+    rows = max(_ROWS, _LOGITS // logits)
+    return (count + rows - 1) // rows
+
+
+def in_groups(x, groups, axes=2):
+    """Splits `[B, T, ...]`, or `[tokens, ...]` if `axes` is 1, into `[groups, tokens, ...]`.
+
+    Zeros fill the last group.
+    """
+    shape = x.shape[axes:]
     x = tf.reshape(x, [-1, *shape])
     count = tf.shape(x)[0]
     rows = (count + groups - 1) // tf.maximum(groups, 1)

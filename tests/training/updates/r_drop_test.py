@@ -1,0 +1,180 @@
+"""R-Drop: two passes with different dropout, and the divergence of their predictions."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from tests.tiny import SMALL
+from training.updates import losses, r_drop
+from training.updates.gradient import GradientUpdate
+from training.updates.losses import smoothed_cross_entropy
+
+PAD, V = 0, 7
+TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
+REAL = (TARGET != PAD)[..., None]
+RNG = np.random.default_rng(0)
+LOGITS = RNG.normal(size=(2, *TARGET.shape, V)) * 2
+FEATURES, KERNEL, BIAS = (
+    tf.constant(RNG.normal(size=shape), tf.float32)
+    for shape in ((2 * len(TARGET), TARGET.shape[1], 5), (5, V), (V,))
+)
+
+
+def softmax(logits):
+    e = np.exp(logits - logits.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def of_logits(logits, alpha, label_smoothing=0.1):
+    """Returns (loss, nll, tokens) of `[2, B, T, V]`, and the gradient of the loss."""
+    logits = tf.constant(logits.reshape(-1, *logits.shape[2:]), tf.float32)
+    with tf.GradientTape() as tape:
+        tape.watch(logits)
+        found = r_drop.consistent_cross_entropy(
+            logits, tf.constant(TARGET), PAD, label_smoothing, alpha
+        )
+    return found, tape.gradient(found[0], logits).numpy().reshape(LOGITS.shape)
+
+
+def plain(logits, label_smoothing=0.1):
+    return np.array(
+        smoothed_cross_entropy(
+            tf.constant(logits, tf.float32), tf.constant(TARGET), PAD, label_smoothing
+        )
+    )
+
+
+def test_with_alpha_0_the_loss_is_the_mean_of_two_passes():
+    found, _ = of_logits(LOGITS, alpha=0.0)
+    np.testing.assert_allclose(found, (plain(LOGITS[0]) + plain(LOGITS[1])) / 2, rtol=1e-5)
+
+
+def test_equal_passes_have_the_plain_loss():
+    found, gradient = of_logits(np.stack([LOGITS[0]] * 2), alpha=5.0)
+    np.testing.assert_allclose(found, plain(LOGITS[0]), rtol=1e-5)
+    np.testing.assert_allclose(gradient[0], gradient[1], atol=1e-6)
+
+
+def test_divergence_and_its_gradients_are_those_of_the_paper():
+    """KL(p||q) has the gradients p (log p/q - KL(p||q)) and q - p by the logits of p and q."""
+    alpha = 3.0
+    p, q = softmax(LOGITS)
+    of_p, of_q = ((x * np.log(x / y)).sum(-1, keepdims=True) for x, y in ((p, q), (q, p)))
+    found, gradient = of_logits(LOGITS, alpha)
+    without, before = of_logits(LOGITS, alpha=0.0)
+    expected = alpha / 4 * ((of_p + of_q) * REAL).sum()
+    np.testing.assert_allclose(found[0] - without[0], expected, rtol=1e-5)
+    by_p = p * (np.log(p / q) - of_p) + p - q
+    by_q = q * (np.log(q / p) - of_q) + q - p
+    expected = alpha / 4 * np.stack([by_p, by_q]) * REAL
+    np.testing.assert_allclose(gradient - before, expected, atol=1e-5)
+
+
+def values_and_gradients(function, bias, dtype="float32"):
+    sources = [tf.cast(x, dtype) for x in (FEATURES, KERNEL, bias) if x is not None]
+    with tf.GradientTape() as tape:
+        for source in sources:
+            tape.watch(source)
+        features, kernel, *bias = sources
+        weights = kernel, *(bias or [None])
+        values = function(features, weights, tf.constant(TARGET), PAD, 0.1, 2.0)
+        loss = 0.5 * values[0]
+    return [*values, *tape.gradient(loss, sources)]
+
+
+def held_at_once(features, weights, *rest):
+    kernel, bias = weights
+    logits = tf.matmul(features, kernel)
+    logits = logits if bias is None else logits + bias
+    return r_drop.consistent_cross_entropy(logits, *rest)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 100])
+@pytest.mark.parametrize("bias", [BIAS, None], ids=["bias", "no bias"])
+def test_projected_loss_and_its_gradients_are_those_of_the_logits(rows, bias, monkeypatch):
+    monkeypatch.setattr(losses, "_LOGITS", 0)
+    monkeypatch.setattr(losses, "_ROWS", rows)
+    found = values_and_gradients(r_drop.projected_consistent_cross_entropy, bias)
+    expected = values_and_gradients(held_at_once, bias)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+def test_gradients_have_the_dtype_of_what_they_are_of():
+    function = r_drop.projected_consistent_cross_entropy
+    *values, of_features, of_kernel, of_bias = values_and_gradients(function, BIAS, "bfloat16")
+    assert {x.dtype for x in values} == {tf.float32}
+    assert {x.dtype for x in (of_features, of_kernel, of_bias)} == {tf.bfloat16}
+    exact = values_and_gradients(function, BIAS)
+    np.testing.assert_allclose(tf.cast(of_kernel, tf.float32), exact[4], atol=0.15)
+
+
+SOURCE = np.array([[5, 6, 4, 3], [6, 3, 0, 0]], np.int32)
+
+
+def update_of(dropout, alpha, preset="transformer_tiny", **settings):
+    keras.utils.set_random_seed(0)
+    if preset == "transformer_tiny":
+        settings = {**SMALL, **settings, "dropout": dropout}
+    model = models.create(preset, 11, 11, **settings)
+    return GradientUpdate(model, keras.optimizers.SGD(1.0), clip_norm=0, r_drop=alpha)
+
+
+@pytest.fixture(scope="module")
+def batch():
+    return {"source_ids": tf.constant(SOURCE), "target_ids": tf.constant(TARGET)}
+
+
+def gradients(update, batch):
+    found, sums = update.gradients(batch)
+    return np.concatenate([np.ravel(g) for g in found]), sums.numpy()
+
+
+@pytest.mark.parametrize("preset", ["transformer_tiny", "attention_ibm2"])
+def test_without_dropout_the_gradient_is_the_plain_one(preset, batch):
+    plain, sums = gradients(update_of(0.0, 0.0, preset), batch)
+    found, found_sums = gradients(update_of(0.0, 5.0, preset), batch)
+    np.testing.assert_allclose(found, plain, atol=2e-5)
+    np.testing.assert_allclose(found_sums, sums, rtol=1e-5)
+
+
+def test_with_dropout_the_passes_differ_and_validation_has_one(batch):
+    update = update_of(0.5, 5.0)
+    _, (tokens, loss, _, _) = gradients(update, batch)
+    assert tokens == (TARGET != PAD).sum()
+    twin = update_of(0.5, 1e-6)
+    _, (_, without, _, _) = gradients(twin, batch)  # The same dropout, from the same seed.
+    assert loss > without + 0.01
+    plain = update_of(0.5, 0.0)
+    expected = plain.evaluate(batch)["loss"]
+    np.testing.assert_allclose(update.evaluate(batch)["loss"], expected, rtol=1e-6)
+
+
+def test_batches_of_one_update_count_as_one_large_batch(batch):
+    first, second = ({k: v[i : i + 1] for k, v in batch.items()} for i in (0, 1))
+    results = []
+    for parts in ([batch], [first, second]):
+        update = update_of(0.0, 5.0)
+        metrics = update.step(*parts)
+        results.append([*np.ravel([*metrics.values()]), *map(np.sum, update.model.get_weights())])
+    np.testing.assert_allclose(*results, rtol=1e-3, atol=1e-4)
+
+
+def test_projected_loss_is_the_same_compiled():
+    expected = values_and_gradients(r_drop.projected_consistent_cross_entropy, BIAS)
+
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled():
+        return values_and_gradients(r_drop.projected_consistent_cross_entropy, BIAS)
+
+    for one, other in zip(compiled(), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["mixed_bfloat16", "mixed_float16"])
+def test_updates_in_16_bits_are_close_to_those_of_float32(precision, batch):
+    exact, _ = gradients(update_of(0.0, 5.0), batch)
+    found, _ = gradients(update_of(0.0, 5.0, dtype=precision), batch)
+    assert np.linalg.norm(found - exact) < 0.1 * np.linalg.norm(exact)
