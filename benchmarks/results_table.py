@@ -279,6 +279,36 @@ def _decoding_row(model, mode):
     )
 
 
+SERVING_COLUMNS = ("clients", "answers a second", "median", "99%", "longest", "lost", "wrong")
+
+
+def serving_table():
+    """Makes a row for each load of benchmarks/serving.py; the other results stand below."""
+    path = RESULTS / "speed" / "serving.json"
+    if not path.exists():
+        return ["Not measured yet."]
+    r = json.loads(path.read_text("utf-8"))
+    loads = {"one": r["one_client"], "many": r["many_clients"][0], "reload": r["reload"]}
+    rows = [SERVING_COLUMNS]
+    for name, load in loads.items():
+        times = (f"{each:,.0f} ms" for each in load["milliseconds"].values())
+        clients = str(load["clients"]) + (", new version" if name == "reload" else "")
+        counts = f"{load['lost']:,}", f"{load['wrong']:,}"
+        rows.append((clients, f"{load['answers_per_second']:,.1f}", *times, *counts))
+    bad, start, (before, after) = r["malformed"], r["seconds_to_start"], r["megabytes"]
+    refused = bad["requests"] - bad["not_4xx"]
+    return [
+        *markdown(rows),
+        "",
+        f"{loads['many']['clients']} clients get {r['times_as_many_answers']:.2f} times as many "
+        f"answers as one. Memory: {before:,} MB after the first load, {after:,} MB after the "
+        f"second. {refused:,} of {bad['requests']:,} malformed requests were refused with a status "
+        f"from 400 to 499. The first answer came {start['first']:.1f} s after the start, and "
+        f"{start['after_a_kill']:.1f} s after that of a killed server; a new version took over "
+        f"{r['reload']['seconds_to_replace']:.1f} s after its files began to be copied.",
+    ]
+
+
 CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
 WAYS = ("direct", "fusion", "channel")
 
@@ -546,6 +576,7 @@ TABLES = {
     "updates": update_table,
     "recurrent": recurrent_table,
     "decoding": decoding_table,
+    "serving": serving_table,
 }
 
 

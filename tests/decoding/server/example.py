@@ -63,10 +63,15 @@ class Example(tf.Module):
         steps = tf.while_loop(lambda _: tf.timestamp() < end, lambda n: [n + 1], [0])
         return {"steps": steps[0]}
 
+    @tf.function(input_signature=[_TEXT], autograph=False)
+    def words(self, text):
+        """Splits lines into words; rows are padded to the longest."""
+        return {"words": tf.strings.split(text).to_tensor()}
+
     def save(self, folder):
         """Writes the SavedModel."""
         names = {"serving_default": self.translate, "pair": self.pair}
-        names |= {"numbers": self.numbers, "wait": self.wait}
+        names |= {"numbers": self.numbers, "wait": self.wait, "words": self.words}
         tf.saved_model.save(self, str(folder), signatures=names)
 
 

@@ -83,5 +83,7 @@ def test_a_request_that_takes_too_long_is_stopped_and_the_next_is_answered(model
 
 
 def test_only_rows_of_fixed_size_are_joined(model):
-    joinable = {name for name, each in model.signatures.items() if each.inputs}
-    assert {name for name in joinable if model.is_joinable(name)} == {"serving_default", "pair"}
+    """Joined, the words of the shorter line would be padded to those of the longer one."""
+    short, long = [("words", texts(line)[1]) for line in ("a", "b c d")]
+    found = answers(model, [texts("first"), short, long])
+    assert [each["words"].tolist() for each in found[1:]] == [[[b"a"]], [[b"b", b"c", b"d"]]]
