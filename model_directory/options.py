@@ -88,6 +88,13 @@ OPTIONS = (
     Option(
         "init_from", "", "Model directory whose best weights and vocabulary to start from.", _WAY
     ),
+    Option(
+        "new_vocabulary",
+        False,
+        "With --init_from: makes a vocabulary for the new text. Pieces that the old one has keep "
+        "their weights, and others start from those of their parts.",
+        _WAY,
+    ),
     Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
     Option(
         "tokenizer",

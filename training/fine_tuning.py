@@ -1,7 +1,13 @@
 """Training that starts from the weights of another model directory."""
 
+from typing import NamedTuple
+
+import numpy as np
+
 import models
 from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import SIDES
+from data_pipeline.tokenization.vocabularies import SPECIALS
 from model_directory.directory import ModelDirectory
 from model_directory.options import VOCABULARY
 
@@ -34,10 +40,14 @@ def inherit(path, model, given, given_settings):
             "of other text cannot start from it"
         )
     options = {name: config["options"][name] for name in VOCABULARY}
+    fixed = options
+    if given.get("new_vocabulary"):
+        options = {**options, "vocab_file": ""}
+        fixed = {"tokenizer": config["options"]["tokenizer"]}  # Pieces of another kind differ.
     settings = {**models.preset_settings(model), **config["settings"]}
     changed = [
         f"{name} was {was[name]!r}, is {value!r}"
-        for was, now in ((options, given), (settings, given_settings))
+        for was, now in ((fixed, given), (settings, given_settings))
         for name, value in now.items()
         # Dropout has no weights, and another rate may suit the new text.
         if name in was and was[name] != value and "dropout" not in name
@@ -45,16 +55,129 @@ def inherit(path, model, given, given_settings):
     if changed:
         raise UserError(
             f"--init_from={path}: vocabulary and settings come from that model, but "
-            f"{', '.join(changed)}; leave these flags out"
+            f"{', '.join(changed)}; leave these flags out, or add --new_vocabulary to make another "
+            "vocabulary of the same kind"
         )
     return options, config["settings"]
 
 
-def start(model, path):
-    """Copies the best weights of another model directory into a fresh model; prints their step."""
+def start(model, tokenizer, path):
+    """Copies the best weights of another model directory into a fresh model; prints their step.
+
+    If the vocabulary is another, an entry that both have keeps its weights, and a new one gets the
+    mean of the entries of which it consists; the numbers of both are printed.
+
+    Args:
+        model: the fresh model.
+        tokenizer: its `Tokenizer`.
+        path: the other directory.
+    """
     directory = ModelDirectory(path)
-    trained = directory.load()[0]
-    for weight, value in zip(model.weights, trained.weights, strict=True):
-        weight.assign(value)
+    trained, old_tokenizer, config = directory.load()
     step = directory.summary()["best"].get("step", 0)
     print(f"starting from the best weights of {path}, of step {step:,}", flush=True)
+    if tokenizer.fingerprint() == old_tokenizer.fingerprint():
+        for weight, value in zip(model.weights, trained.weights, strict=True):
+            weight.assign(value)
+        return
+    mappings = {}
+    for side in SIDES:
+        mappings[side] = found = mapping(*(getattr(t, side) for t in (tokenizer, old_tokenizer)))
+        name = "both sides" if tokenizer.shared else side
+        if side == SIDES[0] or not tokenizer.shared:
+            print(f"vocabulary of {name}: {found}", flush=True)
+    weights = zip(model.weights, trained.weights, vocabulary_axes(config), strict=True)
+    for weight, value, axes in weights:
+        array, fresh = value.numpy(), weight.numpy()
+        for axis, side in axes.items():
+            array = mappings[side].apply(array, axis)
+        for axis, side in axes.items():
+            places = (slice(None),) * axis + (mappings[side].unknown,)
+            array[places] = fresh[places]
+        weight.assign(array)
+
+
+class Mapping(NamedTuple):
+    """How the entries of a new vocabulary come from those of an old one.
+
+    Attributes:
+        parts: for each entry a list of old ids: its own, or those of its parts; empty if there are
+            none.
+        num_old: number of entries of the old vocabulary.
+        num_kept: entries that both have.
+    """
+
+    parts: list
+    num_old: int
+    num_kept: int
+
+    @property
+    def unknown(self):
+        """Ids of the entries without known parts."""
+        return [i for i, ids in enumerate(self.parts) if not ids]
+
+    def apply(self, array, axis):
+        """Returns an array with the means of the parts along an axis; 0 where there are none."""
+        rows = np.moveaxis(array, axis, 0)
+        found = np.zeros((len(self.parts), *rows.shape[1:]), array.dtype)
+        for i, ids in enumerate(self.parts):
+            if ids:
+                found[i] = rows[ids].mean(axis=0)
+        return np.moveaxis(found, 0, axis)
+
+    def __str__(self):
+        new, unknown = len(self.parts) - self.num_kept, len(self.unknown)
+        return (
+            f"{self.num_kept:,} of {self.num_old:,} entries kept, {new:,} new ones, of which "
+            f"{new - unknown:,} start from their parts and {unknown:,} at random"
+        )
+
+
+def mapping(new, old):
+    """Returns the `Mapping` of a vocabulary to an older one of the same kind.
+
+    The parts of an entry are the longest old entries that it begins with, read from left to right.
+    """
+    index = {piece: i for i, piece in enumerate(old.pieces(range(len(old))))}
+    longest = max(map(len, index))
+    parts, num_kept = [], 0
+    for i, piece in enumerate(new.pieces(range(len(new)))):
+        if i < len(SPECIALS):
+            parts.append([i])
+            num_kept += 1
+            continue
+        found, start = [], 0
+        while start < len(piece):
+            ends = range(min(len(piece), start + longest), start, -1)
+            end = next((end for end in ends if piece[start:end] in index), None)
+            if end:
+                found.append(index[piece[start:end]])
+            start = end or start + 1
+        num_kept += piece in index
+        parts.append(found)
+    return Mapping(parts, len(old), num_kept)
+
+
+def vocabulary_axes(config):
+    """Finds the axes of a model's weights that count the entries of a vocabulary.
+
+    Args:
+        config: configuration of a model directory.
+
+    Returns:
+        For each weight a dict: axis -> "source" or "target". In a matrix that both sides share it
+        is "target".
+    """
+
+    def shapes(source, target):
+        return models.weight_shapes(config["model"], source, target, **config["settings"])
+
+    try:
+        before, after = shapes(1000, 1000), shapes(1001, 1002)
+    except models.SettingError:  # One matrix for both sides.
+        before, after = shapes(1000, 1000), shapes(1002, 1002)
+    sides = {1: "source", 2: "target"}
+    return [
+        {axis: sides[b - a] for axis, (a, b) in enumerate(zip(*both, strict=True)) if a != b}
+        for both in zip(before, after, strict=True)
+    ]

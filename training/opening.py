@@ -99,7 +99,7 @@ def _resumed_options(options, names, directory):
 
 def _new_tokenizer(config, options, text):
     """Returns the `Tokenizer` of a new run; checks the model's settings before the long work."""
-    if options["init_from"]:
+    if options["init_from"] and not options["new_vocabulary"]:
         return ModelDirectory(options["init_from"]).tokenizer()
     tokenizer = text.train_tokenizer(options)
     unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)

@@ -164,7 +164,7 @@ def make_trainer(run):
     with run.devices.scope():
         model = run.directory.new_model(PRECISIONS[options["precision"]])
         if options["init_from"] and not run.directory.checkpoint_steps():
-            fine_tuning.start(model, options["init_from"])
+            fine_tuning.start(model, run.tokenizer, options["init_from"])
         run.prepared.fill(model)
         update = run.update.make(run, model)
     evaluator = Evaluator(

@@ -60,5 +60,7 @@ def check_options(preset, options, given, undecided=()):
             "out"
         )
     check_given(options, given)
+    if options["new_vocabulary"] and not options["init_from"]:
+        raise UserError("--new_vocabulary needs --init_from")
     if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
         raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")

@@ -1,6 +1,7 @@
 """Options of train.py that change the updates: runs resume exactly, and bad options are refused."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -82,6 +83,16 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     assert vocabulary[0].read_bytes() == vocabulary[1].read_bytes()
     done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
     assert done.status == 0 and "starting from" not in done.out  # Resumed from its own weights.
+
+
+def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, tmp_path, capsys):
+    other = corpus_flags(tmp_path, train=80)
+    flags = [f"--init_from={trained}", "--new_vocabulary", "--vocab_size=310", "--max_steps=1"]
+    done = train(folder, [*other[:2], *corpus[2:]], "other_words", *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert re.search(r"^vocabulary of both sides: \d+ of 300 entries kept, \d+ new", done.out, re.M)
+    done = train(folder, corpus, "nothing", "--new_vocabulary", capsys=capsys)
+    assert done.status == 1 and "--new_vocabulary needs --init_from" in done.err
 
 
 BAD = {
