@@ -25,7 +25,7 @@ from command_line import console
 from command_line.flag_values import group
 from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
-from decoding.serving import ctranslate2_model
+from decoding.serving import ctranslate2_model, model_card, server_files
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import MAX_LENGTH_PENALTY, ServingModule
 from decoding.serving.saved_model_check import check
@@ -96,6 +96,13 @@ with group("Search"):
         lower_bound=2,
         upper_bound=1_000_000,
     )
+with group("Model card"):
+    flags.DEFINE_string(
+        "license", "", "Licence of the model, for its model card. Default: not stated."
+    )
+    flags.DEFINE_string(
+        "intended_use", "", "What the model is for, for its model card. Default: a general text."
+    )
 with group("Check"):
     flags.DEFINE_string(
         "check_input",
@@ -134,13 +141,30 @@ def translations_to_compare(model, tokenizer, **search):
     return tuple(zip(*compared, strict=True))
 
 
-def export_saved_model(folder, model, tokenizer, **search):
+def export_saved_model(folder, model, tokenizer, config, **search):
     """Writes a SavedModel into a folder and checks it; returns what was proved, in words."""
     lines, translations = translations_to_compare(model, tokenizer, **search)
     with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
         module = ServingModule(model, tokenizer, max_beam_size=FLAGS.max_beam_size, **search)
     module.save(folder)
-    check(folder, model, tokenizer, lines, translations, max_tokens=FLAGS.max_input_tokens)
+    graph = server_files.read_meta_graph(folder)
+    server_files.check_operations(graph)
+    limit = FLAGS.max_input_tokens
+    requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
+    name = Path(FLAGS.export_dir).resolve().name
+    server_files.write_warm_up(folder, requests, graph.signature_def, name)
+    extra = folder / server_files.EXTRA
+    (extra / "tokenizer").mkdir()
+    tokenizer.save(extra / "tokenizer")
+    facts = {
+        "license": FLAGS.license or model_card.NOT_STATED,
+        "intended_use": FLAGS.intended_use or model_card.INTENDED_USE,
+        "parameters": model.count_params(),
+        "search": {**search, "max_beam_size": module.max_beam_size},
+        "signatures": model_card.signature_table(graph.signature_def),
+    }
+    directories = model_directories(FLAGS.model_dir)
+    model_card.write_card(extra, directories=directories, config=config, facts=facts)
     return f"{len(lines)} lines translated alike in a fresh process"
 
 
@@ -164,14 +188,14 @@ def main(argv):
     to_ctranslate2 = FLAGS.format == "ctranslate2"
     if FLAGS["quantization"].present and not to_ctranslate2:
         raise UserError("--quantization needs --format=ctranslate2")
-    if FLAGS["max_beam_size"].present:
-        if to_ctranslate2:
-            raise UserError("--max_beam_size needs --format=savedmodel")
-        if FLAGS.max_beam_size and FLAGS.max_beam_size < FLAGS.beam_size:
-            raise UserError(
-                f"--max_beam_size={FLAGS.max_beam_size} is less than --beam_size="
-                f"{FLAGS.beam_size}, the default; give a larger one"
-            )
+    for name in ("max_beam_size", "license", "intended_use"):
+        if FLAGS[name].present and to_ctranslate2:
+            raise UserError(f"--{name} needs --format=savedmodel")
+    if FLAGS.max_beam_size and FLAGS.max_beam_size < FLAGS.beam_size:
+        raise UserError(
+            f"--max_beam_size={FLAGS.max_beam_size} is less than --beam_size={FLAGS.beam_size}, "
+            "the default; give a larger one"
+        )
     check_folder(FLAGS.export_dir)
     folder = Path(FLAGS.export_dir)
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
@@ -187,8 +211,10 @@ def main(argv):
         if to_ctranslate2:
             proved = export_ctranslate2(unfinished, model, tokenizer, config, **search)
         else:
-            proved = export_saved_model(unfinished, model, tokenizer, **search)
+            proved = export_saved_model(unfinished, model, tokenizer, config, **search)
         version = publish(unfinished, folder)
+        if not to_ctranslate2:
+            server_files.write_beside(folder, folder.resolve().name)
     print(f"wrote {version}; {proved}")
     return 0
 

@@ -56,6 +56,9 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
         translations: list of `Translation`, one for each line, found by the same search.
         max_tokens: longest line that the SavedModel accepts, on either side.
 
+    Returns:
+        list of the requests, which have a signature and inputs.
+
     Raises:
         UserError: the SavedModel fails, or its answers differ from the model's.
     """
@@ -78,6 +81,7 @@ def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
         raise UserError(
             f"the exported model answers differently, so it was removed: {'; '.join(differences)}"
         )
+    return requests
 
 
 def _requests(model, tokenizer, lines, translations, max_tokens):

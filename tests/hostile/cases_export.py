@@ -25,6 +25,7 @@ def cases():
     yield from _texts()
     yield from _ids()
     yield from _attention()
+    yield from _options()
 
 
 def _export(name, expected, *flags, **more):
@@ -36,12 +37,15 @@ def _versions(*expected):
 
     def check(outcome):
         folder = outcome.folder / "out"
-        found = sorted(path.name for path in folder.iterdir())
+        beside = {"README.md", "batching.config", "models.config"}
+        found = sorted({path.name for path in folder.iterdir()} - beside)
         if found != sorted(expected):
             return f"out holds {', '.join(found)}, expected {', '.join(sorted(expected))}"
         for name in expected:
             inside = sorted(path.name for path in (folder / name).iterdir())
-            if inside != ["assets", "fingerprint.pb", "saved_model.pb", "variables"]:
+            if inside != [
+                *("assets", "assets.extra", "fingerprint.pb", "saved_model.pb", "variables")
+            ]:
                 return f"out/{name} holds {', '.join(inside)}"
             if any((folder / name / "assets").iterdir()):
                 return f"out/{name}/assets is not empty"
@@ -258,3 +262,25 @@ def _attention():
     long = "x" * 10_000
     yield ask("a source of 10,000 letters", Refused("source"), [long], [PLAIN])
     yield ask("a target of 10,000 letters", Refused("target"), [PLAIN], [long])
+
+
+def _options():
+    def ask(name, expected, beam_size, length_penalty, n_best, *lines):
+        rows = max(len(lines), 1)
+        given = {
+            "beam_size": np.full([rows], beam_size, np.int32),
+            "length_penalty": np.full([rows], length_penalty, np.float32),
+            "n_best": np.full([rows], n_best, np.int32),
+        }
+        text = _strings(*lines or [PLAIN])
+        return _request("options", name, expected, "translate", text=text, **given)
+
+    yield ask("the defaults", Works(_rows(1)), -1, -1, -1)
+    yield ask("all odd text", Works(_rows(len(ODDITIES))), 2, 0, 2, *ODDITIES.values())
+    yield ask("only empty lines", Works(_rows(2)), 1, 10, 1, "", "")
+    for name, beam_size in {"none": 0, "many": 5, "2^31 - 1": 2**31 - 1, "-2^31": -(2**31)}.items():
+        yield ask(f"beam_size: {name}", Refused("beam_size"), beam_size, 0.6, 1)
+    for value in (-0.5, 11, float("nan"), float("inf")):
+        yield ask(f"length_penalty: {value}", Refused("length_penalty"), 4, value, 1)
+    for value in (0, 5, -7):
+        yield ask(f"n_best: {value}", Refused("n_best"), 4, 0.6, value)

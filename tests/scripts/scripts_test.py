@@ -492,7 +492,13 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     done = run_script("export", [*arguments, f"--check_input={text}"], capsys)
     assert done.status == 0, done.err
     assert "20 lines translated alike" in done.out
-    assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1"]
+    beside = ["README.md", "batching.config", "models.config"]
+    assert sorted(p.name for p in (folder / "serving").iterdir()) == ["1", *beside]
+    extra = folder / "serving" / "1" / "assets.extra"
+    card = json.loads((extra / "model_card.json").read_text(encoding="utf-8"))
+    assert card["models"][0]["preset"] == "transformer_tiny" and card["search"]["beam_size"] == 4
+    assert {"translate", "score", "attention_maps"} < card["signatures"].keys()
+    assert list((extra / "tokenizer").iterdir())
     arguments = [f"--model_dir={trained}", f"--input={text}", f"--output={output}"]
     assert run_script("translate", arguments).status == 0
     found = translate_in_c(folder / "serving" / "1", text)
