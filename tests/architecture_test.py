@@ -24,6 +24,7 @@ ALLOWED = {
     "command_line": (("models", "data_pipeline", "decoding"), {"absl", "tensorflow"}),
 }
 LAZY = {"sklearn", "ctranslate2", "matplotlib", "sacrebleu", "tensorflow_text"}
+LAZY |= {"grpc", "tensorflow_serving"}
 
 
 def imports(path):

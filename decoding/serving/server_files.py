@@ -14,7 +14,6 @@ Beside the versions, written once and then left to their reader:
 """
 
 import tensorflow as tf
-from google.protobuf.text_encoding import CEscape
 from tensorflow.core.protobuf import saved_model_pb2
 
 from data_pipeline.files import UserError, write_text
@@ -153,6 +152,12 @@ def _varint(value):
     return bytes([*digits, value])
 
 
+def _escaped(text):
+    """Escapes text for a string in the text format of protocol buffers."""
+    plain = set(range(32, 127)) - {*b'"\\'}
+    return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode())
+
+
 def write_beside(folder, name):
     """Writes the files beside the versions that are not there yet.
 
@@ -160,7 +165,7 @@ def write_beside(folder, name):
         OSError: a file cannot be written.
     """
     texts = {
-        "models.config": _MODELS.format(name=CEscape(name.encode(), as_utf8=False)),
+        "models.config": _MODELS.format(name=_escaped(name)),
         "batching.config": _BATCHING,
         "README.md": _README.format(name=name),
     }
