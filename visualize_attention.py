@@ -213,7 +213,8 @@ def the_explorers():
             check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
             check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
         name = f"{config['model']} of {path}"
-        explorers.append(SentenceExplorer(model, tokenizer, name, FLAGS.beam_size))
+        search = {"beam_size": FLAGS.beam_size, "length_penalty": config["length_penalty"]}
+        explorers.append(SentenceExplorer(model, tokenizer, name, **search))
     return explorers
 
 

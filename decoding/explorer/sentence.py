@@ -28,19 +28,19 @@ class SentenceExplorer:
         model: `TranslationModel`.
         tokenizer: `Tokenizer` of the model.
         name: name of the model, for people.
-        beam_size: number of translations that the search follows and the page lists.
+        **search: fields of `SearchOptions`; the page lists `beam_size` translations.
 
     Example:
         data = SentenceExplorer(model, tokenizer, "my model").explore("A dog runs.")
         page = explorer_page({"models": [data]}, "A dog runs.")
     """
 
-    def __init__(self, model, tokenizer, name, beam_size=4):
+    def __init__(self, model, tokenizer, name, **search):
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
         self.translator = Translator(
-            model, tokenizer, beam_size=beam_size, max_input_tokens=MAX_TOKENS, name=name
+            model, tokenizer, max_input_tokens=MAX_TOKENS, name=name, **search
         )
         self._score = make_scorer(model, NUM_BEST)
         self._is_first = True
