@@ -236,10 +236,10 @@ class Searchable(keras.Model):
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
 
-    A subclass implements `attention_maps`, `align`, the methods that `Searchable` requires, and
-    `features` and `output_weights`; or `call` if its predictions are no product of these two (its
-    `predicts` is then not "features"). `score` is computed from `call`. Models are independent of
-    losses and optimisers. Args as `Searchable`.
+    A subclass implements `attention_maps`, `align`, `encode`, `initial_state`, and `features`,
+    `step_features` and `output_weights`; or `call` and `decode_step` if its predictions are no
+    product of features and output weights (its `predicts` is then not "features"). `score` is
+    computed from `call`. Models are independent of losses and optimisers. Args as `Searchable`.
     """
 
     # True if decoding steps track what has been translated so far, and so differ from `call`.
@@ -280,6 +280,19 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
+    def step_features(self, token_ids, step, state, context):
+        """Computes the input of the output layer for the next token; arguments as `decode_step`.
+
+        Returns:
+            `(features, state, attention)`: features `[N, D]` in the compute dtype; the others as
+            in `StepOutput`.
+        """
+        raise NotImplementedError
+
+    def decode_step(self, token_ids, step, state, context):
+        features, state, attention = self.step_features(token_ids, step, state, context)
+        return StepOutput(self.logits(features), state, attention)
+
     def translations(self, source_ids):
         """Returns the translation probabilities t(e | f) of each source word alone, from a table.
 
@@ -291,9 +304,14 @@ class TranslationModel(Searchable):
         """
         return None
 
-    def logits(self, features):
-        """`[..., D]` features -> `[..., V]` float32."""
-        kernel, bias = self.output_weights()
+    def logits(self, features, weights=None):
+        """Applies the output layer: `[..., D]` features -> `[..., V]` float32.
+
+        Args:
+            features: `[..., D]`.
+            weights: some columns of `output_weights`, to score these tokens only; None: all.
+        """
+        kernel, bias = weights or self.output_weights()
         logits = ops.matmul(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 

@@ -10,7 +10,6 @@ import keras
 from keras import ops
 
 from models.base import (
-    StepOutput,
     TranslationModel,
     dense_weights,
     require,
@@ -319,7 +318,7 @@ class RecurrentTranslationModel(TranslationModel):
         outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
         return self._features(outputs, weights, context)
 
-    def decode_step(self, token_ids, step, state, context):
+    def step_features(self, token_ids, step, state, context):
         projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
         outputs, state, weights = self.decoder.step(projected, state, context)
 
@@ -329,10 +328,10 @@ class RecurrentTranslationModel(TranslationModel):
         outputs, by_row = by_sentence(outputs), by_sentence(weights)
         features = self._features(outputs, by_row, context)
         attention = self._in_text_order(by_row, context)
-        return StepOutput(
-            logits=ops.reshape(self.logits(features), (-1, self.target_vocab_size)),
-            state=state,
-            attention=ops.reshape(attention, ops.shape(weights)),
+        return (
+            ops.reshape(features, (-1, features.shape[-1])),
+            state,
+            ops.reshape(attention, ops.shape(weights)),
         )
 
     def _in_text_order(self, weights, context):

@@ -5,7 +5,6 @@ from keras import ops
 
 from models.base import (
     Frozen,
-    StepOutput,
     TranslationModel,
     dense_weights,
     require,
@@ -214,7 +213,7 @@ class Transformer(TranslationModel):
         caches = [layer.self_attention.empty_cache(batch_size) for layer in self.decoder_layers]
         return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
 
-    def decode_step(self, token_ids, step, state, context):
+    def step_features(self, token_ids, step, state, context):
         x = self.target_embedding(token_ids)  # [N, D]
         x = x + ops.cast(sinusoidal_positions(ops.reshape(step, (1,)), self.width), x.dtype)
         keys, values, cross_maps = [], [], []
@@ -230,11 +229,8 @@ class Transformer(TranslationModel):
             values.append(cache[1])
             cross_maps.append(weights)
         attention = _alignment(cross_maps)  # [B, K, S]
-        return StepOutput(
-            logits=self.logits(self._normalised(x)),
-            state={"keys": keys, "values": values},
-            attention=ops.reshape(attention, (-1, ops.shape(attention)[-1])),  # [N, S]
-        )
+        attention = ops.reshape(attention, (-1, ops.shape(attention)[-1]))  # [N, S]
+        return self._normalised(x), {"keys": keys, "values": values}, attention
 
     def attention_maps(self, source_ids, target_ids):
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)

@@ -8,7 +8,6 @@ import keras
 from keras import ops
 
 from models.base import (
-    StepOutput,
     TranslationModel,
     dense_weights,
     require_at_least,
@@ -232,7 +231,7 @@ class SimpleTransformer(TranslationModel):
             "values": zeros(0, self.width),
         }
 
-    def decode_step(self, token_ids, step, state, context):
+    def step_features(self, token_ids, step, state, context):
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
         keys, values = [], []
         for index, layer in enumerate(self.decoder_layers):
@@ -242,10 +241,10 @@ class SimpleTransformer(TranslationModel):
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
         by_sentence = ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, self.width))
         features, weights = self._read(by_sentence, context)
-        return StepOutput(
-            logits=ops.reshape(self.logits(features), (-1, self.target_vocab_size)),
-            state={"keys": keys, "values": values},
-            attention=ops.reshape(weights, (-1, ops.shape(weights)[-1])),
+        return (
+            ops.reshape(features, (-1, self.width)),
+            {"keys": keys, "values": values},
+            ops.reshape(weights, (-1, ops.shape(weights)[-1])),
         )
 
     def attention_maps(self, source_ids, target_ids):
