@@ -6,6 +6,7 @@ python translate.py --model_dir=runs/x,runs/y < in.en > out.de
 python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 python translate.py --engine=ctranslate2 --export_dir=serving/x < in.en > out.de
+python translate.py --model_dir=runs/x --shortlist=runs/ibm1 < in.en > out.de
 python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs
 python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
@@ -31,6 +32,7 @@ from data_pipeline.progress import Progress
 from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
 from decoding.scoring import Scorer
 from decoding.search.requests import OPTIONS, check_requests, translator_options
+from decoding.search.shortlist import SIZES, make_shortlist
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.text import formats
 from decoding.text.input_text import open_text
@@ -44,6 +46,7 @@ from model_directory.combined_models import (
     CHANNEL_WEIGHT,
     FUSION_WEIGHT,
     load_fusion,
+    load_lexical_model,
     load_models,
     load_noisy_channel,
     model_directories,
@@ -222,7 +225,7 @@ def the_export():
             "wrote"
         )
     models = "model_dir", "channel_model", "language_model"
-    for name in (*models, "replace_unknowns", "prefix", "required"):
+    for name in (*models, "replace_unknowns", "prefix", "required", "shortlist"):
         if FLAGS[name].value:
             raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
     export = CTranslate2Export(FLAGS.export_dir)
@@ -346,7 +349,8 @@ def what_translates():
     """Returns everything besides the text that a translation depends on, as JSON values."""
     texts = ("lexicon", "prefix", "required", "banned")
     files = {}
-    for name in ("model_dir", "channel_model", "language_model", "export_dir", *texts):
+    models = "model_dir", "channel_model", "language_model", "shortlist", "export_dir"
+    for name in (*models, *texts):
         if path := FLAGS[name].value:
             if name in texts:
                 read = [path]
@@ -366,6 +370,17 @@ def what_translates():
 def requests():
     """Returns what is asked of translations: name -> value of the `OPTIONS` that were given."""
     return {o.name: FLAGS[o.name].value for o in OPTIONS if FLAGS[o.name].value is not None}
+
+
+def search_options(directories, model, tokenizer):
+    """Returns the arguments of `Translator` that say how to search; reads all that they need."""
+    asked = requests()
+    options = {"beam_size": FLAGS.beam_size, **translator_options(asked, model, tokenizer)}
+    if FLAGS.shortlist:
+        lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
+        sizes = {name: asked[f"shortlist_{name}"] for name in SIZES if f"shortlist_{name}" in asked}
+        options["shortlist"] = make_shortlist(lexical, tokenizer.shared, **sizes)
+    return options
 
 
 _NEED_REFERENCE = ("save_scores", "tokenize", "lowercase", "metrics", "baseline")
@@ -535,7 +550,7 @@ def main(argv):
     translator = Translator(
         model,
         tokenizer,
-        **{"beam_size": FLAGS.beam_size, **translator_options(requests(), model, tokenizer)},
+        **search_options(directories, model, tokenizer),
         split_long_lines=FLAGS.long_lines == "split",
         split_sentences=FLAGS.split_sentences,
         num_threads=os.cpu_count(),

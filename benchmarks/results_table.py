@@ -247,6 +247,28 @@ def decoding_table():
     return [*markdown(rows), *notes]
 
 
+def shortlist_table():
+    """Makes a row for each model and way of benchmarks/shortlist.py."""
+    paths = sorted((RESULTS / "speed").glob("shortlist_*.json"), reverse=True)
+    found = [each for path in paths for each in json.loads(path.read_text("utf-8"))["settings"]]
+    sizes = list(dict.fromkeys(record["sizes"] for record in found))
+
+    def cell(record):
+        text = f"{record['sentences_per_second']:,.1f}"
+        if record["sizes"]:
+            text += ", {median:.2f} times ({least:.2f} to {largest:.2f})".format(**record["gain"])
+        return text + (f", BLEU {record['bleu']:.2f}" if record["bleu"] else "")
+
+    heads = ("{} translations, {} frequent".format(*s.split(",")) for s in sizes if s)
+    rows = [("model", "beam", "batch", "whole vocabulary", *heads)]
+    for start in range(0, len(found), len(sizes)):
+        first, *_ = row = found[start : start + len(sizes)]
+        rows.append(
+            (f"`{first['case']}`", str(first["beam"]), str(first["batch"]), *map(cell, row))
+        )
+    return markdown(rows)
+
+
 def _decoding_row(model, mode):
     fastest = {
         each["kind"]: each
@@ -577,6 +599,7 @@ TABLES = {
     "recurrent": recurrent_table,
     "decoding": decoding_table,
     "serving": serving_table,
+    "shortlist": shortlist_table,
 }
 
 

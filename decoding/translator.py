@@ -12,6 +12,7 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from decoding.minimum_bayes_risk import expected_utilities
 from decoding.search.searcher import Searcher, Sentence
+from decoding.search.shortlist import check_shortlist
 from decoding.search.terms import SearchOptions, length_normaliser
 from decoding.text.splitting import sentences, split_line
 
@@ -124,6 +125,8 @@ class Translator:
         self.num_threads = num_threads
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
+        if self.options.shortlist is not None:
+            check_shortlist(model, self.options, asked is not None)
         self._engine = engine
         if engine:
             engine.check(self.options)

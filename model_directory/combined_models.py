@@ -3,6 +3,8 @@
 import os
 import sys
 
+import numpy as np
+
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from model_directory.directory import ModelDirectory
@@ -73,6 +75,27 @@ def _check_same_tokenizer(found, directory, expected, first):
             f"{directory.path}: its pieces are those of {first.path}, but it splits words into "
             f"others; {remedy}"
         )
+
+
+def load_lexical_model(directory, tokenizer, first):
+    """Loads a model with a table of word translations, such as an IBM model, for a shortlist.
+
+    Args:
+        directory: `ModelDirectory` of the model.
+        tokenizer: `Tokenizer` of the model that translates.
+        first: its `ModelDirectory`.
+
+    Raises:
+        UserError: no table, other vocabularies, or the directory cannot be loaded.
+    """
+    model, found, config = directory.load()
+    _check_same_tokenizer(found, directory, tokenizer, first)
+    if model.translations(np.zeros([1, 1], np.int32)) is None:
+        raise UserError(
+            f"{directory.path} holds {config['model']}, which has no table of word translations; "
+            "give the directory of an IBM model, such as ibm1"
+        )
+    return model
 
 
 def load_fusion(directories, language_directory, weight):

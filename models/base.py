@@ -154,6 +154,8 @@ class Searchable(keras.Model):
     scores_only_fall = True
     # How the search chooses the extensions of hypotheses; None: the most probable ones.
     preference = None
+    # `[C]` int32, the token that each column of the logits scores; None: column v scores token v.
+    tokens = None
     # True if logits are log-probabilities already, or scores that are no probabilities.
     logits_add_up = False
     # True if CTranslate2 has the same network.

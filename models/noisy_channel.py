@@ -53,6 +53,7 @@ class NoisyChannel(Searchable):
         Translator(noisy, tokenizer).translate(["A dog runs."])
     """
 
+    predicts = "scores"
     has_alignment = True
     logits_add_up = True
     scores_only_fall = False  # The estimate of P(f | e) may rise with a word.

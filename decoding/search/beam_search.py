@@ -51,6 +51,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         n_best=beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
         preference=model.preference,
+        tokens=model.tokens,
         each=each,
     )
 
@@ -128,6 +129,7 @@ class _Rules(NamedTuple):
         n_best: int or int32 scalar, number of translations asked for.
         may_stop_early: whether hypotheses can only fall when they are extended.
         preference: the model's, see `models.base.Searchable`.
+        tokens: the model's, likewise.
         each: `EachSentence` of A sentences, or ().
     """
 
@@ -137,6 +139,7 @@ class _Rules(NamedTuple):
     n_best: Any
     may_stop_early: Any
     preference: Any
+    tokens: Any
     each: Any
 
     def length_penalty(self):
@@ -217,7 +220,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
 
     Args:
         hypotheses: `_Hypotheses` of A sentences.
-        output: `StepOutput` with logits `[A * K, V]`.
+        output: `StepOutput` with logits `[A * K, V]`, or a column for each of `rules.tokens`.
         normaliser: `[A * K, 1]`, to subtract from logits.
         step: scalar int32.
         rules: `_Rules`.
@@ -227,12 +230,14 @@ def _extended(hypotheses, output, normaliser, step, rules):
         live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
     """
     beam_size = rules.options.beam_size
-    vocab_size = output.logits.shape[-1]
+    vocab_size = rules.barred.shape[0]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + len(rules.special_ids.never), vocab_size)
     choose = rules.preference.candidates if rules.preference else _most_probable
     log_probs, tokens = choose(output, width)  # [A * K, width]
+    if rules.tokens is not None:
+        tokens = tf.gather(rules.tokens, tokens)
     width = tf.shape(tokens)[1] if rules.preference else width
     log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])

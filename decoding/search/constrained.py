@@ -45,6 +45,7 @@ class Constrained:
         self.continues = continues
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
+        self.tokens = None
         self.preference = None
         if "required" in given:
             self.preference = Preference(lambda output: Progress(*output.state["required"]))

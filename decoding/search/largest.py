@@ -5,6 +5,7 @@ import math
 import tensorflow as tf
 
 _SIZES = range(16, 129)  # Of a part of a row.
+PART = _SIZES[0]  # Size of the parts of rows whose length is not static.
 
 
 def largest(values, count):
@@ -14,7 +15,8 @@ def largest(values, count):
     largest maxima, and a maximum costs far less than `top_k`.
 
     Args:
-        values: `[N, V]` float32, V static.
+        values: `[N, V]` float32. If V is not static, it is a multiple of `PART`, at least `count`
+            times as large.
         count: int, 1 to V.
 
     Returns:
@@ -22,6 +24,8 @@ def largest(values, count):
         one with the lower index comes first.
     """
     length = values.shape[-1]
+    if length is None:
+        return _largest_of_parts(values, count, PART, tf.shape(values)[1] // PART)
     best = (length / count) ** 0.5  # Then there are as many parts as numbers to choose from them.
     sizes = [size for size in _SIZES if length % size == 0]
     if sizes:
@@ -33,6 +37,11 @@ def largest(values, count):
     num_parts = values.shape[-1] // size
     if num_parts <= 2 * count:
         return tf.math.top_k(values, count)
+    return _largest_of_parts(values, count, size, num_parts)
+
+
+def _largest_of_parts(values, count, size, num_parts):
+    """As `largest`, for rows of `num_parts >= count` parts of `size` numbers."""
     parts = tf.reshape(values, [-1, size])
     maxima = tf.reshape(tf.reduce_max(parts, axis=1), [-1, num_parts])
     # In ascending order, so that equal numbers stay in the order of their index.

@@ -5,11 +5,13 @@ import re
 from data_pipeline.files import UserError, read_lines
 from data_pipeline.tokenization.vocabularies import UNK_ID
 from decoding.search.phrases import banned_phrases
+from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
 from model_directory.options import Option
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
+_SHORTLIST = "Shortlist"
 
 MAX_DRAWS = 1000  # Of a line.
 _UNASKED = SearchOptions()
@@ -127,8 +129,31 @@ OPTIONS = (
         0,
         MAX_DRAWS,
     ),
+    Option(
+        "shortlist",
+        "",
+        "Directory of an IBM model (ibm1) with the same vocabularies. Only likely translations of "
+        "the tokens of a line are considered for it, which is faster.",
+        _SHORTLIST,
+    ),
+    Option(
+        "shortlist_translations",
+        SIZES["translations"],
+        "Number of translations of each source token that --shortlist considers.",
+        _SHORTLIST,
+        1,
+        10_000,
+    ),
+    Option(
+        "shortlist_frequent",
+        SIZES["frequent"],
+        "Number of frequent tokens that --shortlist considers for every line.",
+        _SHORTLIST,
+        0,
+    ),
 )
 _FILES = ("prefix", "required", "banned")
+_SHORTLIST_SIZES = tuple(f"shortlist_{name}" for name in SIZES)
 _NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
 _EXCLUDED_BY_SAMPLE = ("beam_size", "coverage_penalty", "diversity_groups", "required")
 
@@ -175,6 +200,8 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
         _refuse(given, ("diversity_strength",), "needs --diversity_groups of at least 2")
     else:
         _refuse(given, ("required",), "cannot be combined with --diversity_groups")
+    if not values["shortlist"]:
+        _refuse(given, _SHORTLIST_SIZES, "needs --shortlist")
     if split:
         _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
     if replace_unknowns:
@@ -201,7 +228,11 @@ def translator_options(given, model, tokenizer):
     Raises:
         UserError: a file cannot be read or does not fit the model.
     """
-    found = {name: value for name, value in given.items() if name not in _FILES}
+    found = {
+        name: value
+        for name, value in given.items()
+        if name not in (*_FILES, "shortlist", *_SHORTLIST_SIZES)
+    }
     # An engine, which has no such property, refuses the penalty by itself.
     if found.get("coverage_penalty") and not getattr(model, "has_alignment", True):
         raise UserError(

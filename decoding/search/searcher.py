@@ -12,6 +12,7 @@ from decoding.search.beam_search import beam_search
 from decoding.search.constrained import GIVEN, Constrained, asks_for_something
 from decoding.search.groups import in_halves, search_in_groups
 from decoding.search.phrases import word_continuations
+from decoding.search.shortlist import Shortlisted
 from decoding.search.terms import EachSentence, Hypotheses, SpecialIds
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
@@ -71,7 +72,10 @@ def make_search(model, options, given=(), continues=None, *, each_sentence=False
 
         def search_group(source_ids, limits, rows):
             searched = model
-            if asks_for_something(options, given):
+            if options.shortlist is not None:
+                width = 2 * options.beam_size + len(special_ids.never)
+                searched = Shortlisted(model, options.shortlist, source_ids, width)
+            elif asks_for_something(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, continues)
             asked = n_best

@@ -76,6 +76,7 @@ class SearchOptions(NamedTuple):
         top_k: of the draws.
         top_p: of the draws.
         banned: `decoding.search.phrases.BannedPhrases`, or None.
+        shortlist: `decoding.search.shortlist.Shortlist`, or None: all tokens are scored.
     """
 
     beam_size: int = 4
@@ -93,6 +94,7 @@ class SearchOptions(NamedTuple):
     top_k: int = 0
     top_p: float = 1.0
     banned: Any = None
+    shortlist: Any = None
 
     def length_limit(self, source_length):
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""

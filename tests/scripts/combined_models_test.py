@@ -77,6 +77,34 @@ def translate(folder, capsys, *flags):
     return run_script("translate", [f"--input={folder / 'valid.source'}", *flags], capsys)
 
 
+def test_a_shortlist_with_all_tokens_changes_no_translation(folder, gradual, forward, capsys):
+    flags = [f"--model_dir={gradual}", "--beam_size=2"]
+    plain = translate(folder, capsys, *flags)
+    listed = [f"--shortlist={forward}", "--shortlist_frequent=10000"]
+    found = translate(folder, capsys, *flags, *listed)
+    assert found.status == 0 and found.out == plain.out
+    shorter = translate(folder, capsys, *flags, listed[0], "--shortlist_translations=1")
+    assert shorter.status == 0 and shorter.out.count("\n") == plain.out.count("\n")
+
+
+@pytest.mark.parametrize(
+    ("model", "shortlist", "message"),
+    [
+        ("gradual", "gradual", "no table of word translations"),
+        ("gradual", "small", "--tokenizer=bpe"),
+        ("forward", "forward", "no output layer"),
+    ],
+)
+def test_a_shortlist_that_does_not_fit_is_refused(
+    request, folder, capsys, model, shortlist, message
+):
+    directories = [request.getfixturevalue(name) for name in (model, shortlist)]
+    done = translate(
+        folder, capsys, f"--model_dir={directories[0]}", f"--shortlist={directories[1]}"
+    )
+    assert done.status == 1 and message in done.err and done.err.count("error:") == 1
+
+
 def test_the_directory_holds_all_that_there_is_to_know(language):
     config = json.loads((language / "config.json").read_text())
     assert config["model"] == "ngram_lm" and config["sizes"]["num_ngrams"] > 100

@@ -1,0 +1,157 @@
+"""Measures what lexical shortlists gain in speed and cost in BLEU.
+
+    python benchmarks/shortlist.py --model_dir=runs/multi30k --shortlist=runs/ibm1 \
+        --source=data/multi30k/test_2016_flickr.en \
+        --reference=data/multi30k/test_2016_flickr.de \
+        --output=docs/results/speed/shortlist_trained.json
+    python benchmarks/shortlist.py --output=docs/results/speed/shortlist_random.json
+
+The first command measures a trained model with the shortlists of a trained IBM model. The second
+measures `transformer_base` with random weights that never end a translation, and random shortlists
+of the same sizes, which have more tokens together than those of real text. All settings take turns
+with the same lines, on the threads of `translate.py`; ratios are medians over the rounds.
+"""
+
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+from absl import app, flags
+from decode_engines import LENGTH_PENALTY, SEED, Source, load_ours
+from side_by_side import spread
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_string("model_dir", "", "Model directory. Default: random weights.")
+flags.DEFINE_string("shortlist", "", "Directory of an IBM model with its vocabularies.")
+flags.DEFINE_string("source", "", "File of source text, one sentence a line.")
+flags.DEFINE_string("reference", "", "File of its human translations.")
+flags.DEFINE_multi_string(
+    "sizes",
+    ["10,100", "20,100"],
+    "Translations of each token, and frequent tokens, of a shortlist. Repeatable.",
+)
+flags.DEFINE_multi_integer("beam", [4, 1], "Number of hypotheses. Repeatable.", lower_bound=1)
+flags.DEFINE_integer("pieces", 32_000, "Size of the vocabulary of random weights.")
+flags.DEFINE_integer("random_tokens", 8, "Tokens of its source sentences.", lower_bound=2)
+flags.DEFINE_integer("rounds", 3, "Number of turns of each setting.", lower_bound=1)
+flags.DEFINE_integer("lines", 128, "Number of lines in a turn with batches.", lower_bound=1)
+flags.DEFINE_integer("single_lines", 24, "Number of lines in a turn without.", lower_bound=1)
+flags.DEFINE_string("output", "", "JSON file for all figures.")
+
+
+def trained_case():
+    """Returns (model, tokenizer, {sizes: shortlist or None}, lines, references)."""
+    from data_pipeline.files import read_lines
+    from decoding.search.shortlist import make_shortlist
+    from model_directory.combined_models import load_lexical_model
+    from model_directory.directory import ModelDirectory
+
+    directory = ModelDirectory(FLAGS.model_dir)
+    model, tokenizer, _ = directory.load()
+    lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directory)
+    shortlists = {
+        sizes: make_shortlist(lexical, tokenizer.shared, *map(int, sizes.split(",")))
+        for sizes in FLAGS.sizes
+    }
+    lines, references = read_lines(FLAGS.source), read_lines(FLAGS.reference)
+    return model, tokenizer, {"": None, **shortlists}, lines, references
+
+
+def random_case():
+    """As `trained_case`, without references."""
+    from decoding.search.shortlist import Shortlist
+
+    model, tokenizer = load_ours(Source("transformer_base", "", "", "word"), FLAGS.pieces)
+    rng, shortlists = np.random.default_rng(SEED), {}
+    for sizes in FLAGS.sizes:
+        translations, frequent = map(int, sizes.split(","))
+        tokens = rng.integers(4, FLAGS.pieces, (FLAGS.pieces, translations))
+        shortlists[sizes] = Shortlist(tokens, np.arange(FLAGS.pieces) < 4 + frequent)
+    words = rng.integers(4, FLAGS.pieces, (FLAGS.lines, FLAGS.random_tokens - 1))
+    return model, tokenizer, {"": None, **shortlists}, [" ".join(f"w{i}" for i in w) for w in words]
+
+
+def measure(translators, lines, batch):
+    """Lets translators, by sizes, take turns; returns sizes -> seconds of each round."""
+    count = FLAGS.single_lines if batch == 1 else FLAGS.lines
+    seconds = {sizes: [] for sizes in translators}
+    for translator in translators.values():
+        for some in (lines[:1], lines[: 1 if batch == 1 else 2]):
+            translator.translate(some)  # The second line makes the graph.
+    for number in range(FLAGS.rounds):
+        start = number * count % len(lines)
+        turn = (lines * 2)[start : start + count]
+        for sizes in list(translators)[:: -1 if number % 2 else 1]:
+            began = time.perf_counter()
+            for some in [[line] for line in turn] if batch == 1 else [turn]:
+                translators[sizes].translate(some)
+            seconds[sizes].append(time.perf_counter() - began)
+    return count, seconds
+
+
+def records(case, model, tokenizer, shortlists, lines, references=None):
+    """Yields a record for each beam, batch and size; prints it."""
+    from decoding.scores import corpus_scores
+    from decoding.translator import Translator
+
+    for beam in FLAGS.beam:
+        bleu = {}
+        for batch in (32, 1):
+            translators = {
+                sizes: Translator(
+                    model,
+                    tokenizer,
+                    beam_size=beam,
+                    length_penalty=LENGTH_PENALTY,
+                    batch_size=batch,
+                    num_threads=os.cpu_count(),
+                    shortlist=shortlist,
+                )
+                for sizes, shortlist in shortlists.items()
+            }
+            count, seconds = measure(translators, lines, batch)
+            for sizes, wall in seconds.items():
+                if references and batch > 1:
+                    found = [best[0].text for best in translators[sizes].translate(lines)]
+                    scores = corpus_scores(found, [references], metrics=["bleu"])
+                    bleu[sizes] = scores["bleu"].score
+                record = {
+                    **{"case": case, "beam": beam, "batch": batch, "sizes": sizes},
+                    "sentences_per_second": statistics.median(count / s for s in wall),
+                    "gain": spread([a / b for a, b in zip(seconds[""], wall, strict=True)]),
+                    "bleu": bleu.get(sizes),
+                }
+                print(json.dumps(record), flush=True)
+                yield record
+
+
+def main(argv):
+    """Measures and writes the figures."""
+    from command_line import small_operations, quiet  # noqa: F401, I001 - before TensorFlow
+
+    # isort: split
+
+    from command_line.machine import machine
+    from data_pipeline.files import UserError, write_text
+
+    if len(argv) > 1:
+        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
+    quiet.start(intra_op_threads=1)
+    name = Path(FLAGS.model_dir).name or "transformer_base"
+    found = list(records(name, *(trained_case() if FLAGS.model_dir else random_case())))
+    if FLAGS.output:
+        result = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
+        result["settings"] = found
+        write_text(FLAGS.output, json.dumps(result, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    app.run(main)

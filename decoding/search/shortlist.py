@@ -1,0 +1,160 @@
+"""Lexical shortlists: a search that scores only the tokens that may translate a sentence.
+
+L'Hostis, Grangier and Auli 2016, "Vocabulary Selection Strategies for Neural Machine Translation".
+The output layer, the sum over the vocabulary and the choice of the best tokens take up to half of a
+decoding step. With a shortlist they take a time that does not depend on the vocabulary.
+"""
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS
+from decoding.search.largest import PART
+from decoding.search.terms import IMPOSSIBLE, SearchOptions
+from models import StepOutput
+
+# Fields of `SearchOptions` for requests that look at the whole vocabulary.
+_EXCLUDED = (
+    *("min_length_factor", "no_repeat_ngram", "coverage_penalty", "banned"),
+    *("diversity_groups", "sample"),
+)
+# Numbers of tokens in a shortlist: translations of each source token, and frequent tokens.
+SIZES = {"translations": 20, "frequent": 100}
+_CELLS = 1 << 24  # Most cells of the table of translations that are in memory at once.
+
+
+class Shortlist:
+    """The target tokens that may occur in the translation of a sentence.
+
+    These are the most probable translations of each of its tokens, the most frequent tokens, and
+    the special tokens. They do not depend on the other sentences of a batch.
+
+    Args:
+        translations: `[source vocabulary, M]` int32, target tokens for each source token.
+        always: `[V]` bool, target tokens of every sentence.
+    """
+
+    def __init__(self, translations, always):
+        self.translations = tf.constant(translations, tf.int32)
+        self.always = tf.constant(always, tf.bool)
+
+    def of(self, source_ids):
+        """Returns the shortlists of sentences: `[B, S]` int32 -> `[B, V]` bool."""
+        tokens = tf.gather(self.translations, source_ids)  # [B, S, M]
+        tokens = tf.where((source_ids == PAD_ID)[:, :, None], EOS_ID, tokens)
+        rows = tf.range(tf.shape(source_ids)[0])
+        places = tf.stack([tf.broadcast_to(rows[:, None, None], tf.shape(tokens)), tokens], axis=3)
+        places = tf.reshape(places, [-1, 2])
+        everywhere = tf.repeat(self.always[None], tf.shape(rows)[0], axis=0)
+        found = tf.ones(tf.shape(places)[:1], tf.bool)
+        return tf.tensor_scatter_nd_update(everywhere, places, found)
+
+
+def make_shortlist(
+    lexical, is_shared, translations=SIZES["translations"], frequent=SIZES["frequent"]
+):
+    """Makes a `Shortlist` from a table of word translations.
+
+    A token counts as frequent if the table has it as a translation of many source tokens.
+
+    Args:
+        lexical: `TranslationModel` with `translations`, such as an IBM model.
+        is_shared: whether both sides have the same vocabulary; source tokens, such as the pieces of
+            names, then belong to the shortlist, too.
+        translations: M, number of translations of each source token.
+        frequent: number of frequent tokens.
+    """
+    source_size, vocab_size = lexical.source_vocab_size, lexical.target_vocab_size
+    rows_at_once = max(_CELLS // vocab_size, 1)
+    best, mass = [], tf.zeros([vocab_size])
+    for start in range(0, source_size, rows_at_once):
+        ids = np.arange(start, min(start + rows_at_once, source_size), dtype=np.int32)
+        table = lexical.translations(ids[None])[0]  # [rows, V]
+        values, tokens = tf.math.top_k(table, min(translations, vocab_size))
+        # The least probability is the share of tokens that never occur with the source token.
+        unseen = tf.reduce_min(table, axis=1, keepdims=True)
+        best.append(tf.where(values > unseen, tokens, EOS_ID))
+        if is_shared:
+            best[-1] = tf.concat([best[-1], ids[:, None]], axis=1)
+        mass += tf.reduce_sum(table, axis=0)
+    always = np.arange(vocab_size) < len(SPECIALS)
+    always[tf.math.top_k(mass, min(frequent, vocab_size)).indices.numpy()] = True
+    return Shortlist(np.concatenate(best), always)
+
+
+class Shortlisted:
+    """Scores the tokens of shortlists as a model does; all others are impossible.
+
+    It has the methods of `models.base.Searchable`. The columns of its logits are C tokens: those of
+    all shortlists of the batch. Probabilities of a sentence are relative to its shortlist, so they
+    are a little larger than without one.
+
+    Args:
+        model: `TranslationModel` with an output layer.
+        shortlist: `Shortlist`.
+        source_ids: `[B, S]` int32, the sentences to be searched.
+        most_wanted: most tokens that the search looks for in a row of logits.
+
+    Attributes:
+        tokens: `[C]` int32, the token of each column; padded, as `largest` needs.
+    """
+
+    preference = None
+
+    def __init__(self, model, shortlist, source_ids, most_wanted):
+        self.model = model
+        self.target_vocab_size = model.target_vocab_size
+        self.scores_only_fall = model.scores_only_fall
+        self.log_normaliser = model.log_normaliser
+        is_listed = shortlist.of(source_ids)  # [B, V]
+        tokens = tf.cast(tf.where(tf.reduce_any(is_listed, axis=0))[:, 0], tf.int32)
+        count = tf.size(tokens)
+        padding = tf.maximum(-count % PART, PART * most_wanted - count)
+        self.tokens = tf.pad(tokens, [[0, padding]], constant_values=PAD_ID)
+        barred = tf.where(tf.gather(is_listed, tokens, axis=1), 0.0, IMPOSSIBLE)
+        self._barred = tf.pad(barred, [[0, 0], [0, padding]], constant_values=IMPOSSIBLE)
+        kernel, bias = model.output_weights()
+        self._weights = (
+            tf.gather(kernel, self.tokens, axis=1),
+            None if bias is None else tf.gather(bias, self.tokens),
+        )
+
+    def encode(self, source_ids):
+        """Context: the model's, and `barred [B, C]`, `IMPOSSIBLE` for tokens not in the list."""
+        return {"model": self.model.encode(source_ids), "barred": self._barred}
+
+    def initial_state(self, context):
+        """State: the model's."""
+        return self.model.initial_state(context["model"])
+
+    def decode_step(self, token_ids, step, state, context):
+        """As `Searchable`, with logits `[N, C]`."""
+        features, state, attention = self.model.step_features(
+            token_ids, step, state, context["model"]
+        )
+        barred = context["barred"]
+        num_beams = tf.shape(token_ids)[0] // tf.shape(barred)[0]
+        logits = self.model.logits(features, self._weights)
+        return StepOutput(logits + tf.repeat(barred, num_beams, axis=0), state, attention)
+
+
+def check_shortlist(model, options, asked):
+    """Raises `UserError` unless a search can be restricted to shortlists.
+
+    Args:
+        model: `models.base.Searchable`.
+        options: `SearchOptions`.
+        asked: whether something is asked of single lines.
+    """
+    if model.predicts != "features":
+        raise UserError(
+            f"--shortlist: {type(model).__name__} has no output layer, of which a shortlist would "
+            "compute a part; leave the flag out"
+        )
+    defaults = SearchOptions()
+    others = [name for name in _EXCLUDED if getattr(options, name) != getattr(defaults, name)]
+    if asked:
+        others.append("prefix or --required")
+    if others:
+        raise UserError(f"--shortlist cannot be combined with --{others[0]}; leave one of them out")
