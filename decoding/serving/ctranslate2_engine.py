@@ -36,6 +36,8 @@ from model_directory.options import LENGTH_PENALTY
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
 _FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
+_LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
+
 
 class CTranslate2Export:
     """What `export.py --format=ctranslate2` wrote; has the methods of a `ModelDirectory`.
@@ -60,8 +62,10 @@ class CTranslate2Export:
         try:
             self._about = json.loads(read_bytes(self.path / ABOUT))
             self.max_input_tokens = self._about["max_input_tokens"]
+            if type(self.max_input_tokens) is not int or self.max_input_tokens not in _LIMITS:
+                raise ValueError
             self._kind = self._about["config"]["options"]["tokenizer"]
-        except (UserError, ValueError, KeyError, TypeError):
+        except (UserError, ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
                 f"{folder}: no model for CTranslate2; write one with export.py "
                 f"--format=ctranslate2 --model_dir=... --export_dir={folder}"

@@ -1,5 +1,6 @@
 """Hostile folders for export.py, and hostile requests to exported models."""
 
+import functools
 import json
 import os
 import signal
@@ -13,6 +14,7 @@ import tensorflow as tf
 from data_pipeline.files import UserError
 from tests.hostile.case import Case, Ends, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, both, files, sandwich
+from tests.hostile.prepared import HAS_CTRANSLATE2, copy_model
 from tests.scripts.running import ROOT
 
 _VOCAB_SIZE = 300
@@ -22,6 +24,8 @@ _MODEL = "--model_dir=../models/bpe"
 def cases():
     """Yields `Case`s."""
     yield from _exports()
+    if HAS_CTRANSLATE2:
+        yield from _ctranslate2()
     yield from _texts()
     yield from _ids()
     yield from _attention()
@@ -138,6 +142,46 @@ def _ours_is_whole(outcome):
     junk = [path.name for path in (outcome.folder / "out" / "1").rglob("*") if "junk" in path.name]
     variables = list((outcome.folder / "out" / "1" / "variables").iterdir())
     return f"published {junk} and {len(variables)} files" if junk or len(variables) != 2 else ""
+
+
+def _ctranslate2():
+    def case(name, expected, *flags, **more):
+        flags = ("--format=ctranslate2", "--export_dir=out", *flags)
+        return _export(f"ctranslate2: {name}", expected, *flags, **more)
+
+    def whole(outcome, versions=("1",)):
+        folder = outcome.folder / "out"
+        if (found := sorted(path.name for path in folder.iterdir())) != list(versions):
+            return f"out holds {', '.join(found)}"
+        files = {path.name for path in (folder / versions[-1]).iterdir()}
+        missing = {"model.bin", "config.json", "export.json", "tokenizer"} - files
+        return f"without {', '.join(missing)}" if missing else ""
+
+    for model, pattern in (
+        ("word", "RecurrentTranslationModel"),
+        ("ibm1", "AlignmentModel"),
+        ("bpe,../models/bpe", "Ensemble"),
+        ("lm", "ngram_lm"),
+    ):
+        yield case(model, Refused(pattern), f"--model_dir=../models/{model}")
+    odd = files({"in.txt": sandwich("\n".join(ODDITIES.values()))})
+    yield case("all odd text", Works(whole), "--check_input=in.txt", prepare=odd)
+    for kind in ("int8", "bfloat16"):
+        yield case(kind, Works(whole), f"--quantization={kind}")
+    yield case("int4", Refused("--quantization"), "--quantization=int4")
+    yield case("after a killed export", Works(whole), prepare=_left_by_a_killed_export)
+    yield case("a full disk", Refused("out"), file_limit=3000)
+    yield case("Ctrl-C after 3 s", Ends(130, lambda outcome: ""), signal=(signal.SIGINT, 3.0))
+    saved = functools.partial(copy_model, "saved_model", "out")
+    yield case("into a folder of SavedModels", Refused("another format"), prepare=saved)
+    yield _export(
+        *("savedmodel: into a folder for CTranslate2", Refused("another format")),
+        "--export_dir=out",
+        prepare=functools.partial(copy_model, "ctranslate2", "out"),
+    )
+    yield _export(
+        "--quantization alone", Refused("format"), "--export_dir=o", "--quantization=int8"
+    )
 
 
 def request(signature, given):

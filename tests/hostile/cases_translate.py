@@ -1,10 +1,12 @@
 """Hostile text, outputs, references, streams and signals of translate.py."""
 
+import functools
+import json
 import os
 import signal
 from pathlib import Path
 
-from tests.hostile import inputs
+from tests.hostile import inputs, prepared
 from tests.hostile.case import Case, Ends, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, both, fifo, files, same_ends, sandwich
 
@@ -21,6 +23,8 @@ def cases():
     yield from _scoring()
     yield from _models()
     yield from _requests()
+    if prepared.HAS_CTRANSLATE2:
+        yield from _ctranslate2()
     yield from _streams()
     yield from _signals()
 
@@ -323,6 +327,92 @@ def _requests():
     ):
         name = " ".join(flags).replace("../models/", "")
         yield _case(group, name, Refused(pattern), *flags, beam=False)
+
+
+def _ctranslate2():
+    engine, given = "--engine=ctranslate2", "--export_dir=../models/ctranslate2"
+
+    def case(name, expected, *flags, **more):
+        more.setdefault("stdin", _PLAIN)
+        arguments = (engine, *(flags or (given,)))
+        return Case("translate.py: ctranslate2", name, "translate", arguments, expected, **more)
+
+    def damaged(name, pattern, change):
+        return case(name, Refused(pattern), "--export_dir=model", prepare=change)
+
+    everything = sandwich("\n".join(ODDITIES.values()))
+    works = Works(lambda outcome: same_ends(outcome, len(ODDITIES) + 2))
+    yield case("all odd text", works, stdin=everything)
+    lines = Works(lambda outcome: same_ends(outcome, 2_002))
+    many = sandwich("\n".join(inputs.hostile_lines(2_000)))
+    short = (given, "--max_input_tokens=400", "--beam_size=2")
+    yield case("2,000 lines", lines, *short, stdin=many, seconds=600)
+    for name, text in {
+        "10,000 letters without a space": "x" * 10_000,
+        "3,000 words in a line": "one dog cat " * 1000,
+    }.items():
+        says = Works(same_ends, says="line 2|1 line")
+        yield case(name, says, stdin=sandwich(text))
+    nothing = Works(lambda outcome: outcome.out and "output for no input")
+    yield case("nothing", nothing, stdin=b"")
+    for name, data in BROKEN.items():
+        yield case(name, Refused("line 2: not UTF-8"), stdin=sandwich(data))
+    yield case("more hypotheses than tokens", Works(same_ends), given, "--beam_size=400")
+    yield case("jsonl", Works(), given, "--format=jsonl", "--n_best=3")
+    for flags, pattern in (
+        (("--beam_size=1",), "--export_dir"),
+        (("--export_dir=nowhere",), "nowhere"),
+        (("--export_dir=/dev/null",), "/dev/null"),
+        (("--export_dir=/dev/zero",), "/dev/zero"),
+        (("--export_dir=../models/bpe",), "models/bpe"),
+        (("--export_dir=../models/saved_model",), "models/saved_model"),
+        ((given, _BPE), "--model_dir"),
+        ((given, "--language_model=../models/lm"), "--language_model"),
+        ((given, "--prefix=in.txt"), "--prefix"),
+        ((given, "--banned=in.txt"), "in.txt"),
+        ((given, "--shortlist=../models/ibm1_bpe"), "--shortlist"),
+        ((given, "--sample"), "--sample"),
+        ((given, "--mbr=2", "--no_repeat_ngram=2"), "--no_repeat_ngram"),
+        ((given, "--max_length_extra=100000"), "--max_length_extra"),
+        ((given, "--max_input_tokens=100000"), "--max_input_tokens"),
+        ((given, "--precision=bfloat16"), "--precision"),
+        ((given, "--score=in.txt", "--input=in.txt"), "--engine|--export_dir"),
+        ((given, "--beam_size=0"), "--beam_size"),
+    ):
+        name = " ".join(flags).replace("../models/", "")
+        yield case(name, Refused(pattern), *flags)
+    yield _case("ctranslate2", "--export_dir without the engine", Refused("--engine"), given)
+    for name, data in {
+        "empty": b"",
+        "no JSON": b"{",
+        "a list": b"[]",
+        "a text as limit": b'{"max_input_tokens": "x", "config": {"options": {}}}',
+        "brackets": b"[" * 100_000,
+        "not UTF-8": b"\xff",
+        "numbers of 10,000 digits": b'{"max_input_tokens": ' + b"9" * 10_000 + b"}",
+    }.items():
+        about = "1/export.json"
+        change = functools.partial(prepared.replace, about, data, "ctranslate2")
+        yield damaged(f"export.json: {name}", "model", change)
+    for file in ("1/model.bin", "1/config.json", "1/shared_vocabulary.json", "1/tokenizer"):
+        change = functools.partial(prepared.remove, file, "ctranslate2")
+        yield damaged(f"{file} is missing", "model", change)
+    for file in ("1/model.bin", "1/config.json", "1/shared_vocabulary.json", _PIECES):
+        for name, data in (("cut in half", None), ("empty", b""), ("junk", b"\0\xff junk" * 99)):
+            change = functools.partial(prepared.replace, file, data, "ctranslate2")
+            yield damaged(f"{file}: {name}", "model", change)
+    for limit in (-1, 0, 1, 2**70, True, None, 1.5):
+        change = functools.partial(_edit_export, limit)
+        yield damaged(f"export.json: max_input_tokens={limit}", "model", change)
+
+
+_PIECES = "1/tokenizer/shared.model"
+
+
+def _edit_export(limit):
+    path = prepared.copy_model("ctranslate2") / "1" / "export.json"
+    about = {**json.loads(path.read_text("utf-8")), "max_input_tokens": limit}
+    path.write_text(json.dumps(about), encoding="utf-8")
 
 
 def _streams():

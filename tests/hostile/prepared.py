@@ -3,6 +3,7 @@
 A case runs in a folder beside `models`, so it finds a model directory in `../models/bpe`.
 """
 
+import importlib.util
 import json
 import os
 import shutil
@@ -57,6 +58,14 @@ _COMMANDS = {
     ),
     "saved_model": ("export", ("--model_dir=../models/bpe", "--export_dir=run")),
 }
+
+
+HAS_CTRANSLATE2 = importlib.util.find_spec("ctranslate2") is not None  # An optional package.
+if HAS_CTRANSLATE2:
+    _COMMANDS["ctranslate2"] = (
+        "export",
+        ("--model_dir=../models/bpe", "--export_dir=run", "--format=ctranslate2"),
+    )
 
 
 def commands():
