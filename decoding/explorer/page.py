@@ -20,8 +20,9 @@ _FOLDER = Path(__file__).parent
 
 
 def script():
-    """Returns the text of `explorer.js`, which defines `Explorer.show(element, data)`."""
-    return (_FOLDER / "explorer.js").read_text(encoding="utf-8")
+    """Returns `explorer.js`, which defines `Explorer.show(element, data)`, after its parts."""
+    parts = [f"explorer{part}.js" for part in ("_numbers", "_pictures", "_search", "")]
+    return "\n".join((_FOLDER / part).read_text(encoding="utf-8") for part in parts)
 
 
 def style():

@@ -7,24 +7,19 @@ from pathlib import Path
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from decoding import explorer
+from decoding.explorer.page import script, style
 
 _ASSETS = Path(__file__).parent / "assets"
-_EXPLORER = Path(explorer.__file__).parent
-_STATIC = {
-    "server.css": (_ASSETS, "text/css"),
-    "server.js": (_ASSETS, "text/javascript"),
-    "explorer.css": (_EXPLORER, "text/css"),
-    "explorer.js": (_EXPLORER, "text/javascript"),
-}
+_FILES = "server.css", "server.js"
 
 
 def routes(name):
     """Returns the routes of the page for a model's name; no request names a file to be read."""
     template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
     found = [_route("/", HTMLResponse(template.substitute(name=html.escape(name))))]
-    for file, (folder, kind) in _STATIC.items():
-        text = (folder / file).read_text(encoding="utf-8")
+    texts = {file: (_ASSETS / file).read_text(encoding="utf-8") for file in _FILES}
+    for file, text in {**texts, "explorer.css": style(), "explorer.js": script()}.items():
+        kind = "text/css" if file.endswith(".css") else "text/javascript"
         found.append(_route(f"/static/{file}", Response(text, media_type=kind)))
     return found
 

@@ -4,6 +4,8 @@ import js from "@eslint/js";
 
 const browser = ["document", "window", "fetch", "atob", "btoa", "matchMedia", "AbortController", "TextEncoder"];
 
+const ours = ["Explorer", "ExplorerNumbers", "ExplorerPictures", "ExplorerSearch"];
+
 export default [
   js.configs.recommended,
   {
@@ -12,7 +14,7 @@ export default [
     languageOptions: {
       ecmaVersion: 2022,
       sourceType: "script",
-      globals: Object.fromEntries([...browser, "Explorer"].map((name) => [name, "readonly"])),
+      globals: Object.fromEntries([...browser, ...ours].map((name) => [name, "readonly"])),
     },
     rules: {
       "consistent-return": "error",

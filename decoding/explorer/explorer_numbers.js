@@ -1,0 +1,211 @@
+/*
+ * The numbers of explorer.js, which documents their data, and small helpers to make elements.
+ */
+"use strict";
+
+// eslint-disable-next-line no-unused-vars
+const ExplorerNumbers = (() => {
+  const KINDS = {
+    cross: { map: /^decoder\/(\d+)\/cross$/, label: "cross: translation to source" },
+    encoder: { map: /^encoder\/(\d+)\/self$/, label: "encoder: source to source" },
+    decoder: { map: /^decoder\/(\d+)\/self$/, label: "decoder: translation to its beginning" },
+    alignment: { map: /^(alignment)$/, label: "alignment: translation to source" },
+  };
+  const SVG = "http://www.w3.org/2000/svg";
+  const MOST_NAMED = 6; // Words named in a reading.
+  // Control characters, and those that change the direction of what follows.
+  // eslint-disable-next-line no-control-regex
+  const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufff9-\ufffb]/g;
+
+  // Small helpers
+
+  /** Returns text in which control characters are visible as \uXXXX. */
+  function visible(text) {
+    return text.replace(
+      CONTROLS,
+      (found) => "\\u" + found.charCodeAt(0).toString(16).padStart(4, "0"),
+    );
+  }
+
+  /** Makes an element with attributes; strings among the children become text. */
+  function make(name, attributes = {}, ...children) {
+    return filled(document.createElement(name), attributes, children);
+  }
+
+  function makeSvg(name, attributes = {}, ...children) {
+    return filled(document.createElementNS(SVG, name), attributes, children);
+  }
+
+  function filled(element, attributes, children) {
+    for (const [key, value] of Object.entries(attributes)) {
+      element.setAttribute(key, value);
+    }
+    element.append(...children);
+    return element;
+  }
+
+  /** Makes an element for text of any direction, which does not affect its surroundings. */
+  function foreign(text) {
+    return make("bdi", {}, visible(text));
+  }
+
+  /** Makes a labelled control. */
+  function labelled(label, control) {
+    return make("label", {}, make("span", {}, label), control);
+  }
+
+  function makeSelect(options, chosen) {
+    const select = make("select");
+    for (const [value, label] of options) {
+      select.append(make("option", { value }, label));
+    }
+    select.value = chosen;
+    return select;
+  }
+
+  function percent(logProb) {
+    return (100 * Math.exp(logProb)).toFixed(1) + "%";
+  }
+
+  function decoded(base64) {
+    return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
+  }
+
+  // Attention as numbers
+
+  /** Returns the layers of each kind: kind -> [[number of the layer from 1, MAP], ...]. */
+  function layersOf(maps) {
+    const kinds = {};
+    for (const [kind, { map }] of Object.entries(KINDS)) {
+      const found = Object.keys(maps).filter((name) => map.test(name));
+      const layers = found.map((name) => [(Number(map.exec(name)[1]) || 0) + 1, maps[name]]);
+      if (layers.length) {
+        kinds[kind] = layers.sort((a, b) => a[0] - b[0]);
+      }
+    }
+    return kinds;
+  }
+
+  /** Returns the weights of one head, or their mean over heads, as numbers, row by row. */
+  function weightsOf(map, head) {
+    map.bytes ??= decoded(map.weights);
+    const [heads, rows, columns] = map.shape;
+    const size = rows * columns;
+    const chosen = head === "mean" ? [...Array(heads).keys()] : [head - 1];
+    const weights = new Float64Array(size);
+    for (const number of chosen) {
+      for (let i = 0; i < size; i++) {
+        weights[i] += (map.bytes[number * size + i] / 255) ** 2 / chosen.length;
+      }
+    }
+    return weights;
+  }
+
+  /** Returns rows and columns, each {name, tokens, words, wordOf}, of a kind of map. */
+  function sidesOf(model, kind) {
+    const source = { ...model.source, name: "source" };
+    const target = { ...model.target, name: "translation" };
+    if (kind === "encoder") {
+      return [source, source];
+    }
+    if (kind === "decoder") {
+      const wordOf = [0, ...target.wordOf.slice(0, -1).map((word) => word + 1)];
+      const words = ["<s>", ...target.words].slice(0, wordOf.at(-1) + 1);
+      const tokens = ["<s>", ...target.tokens.slice(0, -1)];
+      return [target, { name: "translation", tokens, words, wordOf }];
+    }
+    return [target, source];
+  }
+
+  /**
+   * Merges tokens to words. The weight of a word that is attended to is the sum over its tokens;
+   * the weight of a word that attends is the mean over its tokens.
+   */
+  function merged(weights, rows, columns) {
+    const [height, width] = [rows.words.length, columns.words.length];
+    const counts = new Float64Array(height);
+    rows.wordOf.forEach((word) => counts[word]++);
+    const result = new Float64Array(height * width);
+    rows.wordOf.forEach((row, i) => {
+      columns.wordOf.forEach((column, j) => {
+        result[row * width + column] += weights[i * columns.tokens.length + j] / counts[row];
+      });
+    });
+    return result;
+  }
+
+  /**
+   * Returns what a choice shows: {rows, columns: {name, labels, wordOf}, weights, largest}.
+   */
+  function tableOf(model, layers, choice) {
+    const chosen = layers[choice.kind].filter(
+      ([number]) => choice.layer === "mean" || number === choice.layer,
+    );
+    const [rows, columns] = sidesOf(model, choice.kind);
+    let weights = new Float64Array(rows.tokens.length * columns.tokens.length);
+    for (const [, map] of chosen) {
+      weightsOf(map, choice.head).forEach((weight, i) => (weights[i] += weight / chosen.length));
+    }
+    if (choice.merge) {
+      weights = merged(weights, rows, columns);
+    }
+    const labelsOf = (side) => ({
+      name: side.name,
+      labels: (choice.merge ? side.words : side.tokens).map(visible),
+      wordOf: choice.merge ? side.words.map((_, i) => i) : side.wordOf,
+    });
+    const largest = weights.reduce((a, b) => Math.max(a, b), 0);
+    return { rows: labelsOf(rows), columns: labelsOf(columns), weights, largest };
+  }
+
+  /** Returns "sure", "possible" or "" for a cell of a table. */
+  function goldOf(model, kind, table, row, column) {
+    if (!model.gold || kind === "encoder" || kind === "decoder") {
+      return "";
+    }
+    const link = [table.columns.wordOf[column], table.rows.wordOf[row]];
+    const isIn = (links) => links.some(([i, j]) => i === link[0] && j === link[1]);
+    return isIn(model.gold.sure) ? "sure" : isIn(model.gold.possible) ? "possible" : "";
+  }
+
+  /** Returns the weights of a row or column, the largest first: [[place, weight], ...]. */
+  function ranked(table, side, place) {
+    const width = table.columns.labels.length;
+    const others = side === "rows" ? table.columns.labels : table.rows.labels;
+    return others
+      .map((_, i) => [i, table.weights[side === "rows" ? place * width + i : i * width + place]])
+      .sort((a, b) => b[1] - a[1]);
+  }
+
+  /** Returns in words where a token looks, or what looks at it. */
+  function reading(table, side, place) {
+    const [own, others] =
+      side === "rows" ? [table.rows, table.columns] : [table.columns, table.rows];
+    const named = ranked(table, side, place)
+      .filter(([, weight]) => weight >= 0.005)
+      .slice(0, MOST_NAMED);
+    const verb = side === "rows" ? "looks at" : "is looked at by";
+    const parts = [foreign(own.labels[place]), ` ${verb} `];
+    named.forEach(([i, weight], n) => {
+      parts.push(n ? ", " : "", foreign(others.labels[i]), ` ${weight.toFixed(2)}`);
+    });
+    return named.length ? parts : [foreign(own.labels[place]), ` ${verb} nothing in particular`];
+  }
+
+  return {
+    KINDS,
+    filled,
+    foreign,
+    goldOf,
+    labelled,
+    layersOf,
+    make,
+    makeSelect,
+    makeSvg,
+    percent,
+    reading,
+    tableOf,
+    visible,
+    weightsOf,
+  };
+})();
