@@ -125,13 +125,13 @@ class Translator:
         self.num_threads = num_threads
         self.unknowns = unknowns
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
-        if self.options.shortlist is not None:
-            check_shortlist(model, self.options, asked is not None)
         self._engine = engine
         if engine:
             engine.check(self.options)
             if asked is not None:
                 raise UserError("--prefix and --required: CTranslate2 cannot; leave them out")
+        elif self.options.shortlist is not None:
+            check_shortlist(model, self.options, asked is not None)
         self.asked = asked
         self.mbr = mbr
         self._searcher = Searcher(model, self.options, tokenizer.target, seed)
