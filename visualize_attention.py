@@ -4,6 +4,8 @@
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.npz
     python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
+    python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
+        --target_input=test.de --gold=test.gold
     python visualize_attention.py --model_dir=runs/x --embeddings=words.png
     python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 
@@ -15,17 +17,23 @@ from command_line import startup, quiet  # noqa: F401, I001 - first of all, in t
 
 # isort: split
 
+import json
 import re
+import sys
 
 import tensorflow as tf
 from absl import flags
 
 from command_line import console
 from command_line.flag_values import group, shortened
-from data_pipeline.files import UserError, check_writable, read_lines
+from command_line.machine import machine
+from data_pipeline.files import UserError, check_writable, read_lines, write_text
+from data_pipeline.streams import open_split
 from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
-from decoding.alignment.aligner import word_maps
-from decoding.alignment.links import parse_gold
+from decoding.alignment.aligner import Aligner, word_maps
+from decoding.alignment.head_summaries import summarise_heads
+from decoding.alignment.head_tables import record_of, table_of
+from decoding.alignment.links import parse_gold, read_gold
 from decoding.explorer.sentence import SentenceExplorer
 from decoding.explorer.text_pages import write_page, write_pages
 from decoding.pictures import attention_numbers
@@ -36,6 +44,7 @@ from decoding.pictures.attention_pictures import (
     title_of,
 )
 from decoding.pictures.embedding_points import PROJECTIONS, embedding_points
+from decoding.pictures.head_pictures import save_heads
 from decoding.pictures.learning_curves import save_learning_curves
 from decoding.pictures.points import save_points
 from decoding.translator import Translator
@@ -54,7 +63,9 @@ with group("Picture or page of the attention between a sentence and its translat
     flags.DEFINE_string("source", None, "Sentence to translate.")
     flags.DEFINE_string("target", "", "Its translation. Default: the model's own.")
     flags.DEFINE_string(
-        "input", "", "File of sentences, one a line, instead of --source, for an .html of links."
+        "input",
+        "",
+        "File of sentences, one a line, instead of --source, for an .html of links or --heads.",
     )
     flags.DEFINE_string("target_input", "", "File of their translations. Default: the model's own.")
     flags.DEFINE_string(
@@ -84,10 +95,25 @@ with group("Picture or page of the attention between a sentence and its translat
     flags.DEFINE_integer(
         "gold_base",
         None,
-        "Number of the first word in --gold_links. Default: 0 if a link names word 0, else 1.",
+        "Number of the first word in --gold_links or --gold. Default: 0 if a link names word 0, "
+        "else 1.",
         0,
         1,
     )
+with group("Picture and table of what each head looks at in a text"):
+    flags.DEFINE_string(
+        "heads",
+        "",
+        "Picture to write of entropy, distance and alignment error rate of each attention head, "
+        "with a table on standard output; needs --input and --target_input.",
+    )
+    flags.DEFINE_string(
+        "gold", "", "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate."
+    )
+    flags.DEFINE_string(
+        "links_from", "", "Directory of a model, such as ibm2, whose links replace --gold."
+    )
+    flags.DEFINE_string("save_scores", "", "JSON file for the table and its settings.")
 with group("Picture of the embeddings"):
     flags.DEFINE_string(
         "embeddings", "", "Picture to write of source and target words, by their embeddings."
@@ -262,6 +288,55 @@ def explore_text():
     print(f"wrote {FLAGS.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
+def check_heads():
+    """Raises `UserError` if flags of --heads contradict each other or something is missing."""
+    for name in ("input", "target_input"):
+        if not FLAGS[name].value:
+            raise UserError(f"--heads needs --{name}")
+    if FLAGS.gold and FLAGS.links_from:
+        raise UserError("--links_from replaces --gold; leave out one of them")
+    if FLAGS["gold_base"].present and not FLAGS.gold:
+        raise UserError("--gold_base needs --gold")
+    console.check_picture("heads", FLAGS.heads)
+    if FLAGS.save_scores:
+        check_writable(FLAGS.save_scores)
+
+
+def draw_heads():
+    """Summarises every attention head over a text, as a picture and a table."""
+    check_heads()
+    path = the_model_dir()
+    names = FLAGS.input, FLAGS.target_input
+    lines = open_split(names)
+    gold = linker = None
+    if FLAGS.gold:
+        pairs = [tuple(len(split_words(x)) for x in pair) for pair in zip(*lines, strict=True)]
+        gold = read_gold(FLAGS.gold, pairs=pairs, base=FLAGS.gold_base)
+    directory = ModelDirectory(path)
+    model, tokenizer, config = directory.load()
+    if FLAGS.links_from:
+        linking, its_tokenizer, its_config = ModelDirectory(FLAGS.links_from).load()
+        its_name = f"the {its_config['model']} of {FLAGS.links_from}"
+        linker = Aligner(linking, its_tokenizer, name=its_name)
+    name = f"{config['model']} of {path}"
+    found = summarise_heads(
+        model, tokenizer, (names, lines), name=f"the {name}", gold=gold, linker=linker
+    )
+    for problem in found.problems():
+        print(problem, file=sys.stderr)
+    title = (
+        f"{name}: attention over {found.pairs:,} sentence pairs by layer (row) and head (column)"
+    )
+    with console.picture("heads", FLAGS.heads):
+        save_heads(found.heads, FLAGS.heads, title=title)
+    if FLAGS.save_scores:
+        settings = {flag: FLAGS[flag].value for flag in MODES[draw_heads][1].split()}
+        training = {"parameters": model.count_params(), "training": directory.summary()}
+        record = {**config, **training, **settings, **record_of(found), "machine": machine()}
+        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    console.write_result(*table_of(found.heads))
+
+
 def draw_embeddings():
     """Draws source and target words in one plane."""
     path = the_model_dir()
@@ -289,6 +364,7 @@ MODES = {
         "target output attention layer head merge_subwords beam_size gold_links gold_base",
     ),
     explore_text: ("input", "target_input output attention layer head merge_subwords beam_size"),
+    draw_heads: ("heads", "input target_input gold gold_base links_from save_scores"),
     draw_embeddings: ("embeddings", "projection num_words"),
     draw_curves: ("curves", ""),
 }

@@ -11,25 +11,15 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import Batching, plan_epoch
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import encode_lines
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import (
-    EOS_ID,
-    PAD_ID,
-    UNK_ID,
-    WordVocabulary,
-    split_words,
-)
+from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
+from decoding.alignment.encoded_text import EncodedText, batches
 from decoding.alignment.links import AGREED
 from decoding.alignment.subword_merging import word_weights
 from decoding.pictures.attention_pictures import layer_names
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-# Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
-# so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
-_MAX_COST = 1 << 22
 
 
 class Aligner:
@@ -69,7 +59,7 @@ class Aligner:
         Raises:
             UserError: no line of a side has a known word.
         """
-        return self._encode(*text).count_unknown(self.name)
+        return EncodedText(self.tokenizer, *text).count_unknown(self.name)
 
     def links(self, source_lines, target_lines, *, threshold=None, description=None):
         """Aligns every line with its translation.
@@ -88,108 +78,44 @@ class Aligner:
             For every pair, the sorted list of its (source position, target position), counted from
             0; an empty list if a line of the pair is empty.
         """
-        text = self._encode(("source", "target"), (source_lines, target_lines))
-        return _links([text], threshold, description)
-
-    def _encode(self, names, lines):
-        return _EncodedText(self, names, lines)
+        lines = source_lines, target_lines
+        text = EncodedText(self.tokenizer, ("source", "target"), lines)
+        return _links([self], [text], threshold, description)
 
 
-class _EncodedText:
-    """A text in the ids of an aligner's tokenizer.
-
-    Attributes:
-        lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
-        num_words: `[2, pairs]`, numbers of words of source and target lines.
-    """
-
-    def __init__(self, aligner, names, lines):
-        self.align = aligner._align
-        self.names, self.lines, self.vocabularies = names, lines, aligner.tokenizer[1:]
-        both = zip(self.vocabularies, lines, strict=True)
-        self.ids, self.lengths = zip(*(encode_lines(*side) for side in both), strict=True)
-        self.lengths = np.array(self.lengths, np.int64)
-        self.starts = self.lengths.cumsum(axis=1) - self.lengths
-        self.of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
-        self.num_words = self.lengths - 1
-        if not self.of_words:
-            self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
-
-    def count_unknown(self, model_name):
-        """As `Aligner.count_unknown`."""
-        total = 0
-        for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):
-            rows = np.repeat(np.arange(lengths.size), lengths)
-            num_known = np.bincount(rows[ids != UNK_ID], minlength=lengths.size) - 1
-            words = lengths > 1
-            unknown = int((words & (num_known == 0)).sum())
-            if unknown and unknown == words.sum():
-                raise UserError(
-                    f"{name}, lines 1 to {lengths.size}: {model_name} knows none of their words; "
-                    "expected text in the language and tokenisation that it was trained on"
-                )
-            total += unknown
-        return total
-
-    def weights(self, rows):
-        """Returns weights `[B, T', S']` float32 between the words, with `</s>`, of some pairs.
-
-        T' and S' are the largest numbers of words, with `</s>`, among these pairs. Weights after
-        the `</s>` of a pair are meaningless.
-        """
-        weights = self.align(*(self._padded(side, rows) for side in (0, 1))).numpy()
-        if self.of_words:
-            return weights
-        sources, targets = self.num_words[:, rows].max(axis=1) + 1
-        merged = np.zeros([rows.size, targets, sources], np.float32)
-        numbers = [
-            vocabulary.word_numbers(lines[row] for row in rows)
-            for vocabulary, lines in zip(self.vocabularies, self.lines, strict=True)
-        ]
-        for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
-            found = word_weights(tokens, *pair)
-            words[: found.shape[0], : found.shape[1]] = found
-        return merged
-
-    def _padded(self, side, rows):
-        """Returns the ids of some rows, `[B, longest]` int32, padded."""
-        lengths = self.lengths[side, rows][:, None]
-        places = np.arange(lengths.max())
-        cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
-        return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
-
-
-def _links(texts, threshold, description):
+def _links(aligners, texts, threshold, description):
     """Returns the links of a text by one direction, or the links on which two directions agree.
 
     Args:
-        texts: one `_EncodedText`; or two, the second for the other direction, with swapped text.
+        aligners: one `Aligner`, or two, the second for the other direction.
+        texts: `EncodedText` of each aligner, the second with swapped text.
         threshold: as `Aligner.links`; with two texts, for the geometric mean of the two weights.
         description: as `Aligner.links`.
     """
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
-    rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
-    costs = lengths[:, :, rows].max(axis=0) * (lengths[:, :, rows].max(axis=0) + 256)
-    plan = plan_epoch(*costs, Batching(max(_MAX_COST, int(costs.max(initial=0)))))
     results = [[] for _ in range(lengths.shape[2])]
-    bar = Progress(description, rows.size, "lines") if description else contextlib.nullcontext()
+    count = int((lengths > 1).all(axis=(0, 1)).sum())
+    bar = Progress(description, count, "lines") if description else contextlib.nullcontext()
     with bar as progress:
-        for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
-            if not batch.size:
-                continue
+        for batch in batches(lengths):
             sizes = texts[0].num_words[:, batch]
-            weights = texts[0].weights(batch)
+            weights = _weights(aligners[0], texts[0], batch)
             limit = threshold
             if len(texts) > 1:
                 height, width = sizes[::-1].max(axis=1) + 1
-                facing = texts[1].weights(batch).transpose(0, 2, 1)
+                facing = _weights(aligners[1], texts[1], batch).transpose(0, 2, 1)
                 weights = weights[:, :height, :width] * facing[:, :height, :width]
                 limit = threshold**2
-            for row, links in zip(batch, _decide(weights, *sizes, limit), strict=True):
+            for row, links in zip(batch, decide_links(weights, *sizes, limit), strict=True):
                 results[row] = links
             if progress:
                 progress.update(batch.size)
     return results
+
+
+def _weights(aligner, text, rows):
+    """Returns weights `[B, T', S']` between the words of some pairs of an `EncodedText`."""
+    return text.between_words(aligner._align(*text.padded(rows)).numpy(), rows)
 
 
 def align_directions(text, forward=None, reverse=None, *, threshold=None):
@@ -207,7 +133,7 @@ def align_directions(text, forward=None, reverse=None, *, threshold=None):
     found = []
     for aligner, way, step in ((forward, text, 1), (reverse, text.swapped(), -1)):
         if aligner:
-            links = _links([_encode_known(aligner, way)], threshold, "aligning")
+            links = _links([aligner], [_encode_known(aligner, way)], threshold, "aligning")
             found.append([sorted(link[::step] for link in pair) for pair in links])
     return found
 
@@ -225,12 +151,12 @@ def align_agreeing(text, forward, reverse, *, threshold=AGREED):
         The links of every pair.
     """
     texts = [_encode_known(forward, text), _encode_known(reverse, text.swapped())]
-    return _links(texts, threshold, "aligning")
+    return _links([forward, reverse], texts, threshold, "aligning")
 
 
 def _encode_known(aligner, text):
     """Encodes a `ParallelText`; prints how many lines have no known word."""
-    encoded = _EncodedText(aligner, *text)
+    encoded = EncodedText(aligner.tokenizer, *text)
     unknown = encoded.count_unknown(aligner.name)
     if unknown:
         print(f"{unknown:,} lines in which {aligner.name} knows no word", file=sys.stderr)
@@ -280,7 +206,7 @@ def _attention(model, name, layer, head):
     return attend
 
 
-def _decide(weights, num_sources, num_targets, threshold):
+def decide_links(weights, num_sources, num_targets, threshold):
     """Returns the links of every pair of a batch.
 
     Args:

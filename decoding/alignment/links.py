@@ -10,6 +10,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from data_pipeline.files import UserError, read_lines, write_lines
 
 Link = tuple[int, int]
@@ -269,6 +271,24 @@ def _add(link, links, aligned):
     aligned[1].add(link[1])
 
 
+def count_links(links: Iterable[Link], gold: GoldAlignment) -> np.ndarray:
+    """Counts links, sure links, found sure links and found possible links; see `score_of`."""
+    links = set(links)
+    found = len(links & gold.sure), len(links & gold.possible)
+    return np.array([len(links), len(gold.sure), *found])
+
+
+def score_of(counts: Sequence[int]) -> AlignmentScore:
+    """Computes the score of a corpus, as `score_alignments`, from the sum of its `count_links`."""
+    num_links, num_sure, found, num_possible = map(int, counts)
+    both = num_links + num_sure
+    return AlignmentScore(
+        aer=1 - (found + num_possible) / both if both else 0.0,
+        precision=num_possible / num_links if num_links else 1.0,
+        recall=found / num_sure if num_sure else 1.0,
+    )
+
+
 def score_alignments(
     alignments: Sequence[Iterable[Link]], gold: Sequence[GoldAlignment]
 ) -> AlignmentScore:
@@ -287,16 +307,5 @@ def score_alignments(
     Raises:
         ValueError: the numbers of sentence pairs differ.
     """
-    found = num_links = num_sure = num_possible = 0
-    for links, (sure, possible) in zip(alignments, gold, strict=True):
-        links = set(links)
-        num_links += len(links)
-        num_sure += len(sure)
-        found += len(links & sure)
-        num_possible += len(links & possible)
-    both = num_links + num_sure
-    return AlignmentScore(
-        aer=1 - (found + num_possible) / both if both else 0.0,
-        precision=num_possible / num_links if num_links else 1.0,
-        recall=found / num_sure if num_sure else 1.0,
-    )
+    pairs = zip(alignments, gold, strict=True)
+    return score_of(sum((count_links(*pair) for pair in pairs), np.zeros(4, int)))

@@ -17,6 +17,7 @@ from decoding.pictures.figures import (
     LINE_COLOURS,
     check_path,
     check_size,
+    colour_map,
     printable,
     save,
     shorten,
@@ -33,8 +34,6 @@ from decoding.pictures.label_layout import (
 )
 
 _KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
-# White is exactly zero; the lightness then falls in proportion to the weight, in grey print, too.
-_COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
@@ -275,16 +274,11 @@ def _draw(
     layout: Layout, rows: list[str], columns: list[str], panels: list[_Panel], frames: dict
 ) -> Any:
     """Returns the matplotlib figure."""
-    from matplotlib.colors import LinearSegmentedColormap
     from matplotlib.figure import Figure
 
     largest = max(float(panel.weights.max()) for panel in panels)
     scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
-    shades = {
-        "cmap": LinearSegmentedColormap.from_list("weights", _COLOURS),
-        "interpolation": "none",
-        "aspect": "auto",
-    }
+    shades = {"cmap": colour_map(), "interpolation": "none", "aspect": "auto"}
     figure = Figure(figsize=(layout.width, layout.height))
 
     def add_axes(left: float, top: float, width: float, height: float) -> Any:

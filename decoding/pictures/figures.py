@@ -28,6 +28,8 @@ _METADATA = {
     ".pdf": {"CreationDate": None, "Creator": None, "Producer": None},
 }
 LINE_COLOURS = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"]
+# White is exactly zero; the lightness then falls in proportion to the weight, in grey print, too.
+_COLOURS = [(0, "#ffffff"), (0.18, "#c6dbef"), (0.4, "#6baed6"), (0.68, "#2171b5"), (1, "#08306b")]
 # Embeddings, overrides and isolates of the bidirectional algorithm: invisible, but they reorder.
 _REORDERING = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 _MAX_LENGTH = 40  # characters of a token
@@ -100,6 +102,13 @@ def save_curves(
         if len(lines) > 1:  # outside, where it cannot cover a line
             figure.legend(lines, list(series), loc="outside right upper", frameon=False)
         save(figure, path, dpi=150)
+
+
+def colour_map() -> Any:
+    """Returns matplotlib's colour map of weights: white is 0, and more is darker."""
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("weights", _COLOURS)
 
 
 def text_widths(texts: Sequence[str], font_size: float) -> np.ndarray:

@@ -69,7 +69,7 @@ def lay_out(
     width = 2 * MARGIN + pitch_x * row_length + BAR_WIDTH + BAR_SPACE
     if title:
         width = max(width, 4)
-        title = _wrap(title, font_size + 2, width - 2 * MARGIN)
+        title = wrap(title, font_size + 2, width - 2 * MARGIN)
     title_height = _snap((title.count("\n") + 1.4) * (font_size + 2) * 1.2 / 72) if title else 0
     bar_height = float(np.clip(pitch_y * num_rows - top - _GAP, 1.2, 3))
     beside = top + bar_height + KEY_HEIGHT * has_key
@@ -90,7 +90,8 @@ def _snap(length: float) -> float:
     return math.ceil(length * 75 - 1e-6) / 75
 
 
-def _wrap(text: str, font_size: float, width: float) -> str:
+def wrap(text: str, font_size: float, width: float) -> str:
+    """Breaks a text of a font size in points into lines of at most about a width in inches."""
     needed = text_widths([text], font_size)[0]
     if needed <= width:
         return text

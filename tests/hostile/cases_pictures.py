@@ -25,6 +25,7 @@ def cases():
     yield from _alignments()
     yield from _link_files()
     yield from _embeddings_and_curves()
+    yield from _heads()
 
 
 def _case(group, name, expected, *arguments, script="visualize_attention", **more):
@@ -290,3 +291,46 @@ def _embeddings_and_curves():
     names = both(*(lambda n=n: copy_model("bpe", n) for n in ("$x_1$", "a<b>&amp;", "日本")))
     flags = ("--model_dir=$x_1$", "--model_dir=a<b>&amp;", "--model_dir=日本", "--curves=x.svg")
     yield _case(group, "curves of odd names", Works(_drawn("x.svg")), *flags, prepare=names)
+
+
+def _heads():
+    group = "summaries of heads"
+    odd = "".join(f"{text}\n" for text in ODDITIES.values())
+    count = odd.count("\n")
+    text = ("--input=a", "--target_input=b")
+    drawing = ("--heads=x.svg", *text)
+    for model in ("bpe", "word", "ibm1"):
+        start = files(
+            {"a": f"one dog\n{odd}", "b": f"eins Hund\n{odd}", "g": "0-0\n" + "\n" * count}
+        )
+        for flags in (("--gold=g",), (_IBM1.replace("model_dir", "links_from"),)):
+            given = (f"--model_dir=../models/{model}", *drawing, *flags)
+            name = f"all odd text, {model}, {flags[0].split('=')[0]}"
+            yield _case(group, name, Works(_drawn("x.svg")), *given, prepare=start)
+    for name, changed, flags, pattern in (
+        ("no input", {}, ("--input=",), "--input"),
+        ("no target", {}, ("--target_input=",), "--target_input"),
+        ("a missing text", {}, ("--input=nowhere",), "nowhere"),
+        ("an empty text", {"a": ""}, (), "a: empty"),
+        ("texts of unequal length", {"a": "one dog\n"}, (), r"\ba\b"),
+        ("every pair with an empty side", {"a": "\none\n", "b": "eins\n\n"}, (), "a and b"),
+        ("Latin-1", {"a": b"one\n\xe4\n"}, (), "a, line 2.*UTF-8"),
+        ("gold of another length", {"g": "0-0\n"}, ("--gold=g",), "g: 1 lines"),
+        ("gold outside", {"g": "0-0\n7-7\n"}, ("--gold=g",), "g, line 2"),
+        ("gold and a model", {}, ("--gold=g", "--links_from=x"), "--links_from"),
+        ("no model of links", {}, ("--links_from=nowhere",), "nowhere"),
+        ("links of a language model", {}, ("--links_from=../models/lm",), "ngram_lm"),
+        ("no such model", {}, ("--model_dir=nowhere",), "model_dir"),
+        ("--gold_base", {}, ("--gold_base=1",), "--gold"),
+        ("--layer", {}, ("--layer=1",), "--layer"),
+        ("a name that is no picture", {}, ("--heads=x.txt",), "x.txt"),
+        ("scores to a device", {}, ("--save_scores=/dev/full",), "/dev/full"),
+        ("a line of 20,000 words", {"a": "one\n" + "dog " * 20_000}, (), "line 2"),
+    ):
+        start = files({"a": "one dog\none\n", "b": "eins Hund\neins\n", **changed})
+        yield _case(group, name, Refused(pattern), _BPE, *drawing, *flags, prepare=start)
+    for name in ("bpe", "lm"):
+        flags = (f"--model_dir=../models/{name}", *drawing)
+        start = files({"a": "one dog\n", "b": "eins Hund\n"})
+        expected = Refused("has no attention|ngram_lm") if name == "lm" else Works(_drawn("x.svg"))
+        yield _case(group, f"a pair, {name}", expected, *flags, prepare=start)

@@ -109,10 +109,7 @@ def test_a_title_names_model_kind_layers_and_heads(maps, choice, title):
 
 def test_darker_is_more_weight_in_grey_print_too():
     """The luminance of the colours falls evenly enough that ten weights can be told apart."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    colours = LinearSegmentedColormap.from_list("weights", attention_pictures._COLOURS)
-    luminance = colours(np.linspace(0, 1, 11))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    luminance = figures.colour_map()(np.linspace(0, 1, 11))[:, :3] @ [0.2126, 0.7152, 0.0722]
     assert luminance[0] == pytest.approx(1) and (np.diff(luminance) < -0.025).all()
 
 

@@ -1,0 +1,108 @@
+"""A text in the ids of a model's tokenizer: batches of it, and attention between its words."""
+
+import numpy as np
+
+from data_pipeline.batching import Batching, plan_epoch
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import encode_lines
+from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary, split_words
+from decoding.alignment.subword_merging import word_weights
+
+# Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
+# so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
+_MAX_COST = 1 << 22
+
+
+class EncodedText:
+    """A text in the ids of a tokenizer.
+
+    Args:
+        tokenizer: `Tokenizer`.
+        names: (name of the source text, name of the target text), for errors.
+        lines: (source lines, target lines), lists of str of equal length.
+
+    Attributes:
+        lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
+        num_words: `[2, pairs]`, numbers of words of source and target lines.
+    """
+
+    def __init__(self, tokenizer, names, lines):
+        self.names, self.lines, self.vocabularies = names, lines, tokenizer[1:]
+        both = zip(self.vocabularies, lines, strict=True)
+        self.ids, self.lengths = zip(*(encode_lines(*side) for side in both), strict=True)
+        self.lengths = np.array(self.lengths, np.int64)
+        self.starts = self.lengths.cumsum(axis=1) - self.lengths
+        self.of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
+        self.num_words = self.lengths - 1
+        if not self.of_words:
+            self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
+
+    def count_unknown(self, model_name):
+        """Counts the lines that have words, but no word of the vocabulary.
+
+        Raises:
+            UserError: no line of a side has a known word. The error names the model.
+        """
+        total = 0
+        for ids, lengths, name in zip(self.ids, self.lengths, self.names, strict=True):
+            rows = np.repeat(np.arange(lengths.size), lengths)
+            num_known = np.bincount(rows[ids != UNK_ID], minlength=lengths.size) - 1
+            words = lengths > 1
+            unknown = int((words & (num_known == 0)).sum())
+            if unknown and unknown == words.sum():
+                raise UserError(
+                    f"{name}, lines 1 to {lengths.size}: {model_name} knows none of their words; "
+                    "expected text in the language and tokenisation that it was trained on"
+                )
+            total += unknown
+        return total
+
+    def padded(self, rows):
+        """Returns ids of source `[B, S]` and target `[B, T]` of some pairs, int32, padded."""
+        return tuple(self._padded(side, rows) for side in (0, 1))
+
+    def between_words(self, weights, rows):
+        """Merges weights `[B, ..., T, S]` between the tokens of some pairs.
+
+        Returns:
+            Weights `[B, ..., T', S']` float32 between words, with `</s>`. T' and S' are the largest
+            numbers of words, with `</s>`, among these pairs. Weights after the `</s>` of a pair are
+            meaningless.
+        """
+        if self.of_words:
+            return weights
+        sources, targets = self.num_words[:, rows].max(axis=1) + 1
+        merged = np.zeros([*weights.shape[:-2], targets, sources], np.float32)
+        numbers = [
+            vocabulary.word_numbers(lines[row] for row in rows)
+            for vocabulary, lines in zip(self.vocabularies, self.lines, strict=True)
+        ]
+        for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
+            found = word_weights(tokens, *pair)
+            words[..., : found.shape[-2], : found.shape[-1]] = found
+        return merged
+
+    def _padded(self, side, rows):
+        """Returns the ids of some rows, `[B, longest]` int32, padded."""
+        lengths = self.lengths[side, rows][:, None]
+        places = np.arange(lengths.max())
+        cells = np.minimum(self.starts[side, rows][:, None] + places, self.ids[side].size - 1)
+        return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
+
+
+def batches(lengths, max_cost=_MAX_COST):
+    """Yields the rows `[B]` of batches of pairs of similar length.
+
+    Args:
+        lengths: `[texts, 2, pairs]`, numbers of tokens of source and target lines, with `</s>`, of
+            one or more encodings of a text. Pairs with an empty side in any of them are left out.
+        max_cost: largest cost of a batch of several pairs; a pair costs L x (L + 256), where L is
+            the length of its longer side.
+    """
+    rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
+    longest = lengths[:, :, rows].max(axis=0)
+    costs = longest * (longest + 256)
+    plan = plan_epoch(*costs, Batching(max(max_cost, int(costs.max(initial=0)))))
+    for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
+        if batch.size:
+            yield batch

@@ -1,0 +1,277 @@
+"""Summaries of attention heads over a text: what each head looks at, and which heads align words.
+
+For every map of attention `a[t, s]` from a query token t to a key token s, with the queries of the
+whole text counted alike:
+
+* entropy: the mean of `-sum_s a[t, s] ln a[t, s]`, in nats; 0 for a head that looks at one token,
+  `ln S` for one that looks at all S tokens equally. Ghader and Monz 2017, "What does Attention in
+  Neural Machine Translation Pay Attention to?", section 5; Clark et al. 2019, "What Does BERT Look
+  At?", section 3.3.
+* distance: the mean of `sum_s a[t, s] |t - s|` in tokens for self-attention; heads with a small one
+  are the positional heads of Voita et al. 2019, "Analyzing Multi-Head Self-Attention", section 5.
+  For cross-attention the mean of `sum_s a[t, s] |t / T - s / S|`, where T and S are the lengths of
+  the two sentences, so 0 is a diagonal.
+* share: the mean of the weight on the source's `</s>`, where heads look that find nothing (Clark
+  et al. 2019, section 3.2, of `[SEP]`). The decoder's self-attention reads its target shifted
+  right, without `</s>`; its share is of `<s>`.
+* AER, precision, recall: of the links that give each target word its source word of largest
+  weight, or none where that is `</s>` (Garg et al. 2019, "Jointly Learning to Align and Translate",
+  section 4.1; AER is of Och and Ney 2003, section 5.1). Weights of pieces are merged to words as in
+  `subword_merging.word_weights`.
+
+Tokens include `</s>`, positions count from 0. A layer of several heads also has the summary of
+their mean.
+"""
+
+import collections
+import itertools
+import re
+from typing import NamedTuple
+
+import numpy as np
+import tensorflow as tf
+
+from data_pipeline.files import UserError
+from data_pipeline.progress import Progress
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from decoding.alignment.aligner import decide_links
+from decoding.alignment.encoded_text import EncodedText, batches
+from decoding.alignment.links import (
+    AlignmentScore,
+    GoldAlignment,
+    count_links,
+    score_of,
+)
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_NAME = re.compile(r"(encoder|decoder)/(\d+)/(self|cross)")
+KINDS = {
+    "encoder": "self-attention of the encoder",
+    "decoder": "self-attention of the decoder",
+    "cross": "attention to the source",
+}
+_PAIRS_AT_ONCE = 8192  # Pairs that are encoded, and sorted by length into batches, at once.
+_CELLS = 1 << 26  # Weights of a batch of several pairs: 256 MiB.
+_MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
+
+
+class Head(NamedTuple):
+    """The summary of a head, as the module defines it.
+
+    Attributes:
+        kind: "cross", "encoder" or "decoder".
+        layer: counted from 1.
+        head: counted from 1, or "mean".
+        entropy: in nats.
+        distance: in tokens; for "cross" as a share of the sentence.
+        share: of attention on the source's `</s>`; for "decoder" on `<s>`.
+        score: `AlignmentScore` of a "cross" head if there are links to compare with, else None.
+    """
+
+    kind: str
+    layer: int
+    head: int | str
+    entropy: float
+    distance: float
+    share: float
+    score: AlignmentScore | None = None
+
+
+class Summary(NamedTuple):
+    """Summaries of all heads of a model.
+
+    Attributes:
+        heads: `Head`s by kind, layer and head.
+        pairs: number of sentence pairs that count.
+        empty: number of pairs that were left out, because a side is empty.
+        unknown: name of a model -> number of lines in which it knows no word.
+    """
+
+    heads: list[Head]
+    pairs: int
+    empty: int
+    unknown: dict[str, int]
+
+    def problems(self):
+        """Returns lines that report the pairs that were left out, and lines of unknown words."""
+        lines = [f"{n:,} lines in which {name} knows no word" for name, n in self.unknown.items()]
+        if self.empty:
+            total = self.pairs + self.empty
+            lines.append(f"{self.empty:,} of {total:,} pairs have an empty side and do not count")
+        return lines
+
+
+def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, linker=None):
+    """Computes the summaries of all heads; memory does not depend on the size of the text.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: `Tokenizer` of the model.
+        text: (names of source and target, (source lines, target lines)); lines may be
+            `data_pipeline.streams.FileLines`.
+        name: name of the model in errors.
+        gold: `GoldAlignment` of every pair, or None.
+        linker: `Aligner` whose links take the place of `gold`, or None.
+
+    Returns:
+        `Summary`.
+
+    Raises:
+        UserError: the model has no attention, knows no word of the text or is too large for a
+            sentence, or all pairs have an empty side.
+    """
+    maps = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
+    found = {tuple(_place(map_name)): map_name for map_name in maps}
+    if not found:
+        raise UserError(f"{name} has no attention, so its heads have no summary")
+    names = [found[place] for place in sorted(found)]
+    totals = _Totals(model, names, with_links=gold is not None or linker is not None)
+    num_maps = sum(weights.shape[1] for weights in maps.values())
+    unknown = collections.Counter()
+    pairs = done = 0
+    with Progress("summarising heads", len(text[1][0]), "lines") as progress:
+        for lines in _chunks(*text[1]):
+            encoded = EncodedText(tokenizer, text[0], lines)
+            unknown[name] += encoded.count_unknown(name)
+            correct = gold and gold[done : done + len(lines[0])]
+            if linker:
+                unknown[linker.name] += linker.count_unknown((text[0], lines))
+                correct = [GoldAlignment(*[frozenset(x)] * 2) for x in linker.links(*lines)]
+            for rows in batches(encoded.lengths[None], _CELLS // num_maps):
+                _check_size(encoded, rows, num_maps, text[0], done)
+                totals.add(encoded, rows, correct)
+                pairs += rows.size
+            done += len(lines[0])
+            progress.update(len(lines[0]))
+    if not pairs:
+        raise UserError(f"{' and '.join(text[0])}: one side of every pair is empty")
+    return Summary(totals.heads(), pairs, done - pairs, dict(+unknown))
+
+
+class _Totals:
+    """Sums over a text, of every map of a model, by the map's name.
+
+    Args:
+        model: `TranslationModel`.
+        names: names of maps, in the order of the result.
+        with_links: whether links are counted.
+    """
+
+    def __init__(self, model, names, with_links):
+        self.names = names
+        self.cross = [name for name in names if with_links and name.endswith("cross")]
+        self.sums, self.queries, self.counts = {}, {}, {}
+
+        def measure(source_ids, target_ids):
+            maps = model.attention_maps(source_ids, target_ids)
+            maps = {name: _with_mean(maps[name]) for name in names}
+            masks = source_ids != PAD_ID, target_ids != PAD_ID
+            sums = {name: _sums(name, weights, *masks) for name, weights in maps.items()}
+            return sums, {name: maps[name] for name in self.cross}
+
+        self._measure = tf.function(measure, input_signature=[_IDS, _IDS], autograph=False)
+
+    def add(self, text, rows, gold):
+        """Adds some pairs of an `EncodedText`; `gold` has the `GoldAlignment` of all its pairs."""
+        sums, maps = self._measure(*text.padded(rows))
+        for name in self.names:
+            side = 0 if name.startswith("encoder") else 1
+            total = sums[name].numpy().sum(axis=0, dtype=np.float64)
+            self.sums[name] = self.sums.get(name, 0) + total
+            self.queries[name] = self.queries.get(name, 0) + text.lengths[side, rows].sum()
+        for name in self.cross:
+            weights = text.between_words(maps[name].numpy(), rows)
+            num_heads, sizes = (
+                weights.shape[1],
+                np.repeat(text.num_words[:, rows], weights.shape[1], 1),
+            )
+            links = decide_links(weights.reshape(-1, *weights.shape[2:]), *sizes, None)
+            pairs = zip(links, np.repeat(rows, num_heads), strict=True)
+            counts = np.array([count_links(each, gold[row]) for each, row in pairs])
+            counts = counts.reshape(rows.size, num_heads, -1).sum(axis=0)
+            self.counts[name] = self.counts.get(name, 0) + counts
+
+    def heads(self):
+        """Returns the `Head` of every head."""
+        found = []
+        for name in self.names:
+            _, layer, kind = _place(name)
+            means = (self.sums[name] / self.queries[name]).tolist()
+            counts = self.counts.get(name, [None] * len(means))
+            for head, mean, count in zip(_head_names(len(means)), means, counts, strict=True):
+                score = None if count is None else score_of(count)
+                found.append(Head(kind, layer, head, *mean, score))
+        return found
+
+
+def _place(name):
+    """Returns (rank of the kind, layer from 1, kind) of a map's name, to sort maps by."""
+    side, layer, attended = _NAME.fullmatch(name).groups()
+    kind = side if attended == "self" else attended
+    return list(KINDS).index(kind), int(layer) + 1, kind
+
+
+def _head_names(count):
+    """Returns the names of the heads of a layer, whose mean is last if there are several."""
+    return [1] if count == 1 else [*range(1, count), "mean"]
+
+
+def _with_mean(weights):
+    """Appends the mean of the heads, `[B, H, Q, K]` -> `[B, H + 1, Q, K]`, if there are several."""
+    if weights.shape[1] == 1:
+        return weights
+    return tf.concat([weights, tf.reduce_mean(weights, axis=1, keepdims=True)], axis=1)
+
+
+def _sums(name, weights, source_mask, target_mask):
+    """Sums entropy, distance and share over the query tokens of every sentence.
+
+    Args:
+        name: name of the map.
+        weights: `[B, H, Q, K]`.
+        source_mask: `[B, S]` bool.
+        target_mask: `[B, T]` bool.
+
+    Returns:
+        `[B, H, 3]` float32.
+    """
+    _, _, kind = _place(name)
+    query_mask = source_mask if kind == "encoder" else target_mask
+    key_mask = target_mask if kind == "decoder" else source_mask
+    real = query_mask[:, None, :, None] & key_mask[:, None, None, :]
+    weights = tf.where(real, weights, 0.0)
+    masks = query_mask, key_mask
+    num_queries, num_keys = (tf.reduce_sum(tf.cast(m, tf.float32), 1)[:, None, None] for m in masks)
+    queries, keys = (tf.range(tf.shape(m)[1]) for m in masks)
+    queries, keys = (tf.cast(x, tf.float32) for x in (queries[None, :, None], keys[None, None, :]))
+    if kind == "cross":
+        distances = tf.abs(queries / num_queries - keys / num_keys)
+    else:
+        distances = tf.abs(queries - keys)
+    mark = tf.zeros_like(num_keys) if kind == "decoder" else num_keys - 1
+    on_mark = tf.cast(keys == mark, tf.float32)
+    values = (
+        -tf.math.xlogy(weights, weights),
+        weights * distances[:, None],
+        weights * on_mark[:, None],
+    )
+    return tf.stack([tf.reduce_sum(value, axis=(2, 3)) for value in values], axis=-1)
+
+
+def _chunks(source_lines, target_lines):
+    """Yields ([source lines], [target lines]) of some thousand pairs at a time."""
+    pairs = zip(source_lines, target_lines, strict=True)
+    while chunk := list(itertools.islice(pairs, _PAIRS_AT_ONCE)):
+        yield tuple(map(list, zip(*chunk, strict=True)))
+
+
+def _check_size(text, rows, num_maps, names, first):
+    """Raises `UserError` if the maps of a sentence pair would not fit into memory."""
+    lengths = text.lengths[:, rows].max(axis=0)
+    longest = int(lengths.max())
+    if num_maps * longest**2 > _MOST_CELLS:
+        line = first + rows[lengths.argmax()] + 1
+        raise UserError(
+            f"{names[0]} and {names[1]}, line {line}: {longest:,} tokens, too many for the "
+            f"{num_maps} heads of this model; leave the line out or split it"
+        )

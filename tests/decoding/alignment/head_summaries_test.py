@@ -1,0 +1,256 @@
+"""Tests of summaries of attention heads against a NumPy transcription of their definitions."""
+
+import collections
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.alignment import head_summaries
+from decoding.alignment.aligner import Aligner
+from decoding.alignment.head_summaries import summarise_heads
+from decoding.alignment.head_tables import best_of, record_of, table_of
+from decoding.alignment.links import AlignmentScore, GoldAlignment, parse_gold, score_alignments
+from tests.tiny import SMALL, pairs
+
+SOURCES, TARGETS = (list(side) for side in zip(*pairs(40), strict=True))
+NAMES = ("a.en", "a.de")
+
+
+@pytest.fixture(scope="module")
+def tokenizers():
+    return {
+        "word": train_tokenizer("word", SOURCES, TARGETS),
+        "bpe": train_tokenizer("bpe", SOURCES, TARGETS, vocab_size=300),
+    }
+
+
+class Drawn:
+    """A model whose attention is written by hand: name -> function of (queries, keys).
+
+    Each function returns the weights `[H, queries, keys]` of a sentence, without padding.
+    """
+
+    def __init__(self, **maps):
+        self.maps = {name.replace("_", "/"): make for name, make in maps.items()}
+
+    def attention_maps(self, source_ids, target_ids):
+        def draw(make, query_ids, key_ids):
+            sizes = [(ids.numpy() != 0).sum(axis=1) for ids in (query_ids, key_ids)]
+            first = make(1, 1)
+            found = np.zeros([len(sizes[0]), len(first), query_ids.shape[1], key_ids.shape[1]], "f")
+            for weights, q, k in zip(found, *sizes, strict=True):
+                weights[:, :q, :k] = make(q, k)
+            return found
+
+        sides = {"encoder": source_ids, "decoder": target_ids}
+        found = {}
+        for name, make in self.maps.items():
+            queries = sides[name.split("/")[0]]
+            keys = queries if name.endswith("self") else source_ids
+            shape = [None, len(make(1, 1)), None, None]
+            found[name] = tf.ensure_shape(
+                tf.py_function(
+                    lambda q, k, make=make: draw(make, q, k), [queries, keys], "float32"
+                ),
+                shape,
+            )
+        return found
+
+
+def uniform(queries, keys):
+    return np.full([1, queries, keys], 1 / keys)
+
+
+def diagonal(queries, keys):
+    """Row t looks at key t; the last row at the last key."""
+    places = np.minimum(np.arange(queries), keys - 1)
+    return np.eye(keys)[places][None]
+
+
+def summaries(model, tokenizer, lines=(SOURCES, TARGETS), **options):
+    return summarise_heads(model, tokenizer, (NAMES, lines), **options)
+
+
+def by_place(heads):
+    return {(head.kind, head.layer, head.head): head for head in heads}
+
+
+def test_uniform_attention_has_the_entropy_of_the_logarithm_of_the_length(tokenizers):
+    model = Drawn(decoder_0_cross=uniform, encoder_0_self=uniform)
+    lines = ["dog cat house"] * 2, ["Hund Katze"] * 2
+    encoder, cross = summaries(model, tokenizers["word"], lines).heads
+    assert (encoder.kind, cross.kind) == ("encoder", "cross")
+    for head in (encoder, cross):
+        assert head.entropy == pytest.approx(np.log(4), rel=1e-5)
+        assert head.share == pytest.approx(1 / 4)
+        assert head.head == 1 and head.score is None
+    # |t - s| of four positions, and |t / 3 - s / 4|.
+    apart = abs(np.arange(4)[:, None] - np.arange(4)).mean()
+    assert encoder.distance == pytest.approx(apart)
+    apart = abs(np.arange(3)[:, None] / 3 - np.arange(4) / 4).mean()
+    assert cross.distance == pytest.approx(apart, rel=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["word", "bpe"])
+def test_a_diagonal_head_makes_no_error_and_looks_at_one_token(tokenizers, kind):
+    words = ["dog cat house dog", "cat"]
+    tokenizer = tokenizers[kind]._replace(target=tokenizers[kind].source)
+    gold = [parse_gold(links, "gold") for links in ("0-0 1-1 2-2 3-3", "0-0")]
+    model = Drawn(decoder_2_cross=diagonal, decoder_1_self=diagonal)
+    decoder, cross = summaries(model, tokenizer, (words, words), gold=gold).heads
+    assert (decoder.layer, cross.layer) == (2, 3)
+    assert cross.score == AlignmentScore(aer=0, precision=1, recall=1)
+    assert decoder.score is None
+    for head in (decoder, cross):
+        assert (head.entropy, head.distance) == (0, 0)
+    # A row of the decoder looks at its input: only the first one looks at <s>.
+    tokens = sum(len(ids) for ids in tokenizer.source.encode(words))
+    assert decoder.share == cross.share == pytest.approx(2 / tokens)
+
+
+def test_links_to_the_end_of_the_source_are_no_links(tokenizers):
+    def to_the_end(queries, keys):
+        return np.eye(keys)[np.full(queries, keys - 1)][None]
+
+    gold = [parse_gold("0-0 1p1", "gold")] * 2
+    lines = ["dog cat"] * 2, ["Hund Katze"] * 2
+    (head,) = summaries(
+        Drawn(decoder_0_cross=to_the_end), tokenizers["word"], lines, gold=gold
+    ).heads
+    assert head.share == 1 and head.score == AlignmentScore(aer=1, precision=1, recall=0)
+
+
+def test_a_layer_of_several_heads_also_has_their_mean(tokenizers):
+    def heads(queries, keys):
+        return np.concatenate([uniform(queries, keys), diagonal(queries, keys)])
+
+    gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0)}))]
+    model = Drawn(decoder_0_cross=heads)
+    found = summaries(model, tokenizers["word"], (["dog cat"], ["Hund"]), gold=gold).heads
+    assert [head.head for head in found] == [1, 2, "mean"]
+    assert found[2].share == pytest.approx(np.mean([found[0].share, found[1].share]))
+    assert best_of(found) == found[0]  # The first of equal ones.
+
+
+def transcribed(maps, source_length, target_length):
+    """Returns name -> (sums of entropy, distance and share `[H, 3]`, number of queries)."""
+    found = {}
+    for name, weights in maps.items():
+        num_heads, queries, keys = weights.shape
+        if num_heads > 1:
+            weights = np.concatenate([weights, weights.mean(axis=0, keepdims=True)])
+        sums = np.zeros([len(weights), 3])
+        for t in range(queries):
+            for s in range(keys):
+                a = weights[:, t, s].astype(float)
+                distance = abs(t - s)
+                if name.endswith("cross"):
+                    distance = abs(t / target_length - s / source_length)
+                end = 0 if name.startswith("decoder") and name.endswith("self") else keys - 1
+                entropy = -a * np.log(np.where(a > 0, a, 1))
+                sums += np.stack([entropy, a * distance, a * (s == end)], axis=1)
+        found[name] = sums, queries
+    return found
+
+
+@pytest.mark.parametrize("preset", ["transformer_tiny", "lstm_luong", "ibm2"])
+def test_summaries_are_those_of_the_definition_whatever_the_batches(
+    tokenizers, monkeypatch, preset
+):
+    """Pairs of many lengths, in several encodings and batches, with empty sides among them."""
+    tokenizer = tokenizers["word" if preset == "ibm2" else "bpe"]
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    small = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
+    settings = {"transformer_tiny": SMALL, "lstm_luong": small, "ibm2": {"num_word_pairs": 10}}
+    model = models.create(preset, *sizes, **settings[preset])
+    sources, targets = ["", *SOURCES[:14], "dog"], ["Hund", *TARGETS[:14], " "]
+    monkeypatch.setattr(head_summaries, "_PAIRS_AT_ONCE", 6)
+    monkeypatch.setattr(head_summaries, "_CELLS", 20_000)
+    linker = Aligner(model, tokenizer, name="the same")
+    found = summaries(model, tokenizer, (sources, targets), linker=linker)
+    assert (found.pairs, found.empty, found.unknown) == (14, 2, {})
+
+    queries, counted = collections.Counter(), {}
+    for lines in zip(SOURCES[:14], TARGETS[:14], strict=True):
+        ids = [v.encode([x])[0] for v, x in zip(tokenizer[1:], lines, strict=True)]
+        maps = model.attention_maps(*(np.array([x], np.int32) for x in ids))
+        maps = {name: np.array(weights)[0] for name, weights in maps.items()}
+        for name, (sum_, count) in transcribed(maps, *map(len, ids)).items():
+            counted[name] = counted.get(name, 0) + sum_
+            queries[name] += count
+    heads = by_place(found.heads)
+    assert len(heads) == sum(len(values) for values in counted.values())
+    for name, values in counted.items():
+        side, layer, attended = name.split("/")
+        kind = "cross" if attended == "cross" else side
+        for number, expected in enumerate(values / queries[name], start=1):
+            mean = number == len(values) > 1
+            head = heads[kind, int(layer) + 1, "mean" if mean else number]
+            np.testing.assert_allclose(head[3:6], expected, rtol=2e-4, atol=1e-6)
+    if (
+        preset != "transformer_tiny"
+    ):  # These align by their only map, so they agree with themselves.
+        (head,) = found.heads
+        assert head.score.aer == 0 and head.score.precision == 1
+
+
+def test_the_mean_of_a_layer_has_the_score_of_its_links(tokenizers):
+    """align.py with --layer and --head would find the same links."""
+    tokenizer = tokenizers["bpe"]
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("transformer_tiny", *sizes, **SMALL)
+    gold = [parse_gold(f"0-0 {len(s.split()) - 1}p0", "gold") for s in SOURCES]
+    heads = by_place(summaries(model, tokenizer, gold=gold).heads)
+    for head in (1, 2, "mean"):
+        aligner = Aligner(model, tokenizer, layer=1, head=head)
+        expected = score_alignments(aligner.links(SOURCES, TARGETS), gold)
+        assert heads["cross", 1, head].score == pytest.approx(expected)
+
+
+def test_the_table_and_the_record_have_every_head(tokenizers):
+    gold = [parse_gold("0-0", "gold")]
+    model = Drawn(encoder_0_self=uniform, decoder_0_self=diagonal, decoder_0_cross=diagonal)
+    found = summaries(model, tokenizers["word"], (["dog"], ["Hund"]), gold=gold)
+    lines = table_of(found.heads)
+    assert [line for line in lines if "attention" in line] == [
+        "self-attention of the encoder",
+        "self-attention of the decoder",
+        "attention to the source",
+    ]
+    assert lines[1].split() == ["layer", "head", "entropy", "distance", "on", "</s>"]
+    assert lines[4].split()[-1] == "<s>" and lines[7].split()[-3] == "AER"
+    assert lines[8].split() == [
+        "1",
+        "1",
+        "0.0000",
+        "0.0000",
+        "0.5000",
+        "0.0000",
+        "1.0000",
+        "1.0000",
+    ]
+    assert lines[-1] == "aligns best: layer 1, head 1 (AER 0.0000)"
+    record = record_of(found)
+    assert record["sentences"] == 1 and [h["kind"] for h in record["heads"]] == [
+        *("encoder", "decoder", "cross")
+    ]
+    assert record["heads"][2]["score"] == {"aer": 0, "precision": 1, "recall": 1}
+    assert record["heads"][0]["entropy"] == pytest.approx(np.log(2), abs=1e-5)
+
+
+def test_what_cannot_be_summarised_is_refused(tokenizers, monkeypatch):
+    word = tokenizers["word"]
+    with pytest.raises(UserError, match="has no attention"):
+        summaries(Drawn(), word)
+    model = Drawn(decoder_0_cross=uniform)
+    with pytest.raises(UserError, match=r"a\.en and a\.de: one side of every pair is empty"):
+        summaries(model, word, (["", "dog"], ["Hund", ""]))
+    with pytest.raises(UserError, match=r"a\.en, lines 1 to 2: the model knows none"):
+        summaries(model, word, (["qqq", "zzz"], ["Hund", "Hund"]))
+    monkeypatch.setattr(head_summaries, "_MOST_CELLS", 50)
+    with pytest.raises(UserError, match=r"line 2: 8 tokens, too many for the 1 heads"):
+        summaries(model, word, (["dog", "dog " * 7], ["Hund", "Hund"]))
