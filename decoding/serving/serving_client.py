@@ -11,6 +11,7 @@ tensorflow-serving-api (requirements-extra.txt). This file needs nothing else of
 import argparse
 import itertools
 import json
+import os
 import sys
 import urllib.error
 import urllib.request
@@ -167,6 +168,13 @@ def main(arguments=None):
         server.close()
     except ServerError as error:
         sys.exit(f"error: {error}")
+    except UnicodeDecodeError:
+        sys.exit("error: standard input is not UTF-8")
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except BrokenPipeError:  # The reader has read enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
 
 
 if __name__ == "__main__":

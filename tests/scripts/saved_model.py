@@ -32,29 +32,47 @@ def compile_program(folder):
     return program
 
 
-def translate(program, folder, text):
-    """Translates the lines of a text file.
+def call(
+    program,
+    folder,
+    text,
+    signature="serving_default",
+    outputs=("score", "translation"),
+    **options,
+):
+    """Calls a signature for the lines of a text file.
 
     Args:
         program: path from `compile_program`.
         folder: folder of the SavedModel.
-        text: path of the file.
+        text: path of the file; of two inputs of text, each has a column.
+        signature: its name.
+        outputs: names of the outputs.
+        **options: numbers by the names of inputs, the same for all lines.
 
     Returns:
-        list of (score, translation).
+        for each line a list of str, all values of the outputs.
     """
     import tensorflow_text
 
     ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((folder / "saved_model.pb").read_bytes())
-    signature = saved.meta_graphs[0].signature_def["serving_default"]
-    tensors = [signature.inputs["text"].name]
-    tensors += [signature.outputs[name].name for name in ("score", "translation")]
+    signature = saved.meta_graphs[0].signature_def[signature]
+    tensors = [signature.inputs[name].name for name in sorted(signature.inputs.keys() - options)]
+    for name, value in options.items():
+        kind = "f" if isinstance(value, float) else "i"
+        tensors.append(f"{signature.inputs[name].name}={kind}{value}")
+    tensors += ["--", *(signature.outputs[name].name for name in outputs)]
     with open(text, "rb") as lines:
         done = subprocess.run(
             [program, ops, folder, *tensors], stdin=lines, capture_output=True, check=False
         )
     assert done.returncode == 0, done.stderr.decode()
-    rows = [line.split("\t", 1) for line in done.stdout.decode().split("\n")[:-1]]
-    return [(float(score), text) for score, text in rows]
+    return [line.split("\t") for line in done.stdout.decode().split("\n")[:-1]]
+
+
+def translate(program, folder, text):
+    """Translates the lines of a text file; returns a list of (score, translation)."""
+    rows = call(program, folder, text)
+    return [(float(score), "\t".join(text)) for score, *text in rows]

@@ -485,7 +485,7 @@ def test_pages_that_cannot_be_made_are_one_line(
 
 
 def test_exports_and_the_export_needs_nothing_of_this_project(
-    trained, folder, translate_in_c, capsys
+    trained, folder, translate_in_c, call_in_c, capsys
 ):
     text, output = folder / "valid.source", folder / "served.out"
     arguments = [f"--model_dir={trained}", f"--export_dir={folder / 'serving'}"]
@@ -501,8 +501,23 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     assert list((extra / "tokenizer").iterdir())
     arguments = [f"--model_dir={trained}", f"--input={text}", f"--output={output}"]
     assert run_script("translate", arguments).status == 0
-    found = translate_in_c(folder / "serving" / "1", text)
-    assert [text for _, text in found] == read_lines(output)
+    version, translated = folder / "serving" / "1", read_lines(output)
+    found = translate_in_c(version, text)
+    assert [text for _, text in found] == translated
+    # The other signatures, without Python.
+    options = {"beam_size": -1, "length_penalty": -1.0, "n_best": 2}
+    two = call_in_c(version, text, "translate", ("count", "translation"), **options)
+    assert [best for _, best, _ in two] == translated
+    assert all(count == "2" and best != second for count, best, second in two)
+    pairs = folder / "served.pairs"
+    both = zip(read_lines(text), translated, strict=True)
+    pairs.write_text("".join("\t".join(pair) + "\n" for pair in both), encoding="utf-8")
+    scored = call_in_c(version, pairs, "score", ("target_tokens", "score"))
+    expected = [score for score, _ in found]
+    np.testing.assert_allclose([float(row[-1]) for row in scored], expected, atol=1e-3)
+    tokens = [row[:-1] for row in scored]
+    maps = call_in_c(version, pairs, "attention_maps", ("target_tokens",))
+    assert maps == tokens and all("</s>" in row for row in maps)
 
 
 def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder, tmp_path, capsys):
