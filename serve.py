@@ -132,7 +132,7 @@ def check_flags():
 def name_of_model():
     """Returns the name of the model in addresses."""
     folder = FLAGS.export_dir or FLAGS.model_dir.split(",")[0]
-    name = FLAGS.model_name or Path(folder).resolve().name
+    name = FLAGS.model_name or os.path.basename(os.path.abspath(folder))
     if not re.fullmatch(r"[^/:?#%\s]+", name):
         raise UserError(f"--model_name={name}: expected a name without spaces and / : ? # %")
     return name
@@ -199,14 +199,16 @@ def answer_requests(app, opened, name):
         server_header=False,
         timeout_graceful_shutdown=round(FLAGS.timeout_seconds) + 5,
     )
+    server = uvicorn.Server(config)
+    if threading.current_thread() is threading.main_thread():
+        # For the moment before uvicorn handles signals; and for the end, when running requests have
+        # been answered and uvicorn sends this process its signal again.
+        signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
     opened.listen(2048)
     host, port, *_ = opened.getsockname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     print(f"serving {name} at http://{address}/ (Ctrl-C stops it)", flush=True)
-    if threading.current_thread() is threading.main_thread():
-        # After running requests have been answered, uvicorn sends this process the signal again.
-        signal.signal(signal.SIGTERM, lambda *_: None)
-    uvicorn.Server(config).run(sockets=[opened])
+    server.run(sockets=[opened])
 
 
 def main(argv):

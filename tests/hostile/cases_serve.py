@@ -7,7 +7,7 @@ import signal
 from data_pipeline.files import UserError
 from tests.decoding.server.example import running
 from tests.hostile.case import Case, Ends, Refused, Works
-from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, files
+from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, both, files
 
 _EXPORT = "--export_dir=../models/saved_model"
 
@@ -58,15 +58,21 @@ def _flags():
         yield _serve(name[:60], Refused(pattern), _EXPORT, flag.encode("utf-8", "surrogatepass"))
 
 
+def _in(folder, texts):
+    """Returns a function that makes a folder with files."""
+    paths = {f"{folder}/{name}": text for name, text in texts.items()}
+    return both(lambda: os.makedirs(folder), files(paths))
+
+
 def _folders():
     for name, prepare in {
         "missing": None,
         "a file": files({"out": "x"}),
         "empty": lambda: os.mkdir("out"),
         "a version without files": lambda: os.makedirs("out/1"),
-        "a version that is a file": files({"out/1": "x"}),
-        "a version that is no model": files({"out/1/saved_model.pb": "x" * 1000}),
-        "a version of CTranslate2": files({"out/1/model.bin": "x"}),
+        "a version that is a file": _in("out", {"1": "x"}),
+        "a version that is no model": _in("out/1", {"saved_model.pb": "x" * 1000}),
+        "a version of CTranslate2": _in("out/1", {"model.bin": "x"}),
         "a link to itself": lambda: os.symlink("out", "out"),
     }.items():
         yield _serve(f"--export_dir: {name}", Refused("out"), "--export_dir=out", prepare=prepare)
