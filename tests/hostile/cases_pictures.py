@@ -49,7 +49,7 @@ def _drawn(name):
             except ElementTree.ParseError as error:
                 return f"{name} is not well-formed: {error}"
             return ""
-        start = {".png": b"\x89PNG", ".pdf": b"%PDF"}[path.suffix]
+        start = {".png": b"\x89PNG", ".pdf": b"%PDF", ".html": b"<!doctype html>"}[path.suffix]
         return "" if data.startswith(start) else f"{name} begins with {data[:8]!r}"
 
     return check
@@ -90,6 +90,10 @@ def _sentences():
         for name in ("x.json", "x.npz"):
             flags_of_numbers = (_BPE, f"--output={name}", *texts)
             yield _case(group, f"{name}, --{side}", Works(_read_back(name)), *flags_of_numbers)
+    page = (_BPE, "--output=x.html", "--target=eins Hund", "--beam_size=1")
+    for name in ("control characters", "markup", "right to left", "noncharacters", "code"):
+        text = f"--source={ODDITIES[name]}"
+        yield _case(group, f"{name}, page", Works(_drawn("x.html")), *page, text)
     yield _case(
         *(group, "60 words", Works(_drawn("x.png")), _BPE, "--output=x.png", "--merge_subwords"),
         *(f"--source={'one dog ' * 30}", f"--target={'eins Hund ' * 30}", "--head=1", "--layer=1"),
