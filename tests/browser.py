@@ -3,8 +3,18 @@
 import contextlib
 import json
 import shutil
+from pathlib import Path
 
 import pytest
+
+_PACKAGES = Path(__file__).parent / "javascript" / "node_modules"
+
+
+def packages():
+    """Returns the folder of the packages of npm; skips without it."""
+    if not _PACKAGES.exists():
+        pytest.skip("`npm ci --prefix tests/javascript` has not been run")
+    return _PACKAGES
 
 
 @contextlib.contextmanager
@@ -33,3 +43,10 @@ def requested(driver):
     messages = [json.loads(entry["message"])["message"] for entry in driver.get_log("performance")]
     sent = [each for each in messages if each["method"] == "Network.requestWillBeSent"]
     return [each["params"]["request"]["url"] for each in sent]
+
+
+def violations(driver):
+    """Returns what axe finds inaccessible in the page: (rule, impact, first element)."""
+    driver.execute_script((packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
+    found = driver.execute_async_script("axe.run().then(arguments[0])")["violations"]
+    return [(each["id"], each["impact"], each["nodes"][0]["html"]) for each in found]

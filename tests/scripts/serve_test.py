@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.files import read_lines
-from tests.browser import chromium, requested
+from tests.browser import chromium, requested, violations
 from tests.decoding.server.example import Client, Example
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
@@ -147,6 +147,22 @@ def test_the_page_translates_by_keyboard_and_shows_hostile_text_as_text(server, 
     assert refused == []
     asked = requested(browser)
     assert asked and all(url.startswith((address, "data:")) for url in asked)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_the_page_accessible(server, browser, scheme):
+    from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.get(f"http://127.0.0.1:{server.port}/")
+    assert violations(browser) == []
+    browser.switch_to.active_element.send_keys("one dog", Keys.ENTER)
+    WebDriverWait(browser, 60).until(
+        lambda driver: driver.find_elements("css selector", "#explorer .explorer select")
+    )
+    assert violations(browser) == []
 
 
 @pytest.mark.parametrize(

@@ -11,21 +11,13 @@ import pytest
 
 from decoding.alignment.subword_merging import merge_words
 from decoding.explorer.page import explorer_page, index_page, model_data
-from tests.browser import chromium, requested
+from tests.browser import chromium, packages, requested, violations
 
 ROOT = Path(__file__).resolve().parents[3]
-PACKAGES = ROOT / "tests" / "javascript" / "node_modules"
 HOSTILE = "<script>document.title='x'</script> \"q\" 'q' & \u202edlrow"
 SOURCE = ["▁the", "▁old", "▁teach", "er", "▁<b>", HOSTILE, "</s>"]
 TARGET = ["▁der", "▁al", "te", "▁Lehrer", "▁كتاب", "</s>"]
 TEXTS = "the old teacher <b>" + HOSTILE, "der alte Lehrer كتاب"
-
-
-def packages():
-    """Returns the folder of the packages of npm; skips without it."""
-    if not PACKAGES.exists():
-        pytest.skip("`npm ci --prefix tests/javascript` has not been run")
-    return PACKAGES
 
 
 def random_maps(layers=2, heads=3):
@@ -237,7 +229,6 @@ def test_a_word_chosen_for_one_model_is_chosen_for_the_other(opened):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
-    axe = (packages() / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
     features = [{"name": "prefers-color-scheme", "value": scheme}]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
     rows = [("a.html", TEXTS[0], TEXTS[1]), ("", "", "no page: line 2 is empty")]
@@ -247,9 +238,7 @@ def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
             summary.click()
         background = page.first("body").value_of_css_property("background-color")
         assert (background == "rgba(255, 255, 255, 1)") == (scheme == "light")
-        browser.execute_script(axe)
-        found = browser.execute_async_script("axe.run().then(arguments[0])")["violations"]
-        assert [(each["id"], each["impact"], each["nodes"][0]["html"]) for each in found] == []
+        assert violations(browser) == []
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
