@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from data_pipeline.files import read_lines
+from decoding.serving import saved_model_client
 from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive, write_archive
 from tests.scripts.running import ROOT, client_in_this_process, run_script
@@ -504,20 +505,28 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     version, translated = folder / "serving" / "1", read_lines(output)
     found = translate_in_c(version, text)
     assert [text for _, text in found] == translated
-    # The other signatures, without Python.
-    options = {"beam_size": -1, "length_penalty": -1.0, "n_best": 2}
-    two = call_in_c(version, text, "translate", ("count", "translation"), **options)
-    assert [best for _, best, _ in two] == translated
-    assert all(count == "2" and best != second for count, best, second in two)
+    # The other signatures answer alike in a session and without Python.
+    lines = read_lines(text)
     pairs = folder / "served.pairs"
-    both = zip(read_lines(text), translated, strict=True)
+    both = zip(lines, translated, strict=True)
     pairs.write_text("".join("\t".join(pair) + "\n" for pair in both), encoding="utf-8")
-    scored = call_in_c(version, pairs, "score", ("target_tokens", "score"))
-    expected = [score for score, _ in found]
-    np.testing.assert_allclose([float(row[-1]) for row in scored], expected, atol=1e-3)
-    tokens = [row[:-1] for row in scored]
-    maps = call_in_c(version, pairs, "attention_maps", ("target_tokens",))
-    assert maps == tokens and all("</s>" in row for row in maps)
+    options = {"beam_size": -1, "length_penalty": -1.0, "n_best": 2}
+    with saved_model_client.loaded(version) as answer:
+        asked = {name: [value] * len(lines) for name, value in options.items()}
+        two = answer("translate", {"text": lines, **asked})
+        pair = {"source": lines, "target": translated}
+        scored, maps = answer("score", pair), answer("attention_maps", pair)
+    found = call_in_c(version, text, "translate", ("translation",), **options)
+    expected = [b"\t".join(texts).decode() for texts in two["translation"]]
+    assert ["\t".join(row) for row in found] == expected
+    found = call_in_c(version, pairs, "score", ("target_tokens", "log_prob"))
+    log_probs = [float(row[-1]) for row in found]
+    np.testing.assert_allclose(log_probs, scored["log_prob"], rtol=1e-4)
+    tokens = [[token.decode() for token in row] for row in scored["target_tokens"]]
+    assert [row[:-1] for row in found] == tokens
+    (name, *_) = (name for name in maps if name.endswith("cross"))
+    found = np.array(call_in_c(version, pairs, "attention_maps", (name,)), np.float32)
+    np.testing.assert_allclose(found, maps[name].reshape(len(lines), -1), atol=1e-5)
 
 
 def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder, tmp_path, capsys):
