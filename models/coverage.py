@@ -4,8 +4,8 @@ import keras
 from keras import ops
 
 from models.base import StepOutput, TranslationModel
-from models.layers.attention import HIDDEN_SCORE
 from models.layers.jumps import posterior
+from models.layers.masks import HIDDEN_SCORE
 from models.layers.source_positions import is_null
 from models.layers.translation_length import TranslationLength
 

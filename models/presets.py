@@ -179,6 +179,11 @@ PRESETS = {
         _transformer(6, 512, 8, 2048, 0.1),
         "Vaswani et al. 2017, table 3; published 27.3 BLEU on WMT14 en-de",
     ),
+    "transformer_deep_shallow": (
+        Transformer,
+        {**_transformer(12, 512, 8, 2048, 0.2), "num_decoder_layers": 1},
+        "Kasai et al. 2021, 12-1; published 26.9 BLEU on WMT14 en-de, 28.3 after distillation",
+    ),
     "transformer_big": (
         Transformer,
         _transformer(6, 1024, 16, 4096, 0.3),

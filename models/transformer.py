@@ -9,12 +9,21 @@ from models.base import (
     dense_weights,
     require,
     require_at_least,
+    require_at_most,
     require_choices,
     require_layers,
     require_rates,
     shift_right,
 )
-from models.layers.blocks import DecoderLayer, EncoderLayer, layer_norm
+from models.layers.attention import MAX_DISTANCE, POSITIONS
+from models.layers.blocks import (
+    DecoderLayer,
+    EncoderLayer,
+    distinct,
+    layer_norm,
+    layer_order,
+    stack,
+)
 from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from models.layers.masks import attend_to, padding_mask
 
@@ -37,6 +46,15 @@ class Transformer(TranslationModel):
         norm: "post" as published, or "pre".
         tie_embeddings: "all" (source, target and output share one matrix: needs one shared
             vocabulary), "target" (target and output), or "none".
+        positions: "sinusoidal" as published; "relative", learned vectors of distances in every
+            self-attention (Shaw et al. 2018); or "rotary", rotated queries and keys (Su et al.
+            2021), which needs an even `width / num_heads`.
+        max_distance: the longest distance that positions=relative tells from longer ones.
+        share_layers: "none" as published, or the order in which the layers of each stack use
+            `distinct_layers` sets of weights (Takase and Kiyono 2021). With 2 sets and 4 layers:
+            "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
+        distinct_layers: number of sets of weights in each stack, if layers are shared. With 1,
+            all layers of a stack are the same (Dabre and Fujita 2019).
         pad_id: id of padding.
         bos_id: id that starts target sentences.
 
@@ -68,6 +86,10 @@ class Transformer(TranslationModel):
         ffn_dropout=0.0,
         norm="post",
         tie_embeddings="all",
+        positions="sinusoidal",
+        max_distance=MAX_DISTANCE,
+        share_layers="none",
+        distinct_layers=1,
         pad_id=0,
         bos_id=2,
         **kwargs,
@@ -86,6 +108,10 @@ class Transformer(TranslationModel):
             "ffn_dropout": ffn_dropout,
             "norm": norm,
             "tie_embeddings": tie_embeddings,
+            "positions": positions,
+            "max_distance": max_distance,
+            "share_layers": share_layers,
+            "distinct_layers": distinct_layers,
         }
         _check_settings(self.settings, source_vocab_size, target_vocab_size)
         self.width = width
@@ -115,14 +141,18 @@ class Transformer(TranslationModel):
             "attention_dropout": attention_dropout,
             "ffn_dropout": ffn_dropout,
             "norm": norm,
+            "positions": positions,
+            "max_distance": max_distance,
             "dtype": policy,
         }
-        self.encoder_layers = [
-            EncoderLayer(**layer, name=f"encoder_{i}") for i in range(num_encoder_layers)
-        ]
-        self.decoder_layers = [
-            DecoderLayer(**layer, name=f"decoder_{i}") for i in range(num_decoder_layers)
-        ]
+        # A layer whose weights several layers share is in its list several times.
+        self.encoder_layers, self.decoder_layers = (
+            stack(kind, side, layer_order(count, distinct_layers, share_layers), layer)
+            for kind, side, count in (
+                (EncoderLayer, "encoder", num_encoder_layers),
+                (DecoderLayer, "decoder", num_decoder_layers),
+            )
+        )
         # Pre-norm layers do not normalise their outputs, so one more normalisation ends each stack.
         self.encoder_norm = layer_norm("encoder_norm", policy) if norm == "pre" else None
         self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None
@@ -134,7 +164,7 @@ class Transformer(TranslationModel):
         self.target_embedding.build()
         if self.source_embedding is not self.target_embedding:
             self.source_embedding.build()
-        for layer in (*self.encoder_layers, *self.decoder_layers):
+        for layer in distinct((*self.encoder_layers, *self.decoder_layers)):
             layer.build()
         for layer in (self.encoder_norm, self.decoder_norm, self.output_layer):
             if layer is not None:
@@ -142,10 +172,14 @@ class Transformer(TranslationModel):
         self.built = True
 
     def _embed(self, embedding, ids, training=None):
-        positions = ops.arange(ops.shape(ids)[1])
-        x = embedding(ids)  # [B, T] -> [B, T, D]
-        x = x + ops.cast(sinusoidal_positions(positions, self.width), x.dtype)
+        x = self._placed(embedding(ids), ops.arange(ops.shape(ids)[1]))  # [B, T] -> [B, T, D]
         return self.embedding_dropout(x, training=training)
+
+    def _placed(self, x, positions):
+        """Adds the sinusoids of positions `[T]` to `[..., T, D]`, if positions are sinusoidal."""
+        if self.settings["positions"] != "sinusoidal":
+            return x
+        return x + ops.cast(sinusoidal_positions(positions, self.width), x.dtype)
 
     def _encode(self, source_ids, training):
         source_mask = padding_mask(source_ids, self.pad_id)
@@ -180,11 +214,11 @@ class Transformer(TranslationModel):
         if self.output_layer is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.frozen_output = Frozen(self.output_weights()[0])
-        for layer in self.decoder_layers:
+        for layer in distinct(self.decoder_layers):
             layer.self_attention.freeze()
 
     def frozen(self):
-        joined = [layer.self_attention.joined for layer in self.decoder_layers]
+        joined = [layer.self_attention.joined for layer in distinct(self.decoder_layers)]
         return [each for each in (self.frozen_output, *joined) if each is not None]
 
     def output_weights(self):
@@ -200,7 +234,11 @@ class Transformer(TranslationModel):
     def encode(self, source_ids, training=False):
         """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`, `[B, H, S, d]` per layer."""
         memory, source_mask, _ = self._encode(source_ids, training)
-        projected = [layer.cross_attention.project_memory(memory) for layer in self.decoder_layers]
+        by_layer = {
+            layer: layer.cross_attention.project_memory(memory)
+            for layer in distinct(self.decoder_layers)
+        }
+        projected = [by_layer[layer] for layer in self.decoder_layers]
         return {
             "source_mask": source_mask,
             "cross_keys": [keys for keys, _ in projected],
@@ -214,8 +252,7 @@ class Transformer(TranslationModel):
         return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
 
     def step_features(self, token_ids, step, state, context):
-        x = self.target_embedding(token_ids)  # [N, D]
-        x = x + ops.cast(sinusoidal_positions(ops.reshape(step, (1,)), self.width), x.dtype)
+        x = self._placed(self.target_embedding(token_ids), ops.reshape(step, (1,)))  # [N, D]
         keys, values, cross_maps = [], [], []
         for index, layer in enumerate(self.decoder_layers):
             x, cache, weights = layer.step(  # weights [B, H, K, S]
@@ -271,11 +308,49 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
         f"num_heads={num_heads}",
     )
     require_choices(
-        settings, {"norm": ("post", "pre"), "tie_embeddings": ("all", "target", "none")}
+        settings,
+        {
+            "norm": ("post", "pre"),
+            "tie_embeddings": ("all", "target", "none"),
+            "positions": POSITIONS,
+            "share_layers": ("none", "sequence", "cycle", "cycle_reversed"),
+        },
     )
+    _check_positions(settings)
+    _check_shared_layers(settings)
     require(
         settings["tie_embeddings"] != "all" or source_vocab_size == target_vocab_size,
         "tie_embeddings=all needs one vocabulary for both sides, found "
         f"{source_vocab_size} source and {target_vocab_size} target ids; "
         "use tie_embeddings=target or a shared tokenizer such as bpe",
+    )
+
+
+def _check_positions(settings):
+    require_at_least(1, settings, ("max_distance",))
+    require_at_most(10_000, settings, ("max_distance",))
+    width, num_heads, positions = (settings[n] for n in ("width", "num_heads", "positions"))
+    require(
+        positions == "relative" or settings["max_distance"] == MAX_DISTANCE,
+        f"max_distance needs positions=relative, found positions={positions}",
+    )
+    require(
+        positions != "rotary" or width // num_heads % 2 == 0,
+        "positions=rotary rotates pairs of units, so width / num_heads must be even, found "
+        f"{width} / {num_heads} = {width // num_heads}",
+    )
+
+
+def _check_shared_layers(settings):
+    require_at_least(1, settings, ("distinct_layers",))
+    count, order = settings["distinct_layers"], settings["share_layers"]
+    require(
+        order != "none" or count == 1,
+        f"distinct_layers={count} needs share_layers=sequence, cycle or cycle_reversed, found "
+        "share_layers=none",
+    )
+    most = max(settings["num_encoder_layers"], settings["num_decoder_layers"])
+    require(
+        count <= most,
+        f"distinct_layers must be at most {most}, the layers of the deeper stack, found {count}",
     )

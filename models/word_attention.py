@@ -9,8 +9,7 @@ from keras import ops
 
 from models.base import require_at_least, require_choices
 from models.coverage import CoverageModel
-from models.layers.attention import HIDDEN_SCORE, masked_softmax
-from models.layers.masks import padding_mask
+from models.layers.masks import HIDDEN_SCORE, masked_softmax, padding_mask
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

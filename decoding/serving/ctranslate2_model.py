@@ -117,10 +117,16 @@ def _spec(package, model, num_positions, as_bfloat16):
         bfloat16 = np.dtype("bfloat16")
         weights = {path: array.astype(bfloat16) for path, array in weights.items()}
         positions = positions.astype(bfloat16)
-    spec = package.specs.TransformerSpec.from_config(
-        (settings["num_encoder_layers"], settings["num_decoder_layers"]),
-        settings["num_heads"],
-        pre_norm=settings["norm"] == "pre",
+    of_both = {
+        "num_heads": settings["num_heads"],
+        "pre_norm": settings["norm"] == "pre",
+        "relative_position": settings["positions"] == "relative",
+        "rotary_dim": 0 if settings["positions"] == "rotary" else None,  # 0: all units.
+        "rotary_interleave": False,
+    }
+    spec = package.specs.TransformerSpec(
+        package.specs.TransformerEncoderSpec(settings["num_encoder_layers"], **of_both),
+        package.specs.TransformerDecoderSpec(settings["num_decoder_layers"], **of_both),
     )
     target = weights["target_embedding/embeddings"]
     spec.encoder.embeddings[0].weight = weights.get("source_embedding/embeddings", target)
@@ -128,12 +134,16 @@ def _spec(package, model, num_positions, as_bfloat16):
     spec.decoder.projection.weight = (
         weights["output/kernel"].T if "output/kernel" in weights else target
     )
-    for stack, name in ((spec.encoder, "encoder"), (spec.decoder, "decoder")):
-        stack.position_encodings.encodings = positions
+    for stack, layers, name in (
+        (spec.encoder, model.encoder_layers, "encoder"),
+        (spec.decoder, model.decoder_layers, "decoder"),
+    ):
+        if settings["positions"] == "sinusoidal":
+            stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
             _set_norm(stack.layer_norm, weights, f"{name}_norm")
-        for number, layer in enumerate(stack.layer):
-            _set_layer(layer, weights, f"{name}_{number}")
+        for layer, ours in zip(stack.layer, layers, strict=True):  # Ours may be there twice.
+            _set_layer(layer, weights, ours.name)
     return spec
 
 
@@ -142,6 +152,7 @@ def _set_layer(layer, weights, path):
     is_decoder = f"{path}/cross_attention/query/kernel" in weights
     _set_linear(layer.self_attention.linear[0], weights, f"{path}/self_attention", *_QKV)
     _set_linear(layer.self_attention.linear[1], weights, f"{path}/self_attention", "output")
+    _set_distances(layer.self_attention, weights, f"{path}/self_attention/attention", is_decoder)
     around = "around_self_attention" if is_decoder else "around_attention"
     _set_norm(layer.self_attention.layer_norm, weights, f"{path}/{around}/norm")
     if is_decoder:
@@ -155,6 +166,16 @@ def _set_layer(layer, weights, path):
     _set_linear(layer.ffn.linear_0, weights, f"{path}/feed_forward", "inner")
     _set_linear(layer.ffn.linear_1, weights, f"{path}/feed_forward", "outer")
     _set_norm(layer.ffn.layer_norm, weights, f"{path}/around_feed_forward/norm")
+
+
+def _set_distances(attention, weights, path, is_decoder):
+    """Sets the vectors of relative positions, if there are any."""
+    if f"{path}/key_vectors" not in weights:
+        return
+    keys, values = (weights[f"{path}/{name}_vectors"] for name in ("key", "value"))
+    if is_decoder:  # CTranslate2 has vectors of later positions, too, which a decoder never sees.
+        keys, values = (np.pad(array, ((0, len(array) - 1), (0, 0))) for array in (keys, values))
+    attention.relative_position_keys, attention.relative_position_values = keys, values
 
 
 _QKV = ("query", "key", "value")

@@ -1,33 +1,18 @@
 """Scaled dot-product, multi-head and masked multi-head attention.
 
-Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2.
+Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and figure 2. Relative
+positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
 
 import keras
 from keras import ops
 
 from models.base import Frozen, dense_weights
-from models.layers.masks import causal_mask
+from models.layers.embeddings import rotate
+from models.layers.masks import causal_mask, masked_softmax
 
-# A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
-HIDDEN_SCORE = -1e9
-
-
-def masked_softmax(scores, attention_mask=None):
-    """Computes weights that sum to 1 over the last axis and are 0 where the mask is False.
-
-    Args:
-        scores: `[..., S]`.
-        attention_mask: bool, broadcastable to the shape of `scores`; None allows all.
-
-    Returns:
-        `[..., S]` float32. If every key is hidden, all weights are equal, never NaN.
-    """
-    scores = ops.cast(scores, "float32")
-    if attention_mask is not None:
-        scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
-    # Avoids Keras's warning about a softmax over one key, which is correct here.
-    return ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)
+POSITIONS = ("sinusoidal", "relative", "rotary")  # Ways in which a Transformer knows positions.
+MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -68,13 +53,79 @@ class ScaledDotProductAttention(keras.layers.Layer):
             every key of a query is hidden, its weights are equal, never NaN.
         """
         query = query * (query.shape[-1] ** -0.5)
-        scores = ops.matmul(query, ops.swapaxes(key, -1, -2))  # [..., T, S]
-        weights = masked_softmax(scores, attention_mask)
+        weights = masked_softmax(self.scores(query, key), attention_mask)
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
-        return ops.matmul(used, value), weights
+        return self.average(used, value), weights
+
+    def scores(self, query, key):
+        """`[..., T, d]` scaled queries and `[..., S, d]` keys -> `[..., T, S]`."""
+        return ops.matmul(query, ops.swapaxes(key, -1, -2))
+
+    def average(self, weights, value):
+        """`[..., T, S]` weights and `[..., S, e]` values -> `[..., T, e]`."""
+        return ops.matmul(weights, value)
 
     def get_config(self):
         return {**super().get_config(), "dropout": self.dropout}
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class RelativeAttention(ScaledDotProductAttention):
+    """Attention within a sequence that knows how far apart two positions are (Shaw et al. 2018).
+
+    For a query at position t, a learned vector of the distance s - t is added to the key and
+    another one to the value of position s (equations 3 and 4). All heads share these vectors.
+    Distances beyond `max_distance` count as equal to it.
+
+    The T queries are at the last T of the S positions. So a decoding step, which has one query,
+    does not need to be told its position.
+
+    Args:
+        size: d, the size of queries, keys and values.
+        max_distance: the longest distance with vectors of its own, k in the paper.
+        sees_future: False if all keys after a query are masked; such distances have no vectors.
+        dropout: as `ScaledDotProductAttention`.
+    """
+
+    def __init__(self, size, max_distance=MAX_DISTANCE, sees_future=True, dropout=0.0, **kwargs):
+        super().__init__(dropout, **kwargs)
+        self.size = size
+        self.max_distance = max_distance
+        self.sees_future = sees_future
+
+    def build(self, query_shape=None):
+        count = self.max_distance * (2 if self.sees_future else 1) + 1
+        self.key_vectors, self.value_vectors = (
+            self.add_weight(name=name, shape=(count, self.size), initializer="glorot_uniform")
+            for name in ("key_vectors", "value_vectors")
+        )
+        super().build(query_shape)
+
+    def scores(self, query, key):
+        """As `ScaledDotProductAttention.scores`, for `[B, H, T, d]` and `[B, H, S, d]`."""
+        of_keys = self._by_distance(self.key_vectors, ops.shape(query)[2], ops.shape(key)[2])
+        return super().scores(query, key) + ops.einsum("bhtd,tsd->bhts", query, of_keys)
+
+    def average(self, weights, value):
+        """As `ScaledDotProductAttention.average`, for `[B, H, T, S]` and `[B, H, S, d]`."""
+        of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:])
+        return super().average(weights, value) + ops.einsum("bhts,tsd->bhtd", weights, of_values)
+
+    def _by_distance(self, vectors, num_queries, num_keys):
+        """Looks up the vector of every pair of positions: `[T, S, d]` in the compute dtype."""
+        query_positions = ops.arange(num_queries) + (num_keys - num_queries)
+        distances = ops.arange(num_keys)[None, :] - query_positions[:, None]
+        longest = self.max_distance
+        distances = ops.clip(distances, -longest, longest if self.sees_future else 0)
+        return ops.cast(ops.take(vectors, distances + longest, axis=0), self.compute_dtype)
+
+    def get_config(self):
+        return {
+            **super().get_config(),
+            "size": self.size,
+            "max_distance": self.max_distance,
+            "sees_future": self.sees_future,
+        }
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -85,6 +136,9 @@ class MultiHeadAttention(keras.layers.Layer):
         width: D, the size of queries, memory and output; a multiple of `num_heads`.
         num_heads: H.
         dropout: share of the attention weights that training drops, in [0, 1).
+        positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
+            "rotary" as `rotate`; "sinusoidal": the input contains its positions already.
+        max_distance: as `RelativeAttention`.
 
     Raises:
         ValueError: `width` is not a multiple of `num_heads`.
@@ -96,7 +150,17 @@ class MultiHeadAttention(keras.layers.Layer):
         (TensorShape([2, 3, 8]), TensorShape([2, 2, 3, 5]))
     """
 
-    def __init__(self, width, num_heads, dropout=0.0, **kwargs):
+    sees_future = True
+
+    def __init__(
+        self,
+        width,
+        num_heads,
+        dropout=0.0,
+        positions="sinusoidal",
+        max_distance=MAX_DISTANCE,
+        **kwargs,
+    ):
         super().__init__(**kwargs)
         if width % num_heads:
             raise ValueError(
@@ -105,12 +169,17 @@ class MultiHeadAttention(keras.layers.Layer):
         self.width = width
         self.num_heads = num_heads
         self.dropout = dropout
+        self.positions = positions
+        self.max_distance = max_distance
         self.query = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
         self.key = keras.layers.Dense(width, name="key", dtype=self.dtype_policy)
         self.value = keras.layers.Dense(width, name="value", dtype=self.dtype_policy)
         self.output_projection = keras.layers.Dense(width, name="output", dtype=self.dtype_policy)
-        self.attention = ScaledDotProductAttention(
-            dropout, name="attention", dtype=self.dtype_policy
+        common = {"dropout": dropout, "name": "attention", "dtype": self.dtype_policy}
+        self.attention = (
+            RelativeAttention(width // num_heads, max_distance, self.sees_future, **common)
+            if positions == "relative"
+            else ScaledDotProductAttention(**common)
         )
 
     def build(self, query_shape=None):
@@ -127,9 +196,14 @@ class MultiHeadAttention(keras.layers.Layer):
         x = ops.transpose(x, (0, 2, 1, 3))  # [B, H, T, d] -> [B, T, H, d]
         return ops.reshape(x, (*ops.shape(x)[:2], self.width))
 
+    def _placed(self, x):
+        """Rotates queries or keys `[B, H, T, d]` if positions are rotary."""
+        return rotate(x) if self.positions == "rotary" else x
+
     def project_memory(self, memory):
         """`[B, S, D]` -> keys and values, `[B, H, S, d]` each, which decoding computes once."""
-        return self._split_heads(self.key(memory)), self._split_heads(self.value(memory))
+        keys, values = (self._split_heads(layer(memory)) for layer in (self.key, self.value))
+        return self._placed(keys), values
 
     def attend(self, query, keys, values, attention_mask=None, training=None):
         """Attends to projected keys and values.
@@ -144,12 +218,12 @@ class MultiHeadAttention(keras.layers.Layer):
         Returns:
             `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
-        query = self._split_heads(self.query(query))
+        query = self._placed(self._split_heads(self.query(query)))
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
         return self.output_projection(self._merge_heads(output)), weights
 
     def step(self, x, keys, values, attention_mask=None):
-        """Attends from one position of every hypothesis.
+        """Attends from one position of every hypothesis to another sequence.
 
         Args:
             x: `[N, D]`, not yet projected; N is a multiple of B.
@@ -178,6 +252,8 @@ class MultiHeadAttention(keras.layers.Layer):
             "width": self.width,
             "num_heads": self.num_heads,
             "dropout": self.dropout,
+            "positions": self.positions,
+            "max_distance": self.max_distance,
         }
 
 
@@ -188,6 +264,8 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
     `call` takes whole sequences; `step` takes one position and a cache. Both give equal results.
     Arguments as `MultiHeadAttention`.
     """
+
+    sees_future = False
 
     def call(self, x, training=None):
         """`x [B, T, D]` -> `(output [B, T, D], weights [B, H, T, T] float32)`."""
@@ -228,6 +306,8 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))
+        if self.positions == "rotary":
+            query, new_keys = (rotate(y, ops.shape(keys)[2]) for y in (query, new_keys))
         keys = ops.concatenate([keys, new_keys], axis=2)
         values = ops.concatenate([values, new_values], axis=2)
         output, _ = self.attention(query, keys, values)

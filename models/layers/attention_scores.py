@@ -7,7 +7,7 @@ import keras
 from keras import ops
 
 from models.base import dense_weights
-from models.layers.attention import masked_softmax
+from models.layers.masks import masked_softmax
 from models.layers.same_shape import matmul, times
 
 SCORES = ("dot", "multiplicative", "reduced_rank", "additive")

@@ -1,13 +1,18 @@
 """Encoder and decoder stacks of the Transformer.
 
 Vaswani et al. 2017, sections 3.1 to 3.3 and figure 1. Layer normalisation comes after the residual
-connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020).
+connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2020). Layers of a
+stack may share weights (Takase and Kiyono 2021).
 """
 
 import keras
 from keras import ops
 
-from models.layers.attention import MaskedMultiHeadAttention, MultiHeadAttention
+from models.layers.attention import (
+    MAX_DISTANCE,
+    MaskedMultiHeadAttention,
+    MultiHeadAttention,
+)
 from models.layers.masks import attend_to
 
 NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
@@ -107,12 +112,28 @@ class EncoderLayer(keras.layers.Layer):
     """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
 
     def __init__(
-        self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs
+        self,
+        width,
+        num_heads,
+        ffn_width,
+        dropout,
+        attention_dropout,
+        ffn_dropout,
+        norm,
+        positions="sinusoidal",
+        max_distance=MAX_DISTANCE,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         self.self_attention = MultiHeadAttention(
-            width, num_heads, attention_dropout, name="self_attention", dtype=dtype
+            width,
+            num_heads,
+            attention_dropout,
+            positions,
+            max_distance,
+            name="self_attention",
+            dtype=dtype,
         )
         self.feed_forward = FeedForward(
             width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
@@ -148,12 +169,28 @@ class DecoderLayer(keras.layers.Layer):
     """
 
     def __init__(
-        self, width, num_heads, ffn_width, dropout, attention_dropout, ffn_dropout, norm, **kwargs
+        self,
+        width,
+        num_heads,
+        ffn_width,
+        dropout,
+        attention_dropout,
+        ffn_dropout,
+        norm,
+        positions="sinusoidal",
+        max_distance=MAX_DISTANCE,
+        **kwargs,
     ):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         self.self_attention = MaskedMultiHeadAttention(
-            width, num_heads, attention_dropout, name="self_attention", dtype=dtype
+            width,
+            num_heads,
+            attention_dropout,
+            positions,
+            max_distance,
+            name="self_attention",
+            dtype=dtype,
         )
         self.cross_attention = MultiHeadAttention(
             width, num_heads, attention_dropout, name="cross_attention", dtype=dtype
@@ -221,3 +258,39 @@ class DecoderLayer(keras.layers.Layer):
         x = self.around_cross.leave(x, y)
         y = self.feed_forward(self.around_feed_forward.enter(x))
         return self.around_feed_forward.leave(x, y), cache, weights
+
+
+def layer_order(count, num_distinct, order):
+    """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
+
+    Args:
+        count: number of layers.
+        num_distinct: number of sets of weights, if they are shared; at most `count` are used.
+        order: as `Transformer`'s `share_layers`.
+
+    Returns:
+        list of `count` ints.
+
+    Example:
+        >>> layer_order(6, 3, "sequence"), layer_order(6, 3, "cycle_reversed")
+        ([0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 1, 0])
+    """
+    num_distinct = count if order == "none" else min(num_distinct, count)
+    if order == "sequence":
+        return [i * num_distinct // count for i in range(count)]
+    cycled = [i % num_distinct for i in range(count)]
+    last_round = num_distinct * ((count - 1) // num_distinct)
+    if order != "cycle_reversed" or last_round == 0:
+        return cycled
+    return cycled[:last_round] + [num_distinct - 1 - i for i in cycled[last_round:]]
+
+
+def stack(kind, side, order, settings):
+    """Makes the layers of the encoder or decoder; `order` is from `layer_order`."""
+    layers = [kind(**settings, name=f"{side}_{i}") for i in range(max(order) + 1)]
+    return [layers[i] for i in order]
+
+
+def distinct(layers):
+    """Returns a list of layers in which none is repeated."""
+    return list(dict.fromkeys(layers))

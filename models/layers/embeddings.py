@@ -1,4 +1,4 @@
-"""Token embeddings and positions. Vaswani et al. 2017, sections 3.4 and 3.5."""
+"""Token embeddings and positions. Vaswani et al. 2017, sections 3.4 and 3.5; Su et al. 2021."""
 
 import math
 
@@ -19,10 +19,35 @@ def sinusoidal_positions(positions, width):
     Returns:
         `[T, D]` float32.
     """
-    frequencies = ops.exp(ops.arange(0, width, 2, dtype="float32") * (-math.log(1e4) / width))
-    angles = ops.cast(positions, "float32")[:, None] * frequencies[None, :]  # [T, D/2]
+    angles = _angles(positions, width)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
     return ops.reshape(pairs, (-1, width))
+
+
+def rotate(x, first=0):
+    """Rotates pairs of units by angles that grow with the position, Su et al. 2021, equation 34.
+
+    The product of a rotated query and a rotated key depends on their distance only, not on where
+    they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
+    but for the order of the units, and quicker.
+
+    Args:
+        x: `[..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on.
+        first: int or scalar int32.
+
+    Returns:
+        `[..., T, d]`.
+    """
+    angles = _angles(first + ops.arange(ops.shape(x)[-2]), x.shape[-1])
+    cos, sin = (ops.cast(each(angles), x.dtype) for each in (ops.cos, ops.sin))
+    a, b = ops.split(x, 2, axis=-1)
+    return ops.concatenate([a * cos - b * sin, a * sin + b * cos], axis=-1)
+
+
+def _angles(positions, width):
+    """`p / 10000^(2i/D)` for positions p `[T]` and i below D/2: `[T, D/2]` float32."""
+    frequencies = ops.exp(ops.arange(0, width, 2, dtype="float32") * (-math.log(1e4) / width))
+    return ops.cast(positions, "float32")[:, None] * frequencies[None, :]
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

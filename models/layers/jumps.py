@@ -9,7 +9,7 @@ maximisation.
 import keras
 from keras import ops
 
-from models.layers.attention import masked_softmax
+from models.layers.masks import masked_softmax
 from models.layers.recurrent import scan_over_time
 from models.layers.source_positions import is_null
 from models.layers.translation_table import logarithms

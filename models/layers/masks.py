@@ -1,6 +1,9 @@
-"""Boolean masks, True where attention is allowed."""
+"""Boolean masks, True where attention is allowed, and the softmax that they act on."""
 
 from keras import ops
+
+# A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
+HIDDEN_SCORE = -1e9
 
 
 def padding_mask(ids, pad_id):
@@ -17,3 +20,20 @@ def causal_mask(length):
     """`[1, 1, T, T]` bool: query t may attend to keys 0..t."""
     positions = ops.arange(length)
     return (positions[:, None] >= positions[None, :])[None, None]
+
+
+def masked_softmax(scores, attention_mask=None):
+    """Computes weights that sum to 1 over the last axis and are 0 where the mask is False.
+
+    Args:
+        scores: `[..., S]`.
+        attention_mask: bool, broadcastable to the shape of `scores`; None allows all.
+
+    Returns:
+        `[..., S]` float32. If every key is hidden, all weights are equal, never NaN.
+    """
+    scores = ops.cast(scores, "float32")
+    if attention_mask is not None:
+        scores = ops.where(attention_mask, scores, HIDDEN_SCORE)
+    # Avoids Keras's warning about a softmax over one key, which is correct here.
+    return ops.softmax(scores) if scores.shape[-1] != 1 else ops.ones_like(scores)

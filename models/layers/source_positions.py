@@ -9,7 +9,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.attention import masked_softmax
+from models.layers.masks import masked_softmax
 from models.layers.translation_table import logarithms
 
 

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.attention import HIDDEN_SCORE
+from models.layers.masks import HIDDEN_SCORE
 
 _LEAST = 1e-30  # Smaller probabilities get the logit of this one.
 

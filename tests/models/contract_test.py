@@ -67,13 +67,16 @@ def has_order(model):
 
 
 ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+RELATIVE = {"positions": "relative", "max_distance": 2, "share_layers": "cycle"}
 
 # preset: settings in addition to the tiny sizes of its class.
 TINY_PRESETS = {
-    # All Transformers share the code that stacks layers; the case transformer_tiny tests it.
-    "transformer_coursework": ONE_LAYER,
-    "transformer_base": ONE_LAYER,
-    "transformer_big": ONE_LAYER,
+    # All Transformers share the code that stacks layers; the case transformer_tiny tests it. Each
+    # way to tell positions occurs once, and two layers with the same weights.
+    "transformer_coursework": {**ONE_LAYER, "positions": "rotary"},
+    "transformer_base": RELATIVE,
+    "transformer_deep_shallow": RELATIVE,
+    "transformer_big": RELATIVE,
     # Each way to tie embeddings occurs once, in cases that differ in any case.
     "transformer_tiny": {"tie_embeddings": "target"},
     "transformer_small": {"tie_embeddings": "target"},

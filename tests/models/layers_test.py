@@ -1,6 +1,7 @@
 """Layers against NumPy transcriptions of their papers' equations, in float64."""
 
 import doctest
+import functools
 import importlib
 import re
 
@@ -12,10 +13,11 @@ import tensorflow as tf
 from models.layers.attention import (
     MaskedMultiHeadAttention,
     MultiHeadAttention,
+    RelativeAttention,
     ScaledDotProductAttention,
 )
-from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, layer_norm
-from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
+from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, layer_norm, layer_order
+from models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
 from models.layers.masks import causal_mask, padding_mask
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
@@ -50,7 +52,32 @@ def dense(w, name, x):
     return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
 
 
-def multi_head_equation(w, query, memory, mask=True):
+def relative_equation(w, query, key, value, mask):
+    """Equations 3 and 4 of Shaw et al. 2018, one query after the other."""
+    longest, outputs, weights = 2, [], []
+    for t in range(query.shape[1]):
+        clipped = np.clip(np.arange(key.shape[1]) - t, -longest, longest) + longest
+        clipped = np.minimum(clipped, len(w["key_vectors"]) - 1)  # The last ones are masked.
+        keys, values = key + w["key_vectors"][clipped], value + w["value_vectors"][clipped]
+        row = mask if mask.shape[-2] == 1 else mask[..., t : t + 1, :]
+        output, weight = attention_equation(query[:, t : t + 1], keys, values, row)
+        outputs.append(output), weights.append(weight)
+    return np.concatenate(outputs, 1), np.concatenate(weights, 1)
+
+
+def rotation_equation(x, first=0):
+    """Equation 13 of Su et al. 2021; units i and i + d/2 are the two parts of a complex number."""
+    a, b = np.split(x, 2, axis=-1)
+    positions, i = first + np.arange(x.shape[-2])[:, None], np.arange(a.shape[-1])
+    z = (a + 1j * b) * np.exp(1j * positions * 10000.0 ** (-2 * i / x.shape[-1]))
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+def rotary_equation(query, key, value, mask):
+    return attention_equation(rotation_equation(query), rotation_equation(key), value, mask)
+
+
+def multi_head_equation(w, query, memory, mask=True, attention_equation=attention_equation):
     """`Concat(head_1, ..., head_H) W^O`, section 3.2.2, one head after the other."""
     q, k, v = dense(w, "query", query), dense(w, "key", memory), dense(w, "value", memory)
     parts = [slice(h * D // H, (h + 1) * D // H) for h in range(H)]
@@ -237,8 +264,36 @@ def test_masked_attention_is_multi_head_attention_to_the_past():
     close(weights, expected_weights)
 
 
-def test_masked_attention_step_by_step_equals_whole_sequences():
-    layer = randomised(MaskedMultiHeadAttention(D, H))
+@pytest.mark.parametrize("kind", [MultiHeadAttention, MaskedMultiHeadAttention])
+@pytest.mark.parametrize("positions", ["relative", "rotary"])
+def test_positions_inside_attention_are_those_of_their_papers(kind, positions):
+    layer = randomised(kind(D, H, positions=positions, max_distance=2))
+    x, w = random(B, S, D), weights_of(layer)
+    past = np.tri(S, dtype=bool)[None]
+    mask = past if kind is MaskedMultiHeadAttention else SOURCE_MASK[:, None]
+    inputs = (single(x),) if mask is past else (single(x), single(x), tf.constant(mask[:, None]))
+    equation = rotary_equation
+    if positions == "relative":
+        equation = functools.partial(relative_equation, part(w, "attention"))
+        assert w["attention/key_vectors"].shape == (3 if mask is past else 5, D // H)
+    expected = multi_head_equation(w, x, x, mask, equation)
+    for found, wanted in zip(layer(*inputs), expected, strict=True):
+        close(found, wanted)
+
+
+def test_rotation_is_its_equation_and_products_depend_on_distances_only():
+    query, key = random(B, T, 10), random(B, S, 10, seed=1)
+    close(rotate(single(query), 7), rotation_equation(query, 7))
+    here, there = (
+        tf.matmul(rotate(single(query), first), rotate(single(key), first + 2), transpose_b=True)
+        for first in (0, 300)
+    )
+    close(here, there, 1e-4)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_masked_attention_step_by_step_equals_whole_sequences(positions):
+    layer = randomised(MaskedMultiHeadAttention(D, H, positions=positions, max_distance=2))
     x = single(random(B, T, D))
     cache = layer.empty_cache(B)
     outputs = []
@@ -355,6 +410,21 @@ def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory
         close(weights, tf.transpose(by_sentence, (0, 2, 1, 3)))
 
 
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("none", [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("sequence", [0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        ("cycle", [0, 1, 2, 0, 1, 2, 0, 1, 2]),
+        ("cycle_reversed", [0, 1, 2, 0, 1, 2, 2, 1, 0]),
+    ],
+)
+def test_shared_layers_are_ordered_as_in_figure_2_of_takase_and_kiyono(order, expected):
+    assert layer_order(9, 3, order) == expected
+    for count in (1, 2, 3):  # Not more layers than sets of weights: nothing is shared.
+        assert layer_order(count, 3, order) == list(range(count))
+
+
 # Dropout
 
 # setting: sub-layers inside which it acts; "dropout" acts on the output of each sub-layer.
@@ -415,6 +485,14 @@ EXAMPLES = {
         lambda layer, x: layer(x, x, causal_mask(tf.shape(x)[1]))[0],
     ),
     "masked": (lambda: MaskedMultiHeadAttention(D, H, 0.1), lambda layer, x: layer(x)[0]),
+    "relative": (
+        lambda: MultiHeadAttention(D, H, positions="relative", max_distance=2),
+        lambda layer, x: layer(x, x)[0],
+    ),
+    "rotary": (
+        lambda: MaskedMultiHeadAttention(D, H, positions="rotary"),
+        lambda layer, x: layer(x)[0],
+    ),
     "feed-forward": (lambda: FeedForward(D, F, 0.1), lambda layer, x: layer(x)),
     "encoder": (
         lambda: EncoderLayer(**BLOCK, norm="post"),
@@ -472,7 +550,8 @@ def test_configuration_round_trip_gives_the_same_layer(example):
     [
         ScaledDotProductAttention(0.2, name="a"),
         MultiHeadAttention(D, H, 0.3, name="b", dtype="mixed_bfloat16"),
-        MaskedMultiHeadAttention(D, H, 0.3, name="c"),
+        MaskedMultiHeadAttention(D, H, 0.3, "relative", 5, name="c"),
+        RelativeAttention(4, 3, sees_future=False, dropout=0.2, name="e"),
         TokenEmbedding(7, D, name="d"),
     ],
     ids=lambda layer: type(layer).__name__,

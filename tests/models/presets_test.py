@@ -95,6 +95,10 @@ def test_value_of_another_type_is_refused_with_one_that_fits(name, value):
         ("ffn_dropout", 1, r"\[0, 1\)"),
         ("norm", "middle", "post, pre"),
         ("tie_embeddings", "source", "all, target, none"),
+        ("positions", "learned", "sinusoidal, relative, rotary"),
+        ("max_distance", 0, "at least 1"),
+        ("share_layers", "all", "none, sequence, cycle, cycle_reversed"),
+        ("distinct_layers", 0, "at least 1"),
     ],
 )
 def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
@@ -122,6 +126,19 @@ def test_shapes_of_weights_take_no_memory():
 @pytest.mark.parametrize("setting", [{"num_heads": 3}, {"width": 7, "num_heads": 7}])
 def test_width_must_be_even_and_a_multiple_of_the_heads(setting):
     refused("width must be even and a multiple of num_heads", **{**TINY, **setting})
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"max_distance": 4, "positions": "rotary"}, "max_distance needs positions=relative"),
+        ({"positions": "rotary", "width": 6}, "must be even, found 6 / 2 = 3"),
+        ({"distinct_layers": 2}, "distinct_layers=2 needs share_layers=sequence, cycle or"),
+        ({"distinct_layers": 2, "share_layers": "cycle"}, "at most 1, the layers of the deeper"),
+    ],
+)
+def test_settings_that_would_change_nothing_or_cannot_be_combined_are_refused(settings, expected):
+    refused(expected, **{**TINY, **settings})
 
 
 def test_one_matrix_for_two_vocabulary_sizes_is_refused_with_what_helps():

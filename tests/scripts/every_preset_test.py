@@ -54,6 +54,7 @@ KINDS = {
 LIKE_ANOTHER = (
     *("ibm1", "attention_ibm1", "lstm_luong"),
     *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
+    "transformer_deep_shallow",
 )
 # Presets that are exported here. exports_test.py and `make test-slow` export all presets.
 EXPORTED = (

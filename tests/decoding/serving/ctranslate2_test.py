@@ -19,8 +19,10 @@ from tests.tiny import SMALL, pairs
 
 REASON = "CTranslate2 is an optional package"
 LINES = [source for source, _ in pairs(40, seed=5)]
-# Both norms; one to three matrices of embeddings; stacks of one and of two layers.
+SHARED = {"num_encoder_layers": 2, "share_layers": "cycle"}
+# Both norms; one to three matrices of embeddings; one and two layers; relative positions.
 SETTINGS = {
+    "relative": ("bpe", {"positions": "relative", "max_distance": 3, **SHARED}),
     "pre": ("bpe", {"norm": "pre", "tie_embeddings": "all"}),
     "post": ("word", {"norm": "post", "tie_embeddings": "none", "num_decoder_layers": 2}),
 }

@@ -1,0 +1,82 @@
+"""Laws of settings that only the Transformer has."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+import models
+from models.layers.blocks import distinct
+
+SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
+SMALL |= {"ffn_width": 24, "norm": "pre"}
+SHARED = {"share_layers": "cycle_reversed", "distinct_layers": 2}
+SOURCE = tf.constant([[5, 9, 4, 7, 3], [8, 4, 3, 0, 0]], tf.int32)
+TARGET = tf.constant([[6, 8, 4, 3], [9, 3, 0, 0]], tf.int32)
+
+
+def create(**settings):
+    keras.utils.set_random_seed(5)
+    model = models.create("transformer_base", 11, 11, **{**SMALL, **settings})
+    generator = np.random.default_rng(0)
+    for weight in model.trainable_variables:
+        weight.assign_add(generator.normal(size=weight.shape) * 0.2)
+    return model
+
+
+def stepped(model):
+    """Returns the logits of the targets, `[B, T, V]`, from one decoding step after the other."""
+    context = model.encode(SOURCE)
+    state, found = model.initial_state(context), []
+    target_in_ids = models.shift_right(TARGET, 2)
+    for step in range(TARGET.shape[1]):
+        tokens = target_in_ids[:, step]
+        output = model.decode_step(tokens, tf.constant(step), state, context)
+        state = output.state
+        found.append(output.logits)
+    return tf.stack(found, axis=1)
+
+
+def logits(model, source=SOURCE):
+    inputs = {"source_ids": source, "target_in_ids": models.shift_right(TARGET, 2)}
+    return model(inputs)
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_shared_layers_compute_what_equal_layers_would():
+    shared, spelled_out = create(**SHARED), create()
+    for side, order in (("encoder", [0, 1, 1, 0]), ("decoder", [0, 1, 1])):
+        layers, copies = (getattr(model, f"{side}_layers") for model in (shared, spelled_out))
+        assert [layer.name for layer in layers] == [f"{side}_{i}" for i in order]
+        assert len(distinct(layers)) == 2 and len(distinct(copies)) == len(copies)
+        for layer, copy in zip(layers, copies, strict=True):
+            copy.set_weights(layer.get_weights())
+    ours = {weight.path.partition("/")[2]: weight for weight in shared.weights}
+    for weight in spelled_out.weights:  # Embeddings and normalisations outside the layers.
+        path = weight.path.partition("/")[2]
+        if not path.startswith(("encoder_2", "encoder_3", "decoder_2")):
+            weight.assign(ours[path] if not path[8:9].isdigit() else weight)
+    close(logits(shared), logits(spelled_out))
+    close(stepped(shared), stepped(spelled_out))
+    assert shared.count_params() < 0.7 * spelled_out.count_params()
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_a_frozen_model_decodes_as_before(positions):
+    model = create(positions=positions, **SHARED)
+    before = stepped(model)
+    close(before, logits(model))
+    model.freeze()
+    assert len(model.frozen()) == 3  # The output, and the joined projections of two layers.
+    close(stepped(model), before)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_only_sinusoids_depend_on_where_a_source_begins(positions):
+    model = create(positions=positions)
+    later = tf.pad(SOURCE, [[0, 0], [2, 0]])  # Padding before the words; attention masks it.
+    change = np.abs(logits(model, later) - logits(model)).max()
+    assert change > 1e-2 if positions == "sinusoidal" else change < 1e-4
