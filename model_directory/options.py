@@ -157,6 +157,16 @@ OPTIONS = (
         1.0,
     ),
     Option(
+        "bpe_dropout",
+        0.0,
+        "Probability that BPE-dropout skips a merge, so that every epoch has other pieces of the "
+        "same training text (0: always the usual pieces; Provilkov et al. use 0.1).",
+        _PAIRS,
+        0.0,
+        1.0,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
         "max_tokens_per_batch",
         4096,
         "Largest batch, in tokens: its rows times its longer padded side.",
@@ -260,6 +270,31 @@ OPTIONS = (
         _LOSS,
         0.0,
         1000.0,
+    ),
+    Option(
+        "source_token_dropout",
+        0.0,
+        "Probability that a source token is replaced by <unk> in training (0: never).",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "target_token_dropout",
+        0.0,
+        "Probability that a target token that the model reads is replaced by <unk> in training; "
+        "the token to predict stays (0: never).",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "token_dropout_unit",
+        "token",
+        "Whether --source_token_dropout and --target_token_dropout replace tokens one by one, or "
+        "all tokens of a word together.",
+        _LOSS,
+        choices=("token", "word"),
     ),
     Option(
         "ema_decay",

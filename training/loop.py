@@ -208,8 +208,8 @@ class Trainer:
         """
         if not first:
             self.state["planned_replicas"] = self.devices.num_replicas
-        plan = self.epochs.plan(self.state["epoch"], self.state["planned_replicas"])
-        return self.devices.batches(self.epochs.corpus, plan, first)
+        corpus, plan = self.epochs.begin(self.state["epoch"], self.state["planned_replicas"])
+        return self.devices.batches(corpus, plan, first)
 
     def _epoch(self):
         state, limits = self.state, self.limits
@@ -261,7 +261,7 @@ class Trainer:
         state["skipped_steps"] += 1
         state["skipped_in_a_row"] += 1
         values = {name: float(amount / count) for name, (amount, count) in values.items()}
-        batches = self.devices.all_batches(self.epochs.corpus, taken)
+        batches = self.devices.all_batches(taken)
         shown = {name: str(value) for name, value in values.items()}
         path = self.directory.keep_bad_batches(step, batches, shown)
         found = ", ".join(f"{name} {value:g}" for name, value in values.items())

@@ -9,7 +9,7 @@ from data_pipeline import pipeline
 from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.mixing import parse_mixture
-from data_pipeline.static_shapes import choose_shapes
+from data_pipeline.tokenization.bpe_dropout import BpeDropout
 from model_directory.directory import ModelDirectory, check_model
 from model_directory.options import BY_NAME, DEFAULTS, LIMITS
 from training import pace
@@ -68,7 +68,7 @@ def open_run(request):
             directory.lock.acquire()
     tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
     encoded = text.encode(tokenizer, options, request.data_dir)
-    epochs = _make_epochs(encoded, options, devices)
+    epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
     config = {**config, **_sizes(tokenizer)}
     prepared = prepare(encoded.corpus, config)
     run = Run(
@@ -113,22 +113,24 @@ def _sizes(tokenizer):
     return {"tokenizer": tokenizer.kind, "vocab_sizes": sizes}
 
 
-def _make_epochs(encoded, options, devices):
+def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     """Returns the `Epochs` of an `Encoded` text."""
     mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
-    limits = options["max_tokens_per_batch"], options["max_sentences_per_batch"]
-    shapes = None
-    if options["pad_to_bucket"]:
-        lengths = [side.lengths for side in encoded.corpus]
-        shapes = choose_shapes(*lengths, limits[0], max_sentences=limits[1])
     batching = Batching(
-        *limits,
-        shapes,
+        options["max_tokens_per_batch"],
+        options["max_sentences_per_batch"],
         num_workers=devices.num_replicas,
         largest_first=options["largest_batch_first"],
         mixture=mixed,
     )
-    return Epochs(encoded.corpus, batching, options["seed"])
+    dropout = None
+    if options["bpe_dropout"]:
+        names = ("bpe_dropout", "seed", "max_length")
+        dropout = BpeDropout(tokenizer, *(options[name] for name in names))
+    epochs = Epochs(encoded.corpus, batching, options["seed"], dropout, data_dir)
+    if options["pad_to_bucket"]:
+        epochs.restrict_shapes()
+    return epochs
 
 
 NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of")
@@ -178,7 +180,7 @@ def choose_pace(run, undecided):
     # On several devices, or compiled by XLA, updates differ in speed from the few timed here.
     if limit and not (run.devices.strategy or options["jit_compile"]):
         update = update_to_try(run)
-        batches = pipeline.dataset_of(run.epochs.corpus, run.epochs.first)
+        batches = pipeline.dataset_of(run.epochs.corpus_of(0), run.epochs.first)
         duration = min(pace.MOST_TIMED, limit / 50)
         seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], duration)
         del update

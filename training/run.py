@@ -124,11 +124,12 @@ def update_to_try(run):
 def print_plan(run):
     """Prints a plan of the first epoch, and the memory that its updates take."""
     epochs, update = run.epochs, None
+    corpus = epochs.corpus_of(0)
     if run.update.takes_batches:
         update = update_to_try(run)
     model = update.model if update else model_of(run.config)
     lines = plan_report.report(
-        epochs.corpus,
+        corpus,
         run.tokenizer,
         epochs.batching,
         epochs.first,
@@ -137,12 +138,12 @@ def print_plan(run):
     for line in lines:
         console.write_result(line)
     if update:
-        batches = dataset_of(epochs.corpus, epochs.first)
+        batches = dataset_of(corpus, epochs.first)
         accumulate_steps = run.options["accumulate_steps"]
         seconds = pace.seconds_an_update(update, batches, accumulate_steps, _TIMED)
         for line in _duration(run, seconds):
             console.write_result(line)
-        lengths = [side.lengths for side in epochs.corpus]
+        lengths = [side.lengths for side in corpus]
         for line in memory.report(update, largest_shape(epochs.first, *lengths)):
             console.write_result(line)
 

@@ -43,6 +43,7 @@ class BpeVocabulary:
     """
 
     file_suffix = ".model"
+    style = "▁"  # As `piece_style`.
 
     def __init__(self, model, name="SentencePiece model"):
         self.model = model

@@ -87,13 +87,13 @@ def banned_phrases(phrases, vocabulary):
 def piece_texts(vocabulary):
     """Returns what each token adds to a line, as bytes; nothing for special tokens."""
     pieces = vocabulary.pieces(range(len(vocabulary)))
-    style = getattr(vocabulary, "style", "▁")
+    style = vocabulary.style
     return [b""] * len(SPECIALS) + [_text(piece, style) for piece in pieces[len(SPECIALS) :]]
 
 
 def word_continuations(vocabulary):
     """Returns `[V]` bool: the tokens that continue the word before them, without a space."""
-    if getattr(vocabulary, "style", "▁") != "▁":
+    if vocabulary.style != "▁":
         return np.zeros(len(vocabulary), bool)
     lines = [text.decode(errors="surrogateescape") for text in piece_texts(vocabulary)]
     strange = "\udc80"  # The first of the characters that stand for bytes of a longer character.

@@ -14,7 +14,8 @@ OPTIONS = [
     *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9", "--keep_best_by=bleu"),
     *("--optimizer=adamw", "--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5", "--pad_to_bucket"),
-    "--r_drop=5",
+    *("--r_drop=5", "--bpe_dropout=0.3", "--source_token_dropout=0.1"),
+    *("--target_token_dropout=0.1", "--token_dropout_unit=word"),
 ]
 
 
@@ -50,7 +51,7 @@ def test_stopped_and_resumed_equals_never_stopped(trained, folder, corpus):
     checkpoint = "checkpoints/00000010.npz"
     whole, parts = arrays(trained / checkpoint), arrays(folder / "parts" / checkpoint)
     assert {name.split("/")[0] for name in whole} == {
-        *("model", "seed", "optimizer", "average", "loss_scale")
+        *("model", "seed", "optimizer", "average", "loss_scale", "token_dropout")
     }
     for name in whole:
         np.testing.assert_array_equal(whole[name], parts[name])
@@ -100,6 +101,8 @@ BAD = {
     "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
     "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
     "no model": (["--init_from={}/x"], "no such model directory"),
+    "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
+    "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
     "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),
     "decay of Adam": (["--weight_decay=0.1"], "--weight_decay needs --optimizer=adamw"),
     "no plateau": (["--plateau_factor=0.1"], "needs --schedule=plateau, found schedule=inverse"),

@@ -1,8 +1,13 @@
 """Plans the batches of every epoch of a run."""
 
+import concurrent.futures
 import functools
+import threading
+
+import numpy as np
 
 from data_pipeline.pipeline import describe, plan_batches
+from data_pipeline.static_shapes import choose_shapes
 
 
 class Epochs:
@@ -13,17 +18,51 @@ class Epochs:
         batching: `data_pipeline.batching.Batching`; its `num_workers` is the number of batches that
             the devices of the run take at once.
         seed: seed of the order of pairs.
+        dropout: `BpeDropout`, which encodes the corpus anew for every epoch; None: every epoch has
+            the pieces of `corpus`.
+        folder: folder for the pieces of an epoch.
     """
 
-    def __init__(self, corpus, batching, seed):
+    def __init__(self, corpus, batching, seed, dropout=None, folder=None):
         self.corpus = corpus
         self.batching = batching
         self.seed = seed
+        self.dropout = dropout
+        self.folder = folder
+        self._sampled = {}  # Epoch -> `Future` of its corpus.
+
+    def restrict_shapes(self):
+        """Restricts batches to a few shapes, into which every pair of every epoch fits."""
+        lengths = [side.lengths for side in self.corpus_of(0)]
+        if self.dropout:
+            lengths = [np.append(side, self.dropout.max_length) for side in lengths]
+        batching = self.batching
+        shapes = choose_shapes(*lengths, batching.max_tokens, max_sentences=batching.max_sentences)
+        self.batching = batching._replace(shapes=shapes)
+
+    def corpus_of(self, epoch):
+        """Returns the `EncodedCorpus` of an epoch, counted from 0."""
+        if not self.dropout:
+            return self.corpus
+        if epoch not in self._sampled:
+            self._sampled[epoch] = _in_background(self._sample, epoch)
+        return self._sampled[epoch].result()
+
+    def _sample(self, epoch):
+        return self.dropout.resample(self.corpus, epoch, self.folder)
 
     def plan(self, epoch, num_replicas):
         """Returns the `EpochPlan` of an epoch, counted from 0, for a number of replicas."""
         batching = self.batching._replace(num_workers=num_replicas)
-        return plan_batches(self.corpus, batching, seed=self.seed, epoch=epoch)
+        return plan_batches(self.corpus_of(epoch), batching, seed=self.seed, epoch=epoch)
+
+    def begin(self, epoch, num_replicas):
+        """Returns the corpus and the plan of an epoch; encodes the next epoch in the background."""
+        begun = self.corpus_of(epoch), self.plan(epoch, num_replicas)
+        if self.dropout:
+            following = self._sampled.get(epoch + 1) or _in_background(self._sample, epoch + 1)
+            self._sampled = {epoch: self._sampled[epoch], epoch + 1: following}
+        return begun
 
     @functools.cached_property
     def first(self):
@@ -31,10 +70,38 @@ class Epochs:
         return self.plan(0, self.batching.num_workers)
 
     def num_updates(self, accumulate_steps):
-        """Returns the number of updates of an epoch, the last of which may have fewer batches."""
+        """Returns the number of updates of an epoch, the last of which may have fewer batches.
+
+        With BPE-dropout, epochs differ in their numbers of batches; this is the first epoch's.
+        """
         batches_an_update = self.batching.num_workers * accumulate_steps
         return -(-self.first.batch_sizes.size // batches_an_update)
 
     def describe(self, tokenizer):
         """Returns lines that describe the first epoch."""
-        return describe(self.corpus, tokenizer, self.batching, self.first)
+        lines = describe(self.corpus_of(0), tokenizer, self.batching, self.first)
+        if self.dropout:
+            usual = sum(side.ids.size for side in self.corpus)
+            sampled = sum(side.ids.size for side in self.corpus_of(0))
+            lines.append(
+                f"BPE-dropout: {sampled / usual:.2f} times as many tokens as without; tokens and "
+                "batches are those of the first epoch"
+            )
+        return lines
+
+
+def _in_background(function, *arguments):
+    """Calls a function in a thread that ends with the program; returns the `Future` of its result.
+
+    A `ThreadPoolExecutor` would keep a finished run waiting for an epoch that is never read.
+    """
+    future = concurrent.futures.Future()
+
+    def call():
+        try:
+            future.set_result(function(*arguments))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=call, daemon=True).start()
+    return future

@@ -77,7 +77,7 @@ class OneDevice:
         """Returns an iterable of the batches of an `EpochPlan`, from number `first` on."""
         return dataset_of(corpus, plan, first)
 
-    def all_batches(self, corpus, taken):
+    def all_batches(self, taken):
         """Returns the batches of all devices that some elements of `batches` stand for."""
         return taken
 

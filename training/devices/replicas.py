@@ -177,10 +177,10 @@ class Replicas(OneDevice):
         left = iter(dataset_of(corpus, plan.select(numbers[:, local].ravel())))
         for each, weight in zip(numbers, weights, strict=True):
             batches = [next(left) for _ in each[local]]
-            yield Share(batches, weight[local], plan.select(each[weight > 0]))
+            yield Share(batches, weight[local], plan.select(each[weight > 0]), corpus)
 
-    def all_batches(self, corpus, taken):
-        return [batch for share in taken for batch in dataset_of(corpus, share.plan)]
+    def all_batches(self, taken):
+        return [batch for share in taken for batch in dataset_of(share.corpus, share.plan)]
 
     def agree(self, values):
         values = dict(values)

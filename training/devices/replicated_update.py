@@ -12,6 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipeline.batching import EpochPlan
+from data_pipeline.encoded import EncodedCorpus
 from training.updates.gradient import FusedAdam
 from training.updates.losses import BATCH_SIGNATURE
 from training.updates.update import Update
@@ -24,11 +25,13 @@ class Share(NamedTuple):
         batches: list of batches, one for each replica of this process.
         weights: `[len(batches)]` float32, 0 where a batch only fills a place, else 1.
         plan: `EpochPlan` of the batches of all replicas.
+        corpus: `EncodedCorpus` that the plan is for.
     """
 
     batches: list
     weights: np.ndarray
     plan: EpochPlan
+    corpus: EncodedCorpus
 
 
 class ReplicaAdam(FusedAdam):
@@ -71,6 +74,8 @@ class ReplicatedUpdate(Update):
         self.after_validation = update.after_validation
         weights = {id(v) for v in self.model.weights}
         self.seeds = [v for v in self.model.variables if id(v) not in weights]
+        if update.token_dropout:
+            self.seeds.append(update.token_dropout.seed)
         self.earlier = None  # Gradients and sums over the batches so far of an update.
         self._step_alone, self._add, self._step_with_earlier = self._make_functions()
 
@@ -150,7 +155,7 @@ class ReplicatedUpdate(Update):
 
     @contextlib.contextmanager
     def _dropout_of_replica(self):
-        """Shifts the seeds of dropout by the number of the replica, until the context ends."""
+        """Shifts the seeds of all dropout by the number of the replica, until the context ends."""
         number = tf.distribute.get_replica_context().replica_id_in_sync_group
         shift = tf.cast(tf.stack([number, 0]), tf.int64)
         for seed in self.seeds:

@@ -5,6 +5,7 @@ import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import SIDES
 from model_directory.directory import training_arrays
 from model_directory.options import BY_NAME
 from models import shift_right
@@ -18,10 +19,20 @@ from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
 from training.updates.r_drop import losses_of_two_passes
 from training.updates.schedules import SCHEDULES, Plateau
+from training.updates.token_dropout import TokenDropout
 from training.updates.update import Update
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")
+
+# Options that a model that predicts "scores" does not take, and why.
+_NOT_WITH_SCORES = {
+    "label_smoothing": "which maximises its exact likelihood",
+    "r_drop": "which has no dropout",
+    "bpe_dropout": "whose table has only the word pairs of the usual pieces",
+    "source_token_dropout": "whose table has only the word pairs of the text",
+    "target_token_dropout": "which does not read the target before a word",
+}
 
 
 def adam(
@@ -97,13 +108,15 @@ class GradientUpdate(Update):
         ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
             place of the weights. 0: no average.
         r_drop: weight of the divergence between two passes, `alpha` of `r_drop`; 0: a single pass.
+        token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
     """
 
     name = "gradient"
     options = (
         *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
         *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
-        "r_drop",
+        *("r_drop", "bpe_dropout"),
+        *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
     )
     takes_batches = True
 
@@ -118,6 +131,7 @@ class GradientUpdate(Update):
         jit_compile=False,
         ema_decay=0.0,
         r_drop=0.0,
+        token_dropout=None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -126,6 +140,7 @@ class GradientUpdate(Update):
         self.loss_average = loss_average
         self.jit_compile = jit_compile
         self.r_drop = r_drop
+        self.token_dropout = token_dropout
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
@@ -137,15 +152,17 @@ class GradientUpdate(Update):
     @classmethod
     def check(cls, preset, options, given, undecided=()):
         """As `Update.check`."""
-        if models.model_class(preset).predicts == "scores" and given.get("label_smoothing"):
+        if models.model_class(preset).predicts == "scores":
+            for name in filter(given.get, _NOT_WITH_SCORES):
+                raise UserError(
+                    f"--{name}={options[name]}: not with --model={preset}, "
+                    f"{_NOT_WITH_SCORES[name]}; leave it out"
+                )
+        rates = [options[f"{side}_token_dropout"] for side in SIDES]
+        if given.get("token_dropout_unit") and not any(rates):
             raise UserError(
-                f"--label_smoothing={options['label_smoothing']}: not with --model={preset}, which "
-                "maximises its exact likelihood; leave it out"
-            )
-        if models.model_class(preset).predicts == "scores" and given.get("r_drop"):
-            raise UserError(
-                f"--r_drop={options['r_drop']}: not with --model={preset}, which has no dropout; "
-                "leave it out"
+                f"--token_dropout_unit={options['token_dropout_unit']} needs "
+                "--source_token_dropout or --target_token_dropout above 0"
             )
         if options["jit_compile"] and not options["pad_to_bucket"]:
             raise UserError(
@@ -189,6 +206,7 @@ class GradientUpdate(Update):
             jit_compile=options["jit_compile"],
             ema_decay=options["ema_decay"],
             r_drop=options["r_drop"],
+            token_dropout=TokenDropout.of(options, run.tokenizer),
         )
         update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)
@@ -208,7 +226,7 @@ class GradientUpdate(Update):
     def variables(self):
         """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
-        for part in (self.loss_scale, self.average, self.plateau):
+        for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
             found.update(part.variables() if part else {})
         return found
 
@@ -336,6 +354,8 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
+        if training and self.token_dropout:
+            inputs = self.token_dropout(inputs)
         if training and self.r_drop:
             return losses_of_two_passes(
                 self.model, inputs, target_ids, self.label_smoothing, self.r_drop

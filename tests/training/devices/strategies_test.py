@@ -18,6 +18,7 @@ from training.devices.replicas import places
 from training.devices.replicated_update import Share
 from training.devices.strategies import read_cluster, start_devices
 from training.updates.gradient import GradientUpdate, adam
+from training.updates.token_dropout import TokenDropout
 
 pytestmark = pytest.mark.replicas
 
@@ -29,9 +30,10 @@ def two():
     return start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
 
 
-def create_update(replicas, preset="attention_ibm2", sizes=None, **settings):
+def create_update(replicas, preset="attention_ibm2", sizes=None, drop_tokens=False, **settings):
     keras.utils.set_random_seed(1)
     with replicas.scope():
+        settings["token_dropout"] = TokenDropout((0.5, 0.5)) if drop_tokens else None
         model = models.create(preset, 11, 11, **(sizes or {"width": 8}))
         optimizer = adam(**OF_ADAM, kind=replicas.make_adam)
         return replicas.replicate(GradientUpdate(model, optimizer, **settings))
@@ -50,7 +52,7 @@ def random_batches(count):
 
 
 def share(*batches):
-    return Share([*batches], np.ones(len(batches), np.float32), None)
+    return Share([*batches], np.ones(len(batches), np.float32), None, None)
 
 
 def assert_copies_equal(update):
@@ -95,7 +97,7 @@ def test_a_batch_that_fills_a_place_counts_nothing(updates):
     one.model.set_weights(both.model.get_weights())
     batch, other = random_batches(2)
     expected = one.step(batch)
-    found = both.step(Share([batch, other], np.array([1, 0], np.float32), None))
+    found = both.step(Share([batch, other], np.array([1, 0], np.float32), None, None))
     for name in expected:
         np.testing.assert_allclose(found[name], expected[name], rtol=1e-5)
 
@@ -115,10 +117,12 @@ def test_a_gradient_of_one_replica_that_is_not_finite_makes_all_skip(updates):
     table.assign(rows)
 
 
-def test_dropout_differs_between_replicas_and_scale_and_seeds_go_on_as_one(two):
+@pytest.mark.parametrize("of", ["layers", "tokens"])
+def test_dropout_differs_between_replicas_and_scale_and_seeds_go_on_as_one(two, of):
     keras.config.set_dtype_policy("mixed_float16")
     try:
-        preset = "transformer_tiny", {**SMALL, "dropout": 0.5}
+        sizes = {**SMALL, "dropout": 0.5 if of == "layers" else 0.0}
+        preset = "transformer_tiny", sizes, of == "tokens"
         one, both = (create_update(replicas, *preset) for replicas in (OneDevice(), two))
     finally:
         keras.config.set_dtype_policy("float32")
@@ -128,7 +132,7 @@ def test_dropout_differs_between_replicas_and_scale_and_seeds_go_on_as_one(two):
     assert abs(of_first - of_second) > 0.01
     assert_copies_equal(both)
     for name, value in one.variables().items():
-        if name.startswith(("seed/", "loss_scale/")):
+        if name.startswith(("seed/", "loss_scale/", "token_dropout/")):
             np.testing.assert_array_equal(both.variables()[name], value)
     assert one.rates() == both.rates()
 

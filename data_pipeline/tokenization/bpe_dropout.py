@@ -1,0 +1,295 @@
+"""BPE-dropout (Provilkov et al. 2020): a random segmentation of the same text in every epoch.
+
+Works on ids, not on text: splits the pieces of a sentence into characters, and merges the
+characters again by algorithm 1 of the paper. As long as a word has possible merges, each of them
+is dropped with probability p, and the most frequent of the rest is applied. A word is finished when
+all its merges are dropped at once, or none is left.
+
+Every random number is a function of seed, epoch, side and line, and of the place in the line. So a
+line has the same pieces in whatever batch, process or part of a resumed run it is encoded.
+"""
+
+import tempfile
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from data_pipeline.files import UserError
+
+_TOKENS_AT_ONCE = 1 << 16
+_CELLS_AT_ONCE = 1 << 21  # Words x longest word.
+_NONE = np.iinfo(np.int32).max  # The rank of two pieces that cannot be merged.
+_SPACE = "▁"
+_GOLDEN = 0x9E3779B97F4A7C15
+
+
+class Merges(NamedTuple):
+    """The merges of a SentencePiece BPE model.
+
+    Attributes:
+        spelling: `EncodedSide`, the characters of each piece, as ids. A piece that is no word or
+            part of a word, such as `</s>`, spells itself.
+        is_space: `[num_pieces]` bool, True for the character "▁", which begins a word.
+        pairs: `[num_merges]` int64, left id * num_pieces + right id, rising.
+        ranks: `[num_merges]` int32, the rank of the merge in the order in which BPE applies merges.
+        merged: `[num_pieces]` int32, rank -> the piece that results.
+    """
+
+    spelling: EncodedSide
+    is_space: np.ndarray
+    pairs: np.ndarray
+    ranks: np.ndarray
+    merged: np.ndarray
+
+    @classmethod
+    def of(cls, vocabulary):
+        """Reads the merges of a `BpeVocabulary`.
+
+        Raises:
+            UserError: the model is not of type BPE, or has pieces across words.
+        """
+        from sentencepiece import sentencepiece_model_pb2
+
+        proto = sentencepiece_model_pb2.ModelProto.FromString(vocabulary.model)
+        kinds = proto.trainer_spec.DESCRIPTOR.enum_types_by_name["ModelType"].values_by_number
+        kind = kinds[proto.trainer_spec.model_type].name
+        if kind != "BPE":
+            raise UserError(
+                f"--bpe_dropout needs a SentencePiece model of type BPE, found {kind}; leave it out"
+            )
+        normal = proto.SentencePiece.NORMAL
+        index = {p.piece: i for i, p in enumerate(proto.pieces) if p.type == normal}
+        for piece in index:
+            if _SPACE in piece.lstrip(_SPACE):
+                raise UserError(
+                    f"--bpe_dropout works word by word, but the piece {piece!r} of the "
+                    "SentencePiece model has a space within it; leave it out"
+                )
+        size = len(proto.pieces)
+        spelled = [[i] for i in range(size)]
+        for piece, i in index.items():
+            if all(character in index for character in piece):
+                spelled[i] = [index[character] for character in piece]
+        order = sorted(range(size), key=lambda i: -proto.pieces[i].score)
+        rank_of = np.empty(size, np.int32)
+        rank_of[order] = np.arange(size)
+        pairs = {
+            index[piece[:cut]] * size + index[piece[cut:]]: rank_of[i]
+            for piece, i in index.items()
+            for cut in range(1, len(piece))
+            if piece[:cut] in index and piece[cut:] in index
+        }
+        keys = np.array(sorted(pairs), np.int64)
+        is_space = np.zeros(size, bool)
+        is_space[[index[_SPACE]] if _SPACE in index else []] = True
+        return cls(
+            EncodedSide(np.concatenate(spelled).astype(np.int32), _lengths(spelled)),
+            is_space,
+            keys,
+            np.array([pairs[key] for key in keys.tolist()], np.int32),
+            np.array(order, np.int32),
+        )
+
+    def rank(self, left, right):
+        """Returns the ranks of the merges of two arrays of ids, int32; `_NONE` for no merge."""
+        if not self.pairs.size:
+            return np.full(left.shape, _NONE, np.int32)
+        keys = left * np.int64(self.merged.size) + right
+        found = np.minimum(np.searchsorted(self.pairs, keys), self.pairs.size - 1)
+        return np.where(self.pairs[found] == keys, self.ranks[found], _NONE)
+
+
+class BpeDropout:
+    """Encodes the sentences of a corpus anew for every epoch.
+
+    Args:
+        tokenizer: `Tokenizer` of kind "bpe".
+        rate: p, the probability that a possible merge is dropped, in [0, 1].
+        seed: int.
+        max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
+            keeps its usual pieces.
+
+    Raises:
+        UserError: the SentencePiece model is not of type BPE, or has pieces across words.
+    """
+
+    def __init__(self, tokenizer, rate, seed, max_length):
+        merges = Merges.of(tokenizer.source)
+        same = tokenizer.shared
+        self.merges = (merges, merges if same else Merges.of(tokenizer.target))
+        self.least = np.uint64(round(rate * 2**32))  # A merge is kept if a number is not below it.
+        self.seed = seed
+        self.max_length = max_length
+
+    def resample(self, corpus, epoch, folder=None):
+        """Encodes a corpus for an epoch, in constant memory.
+
+        Args:
+            corpus: `EncodedCorpus` with the usual pieces.
+            epoch: counted from 0.
+            folder: where to put the ids, in a file without a name, whose space is free again when
+                the result is no longer used; None for the system's folder of temporary files.
+
+        Returns:
+            `EncodedCorpus` of the same sentences.
+
+        Raises:
+            UserError: there is no space for the ids.
+        """
+        return EncodedCorpus(
+            *(self._resample(corpus[side], side, epoch, folder) for side in range(len(corpus)))
+        )
+
+    def _resample(self, encoded, side, epoch, folder):
+        lengths = np.empty_like(encoded.lengths)
+        try:
+            with tempfile.TemporaryFile(dir=folder) as file:
+                for first, part in _parts(encoded):
+                    sampled = self.sample(part, side, epoch, first)
+                    lengths[first : first + part.lengths.size] = sampled.lengths
+                    file.write(sampled.ids.tobytes())
+                file.flush()
+                # Copy on write, because TensorFlow does not share memory that is read-only.
+                return EncodedSide(np.memmap(file, np.int32, mode="c"), lengths)
+        except OSError as error:
+            raise UserError(
+                f"{folder}: the pieces of an epoch cannot be written ({error.strerror}); "
+                "--bpe_dropout needs as much free space there as the training text as ids"
+            ) from None
+
+    def sample(self, part, side, epoch, first=0):
+        """Encodes consecutive sentences.
+
+        Args:
+            part: `EncodedSide` with the usual pieces.
+            side: 0 for the source, 1 for the target.
+            epoch: counted from 0.
+            first: number of the first sentence in the corpus.
+
+        Returns:
+            `EncodedSide`.
+        """
+        merges = self.merges[side]
+        characters = merges.spelling.take(part.ids)
+        sentence = np.repeat(np.arange(part.lengths.size), part.lengths)
+        sentence = np.repeat(sentence, characters.lengths)
+        symbols, line_start = characters.ids, np.diff(sentence, prepend=-1) != 0
+        space = merges.is_space[symbols]
+        begins = line_start | (space & ~np.concatenate([[False], space[:-1]]))
+        words = np.flatnonzero(begins)
+        lines = np.flatnonzero(line_start)
+        stream = _mixed(
+            _mixed(_mixed(np.uint64([self.seed]), [2 * epoch + side]), first + sentence[words]),
+            words - lines[sentence[words]],
+        )
+        alive = self._merge(merges, symbols, words, stream)
+        lengths = np.bincount(sentence[alive], minlength=part.lengths.size).astype(np.int32)
+        sampled = EncodedSide(symbols[alive], lengths)
+        return sampled if (lengths <= self.max_length).all() else self._shortened(sampled, part)
+
+    def _shortened(self, sampled, part):
+        """Returns the sentences of `sampled`, but of `part` where they are too long."""
+        both = EncodedSide(*(np.concatenate(arrays) for arrays in zip(sampled, part, strict=True)))
+        rows = np.arange(part.lengths.size)
+        return both.take(rows + rows.size * (sampled.lengths > self.max_length))
+
+    def _merge(self, merges, symbols, words, stream):
+        """Merges the characters of all words, in place.
+
+        Args:
+            merges: `Merges`.
+            symbols: `[num_characters]` ids, word after word.
+            words: `[num_words]` number of each word's first character.
+            stream: `[num_words]` uint64, where the random numbers of each word begin.
+
+        Returns:
+            `[num_characters]` bool, True for the places in `symbols` that hold a piece.
+        """
+        alive = np.ones(symbols.size, bool)
+        sizes = np.diff(words, append=symbols.size)
+        order = np.argsort(sizes, kind="stable")
+        order = order[np.searchsorted(sizes[order], 2) :]
+        while order.size:  # Words of similar lengths together, the longest first.
+            width = int(sizes[order[-1]])
+            count = np.searchsorted(sizes[order], width // 2, side="right")
+            count = max(count, order.size - max(1, _CELLS_AT_ONCE // width))
+            order, chosen = order[:count], order[count:]
+            self._merge_words(merges, symbols, alive, words[chosen], sizes[chosen], stream[chosen])
+        return alive
+
+    def _merge_words(self, merges, symbols, alive, starts, sizes, stream):
+        """Merges the characters of words of similar lengths; changes `symbols` and `alive`."""
+        width = int(sizes.max())
+        columns = np.arange(width)
+        places = np.minimum(starts[:, None] + columns, symbols.size - 1)
+        pieces = symbols[places]
+        real = columns < sizes[:, None]
+        # The linked list of the pieces of each word; column `width` lies outside of all words.
+        after = np.tile(columns + 1, (starts.size, 1))
+        before = np.tile(columns - 1, (starts.size, 1))
+        ranks = np.full((starts.size, width), _NONE, np.int32)
+        ranks[:, :-1] = np.where(real[:, 1:], merges.rank(pieces[:, :-1], pieces[:, 1:]), _NONE)
+        left = real.copy()
+        rows = np.flatnonzero((ranks != _NONE).any(axis=1))
+        step = 0
+        while rows.size:
+            kept = self._draws(stream[rows], width, step) >= self.least
+            offered = np.where(kept, ranks[rows], _NONE)
+            at = offered.argmin(axis=1)
+            best = offered[np.arange(rows.size), at]
+            going = best != _NONE
+            rows, at, best = rows[going], at[going], best[going]
+            right = after[rows, at]
+            pieces[rows, at] = merges.merged[best]
+            left[rows, right] = False
+            ranks[rows, right] = _NONE
+            behind = after[rows, at] = after[rows, right]
+            inside = behind < sizes[rows]
+            before[rows[inside], behind[inside]] = at[inside]
+            ranks[rows, at] = _NONE
+            self._rank_again(merges, pieces, ranks, rows[inside], at[inside], behind[inside])
+            ahead = before[rows, at]
+            inside = ahead >= 0
+            self._rank_again(merges, pieces, ranks, rows[inside], ahead[inside], at[inside])
+            step += 1
+        symbols[places[real]] = pieces[real]
+        alive[places[real]] = left[real]
+
+    @staticmethod
+    def _rank_again(merges, pieces, ranks, rows, at, right):
+        """Stores the ranks of the merges of the pieces in two columns, `at` and `right`."""
+        ranks[rows, at] = merges.rank(pieces[rows, at], pieces[rows, right])
+
+    @staticmethod
+    def _draws(stream, width, step):
+        """Returns `[words, width]` random uint32 numbers for a step of the merging of words."""
+        columns = np.uint64(step << 32) + np.arange(-(-width // 2), dtype=np.uint64)
+        return _mixed(stream[:, None], columns).view("<u4")[:, :width]
+
+
+def _parts(encoded):
+    """Yields (number of the first sentence, `EncodedSide` of consecutive sentences)."""
+    ends = np.cumsum(encoded.lengths, dtype=np.int64)
+    first = begin = 0
+    while first < ends.size:
+        last = max(first + 1, int(np.searchsorted(ends, begin + _TOKENS_AT_ONCE, side="right")))
+        end = int(ends[last - 1])
+        yield first, EncodedSide(np.asarray(encoded.ids[begin:end]), encoded.lengths[first:last])
+        first, begin = last, end
+
+
+def _lengths(lists):
+    return np.fromiter(map(len, lists), np.int32, len(lists))
+
+
+def _mixed(state, numbers):
+    """Hashes uint64 states and numbers to uint64: output `numbers` of SplitMix64 from `state`.
+
+    Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17.
+    """
+    with np.errstate(over="ignore"):
+        z = state + (np.asarray(numbers).astype(np.uint64) + np.uint64(1)) * np.uint64(_GOLDEN)
+        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return z ^ (z >> np.uint64(31))

@@ -1,0 +1,97 @@
+"""Epochs with BPE-dropout: batches follow from seed and epoch, and keep to all limits."""
+
+import numpy as np
+import pytest
+
+from data_pipeline.batching import Batching
+from data_pipeline.encoding import encode_lines
+from data_pipeline.files import UserError
+from data_pipeline.pipeline import EncodedCorpus, dataset_of
+from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from tests.tiny import pairs
+from training.corpus.epochs import Epochs
+
+SOURCE, TARGET = zip(*pairs(150), strict=True)
+MAX_TOKENS = 128
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("bpe", SOURCE, TARGET, vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def corpus(tokenizer):
+    return EncodedCorpus(*(encode_lines(tokenizer.source, side) for side in (SOURCE, TARGET)))
+
+
+def epochs(tokenizer, corpus, folder, rate=0.3, **batching):
+    dropout = BpeDropout(tokenizer, rate, 1, max_length=30)
+    return Epochs(corpus, Batching(MAX_TOKENS, **batching), 1, dropout, folder)
+
+
+def batches(of, epoch, first=0):
+    corpus, plan = of.begin(epoch, 1)
+    return [
+        {name: ids.numpy() for name, ids in batch.items()}
+        for batch in dataset_of(corpus, plan, first)
+    ]
+
+
+def assert_same(one, other):
+    for a, b in zip(one, other, strict=True):
+        for name in a:
+            np.testing.assert_array_equal(a[name], b[name])
+
+
+def test_a_resumed_epoch_has_the_batches_of_one_that_was_never_stopped(tokenizer, corpus, tmp_path):
+    whole = epochs(tokenizer, corpus, tmp_path)
+    of_epochs = [batches(whole, epoch) for epoch in range(3)]
+    assert_same(batches(epochs(tokenizer, corpus, tmp_path), 2, first=3), of_epochs[2][3:])
+    assert_same(batches(whole, 0), of_epochs[0])
+    sums = [sum(int(batch["source_ids"].sum()) for batch in epoch) for epoch in of_epochs]
+    assert len(set(sums)) == 3
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_no_batch_is_larger_than_allowed_and_every_sentence_is_whole(
+    tokenizer, corpus, tmp_path, static
+):
+    of = epochs(tokenizer, corpus, tmp_path, rate=0.6)
+    if static:
+        of.restrict_shapes()
+    shapes = set()
+    for epoch in range(4):
+        texts = []
+        for batch in batches(of, epoch):
+            source, target = batch["source_ids"], batch["target_ids"]
+            assert len(source) * max(source.shape[1], target.shape[1]) <= MAX_TOKENS
+            shapes.add((*source.shape, target.shape[1]))
+            decode = tokenizer.source.decode
+            texts += [(decode(s), decode(t)) for s, t in zip(source, target, strict=True) if s[0]]
+        assert sorted(texts) == sorted(zip(SOURCE, TARGET, strict=True))
+    assert not static or len(shapes) <= 24
+
+
+def test_an_error_while_the_next_epoch_is_encoded_is_raised_where_the_epoch_begins(
+    tokenizer, corpus, tmp_path
+):
+    of = epochs(tokenizer, corpus, tmp_path)
+    of.begin(0, 1)
+    of.folder = tmp_path / "none"
+    of.begin(1, 1)
+    with pytest.raises(UserError, match="cannot be written"):
+        of.begin(2, 1)
+
+
+def test_without_dropout_every_epoch_has_the_corpus_itself(corpus):
+    of = Epochs(corpus, Batching(MAX_TOKENS), 1)
+    assert of.corpus_of(0) is corpus and of.begin(3, 1)[0] is corpus
+
+
+def test_the_description_says_how_many_more_tokens_there_are(tokenizer, corpus, tmp_path):
+    of = epochs(tokenizer, corpus, tmp_path)
+    sampled = sum(side.ids.size for side in of.corpus_of(0))
+    share = sampled / sum(side.ids.size for side in corpus)
+    assert share > 1 and f"BPE-dropout: {share:.2f} times" in of.describe(tokenizer)[-1]
