@@ -88,7 +88,8 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     import tensorflow as tf
 
     import models
-    from training.updates.gradient import GradientUpdate, adam
+    from training.updates.adam import adam
+    from training.updates.gradient import GradientUpdate
 
     quiet.start()
     keras.utils.set_random_seed(seed)

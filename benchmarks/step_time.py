@@ -76,7 +76,8 @@ def create_model(vocab_size, settings, seed):
 
 def our_update(model, options):
     """Makes a `GradientUpdate` with Adam, as train.py does."""
-    from training.updates.gradient import GradientUpdate, adam
+    from training.updates.adam import adam
+    from training.updates.gradient import GradientUpdate
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)

@@ -122,14 +122,14 @@ class BpeDropout:
         self.seed = seed
         self.max_length = max_length
 
-    def resample(self, corpus, epoch, folder=None):
+    def resample(self, corpus, epoch, folder):
         """Encodes a corpus for an epoch, in constant memory.
 
         Args:
             corpus: `EncodedCorpus` with the usual pieces.
             epoch: counted from 0.
-            folder: where to put the ids, in a file without a name, whose space is free again when
-                the result is no longer used; None for the system's folder of temporary files.
+            folder: where to put the ids, in a file without a name. Its space is free again when the
+                result is no longer used.
 
         Returns:
             `EncodedCorpus` of the same sentences.
@@ -142,7 +142,7 @@ class BpeDropout:
         )
 
     def _resample(self, encoded, side, epoch, folder):
-        lengths = np.empty_like(encoded.lengths)
+        lengths = np.empty(encoded.lengths.size, np.int32)
         try:
             with tempfile.TemporaryFile(dir=folder) as file:
                 for first, part in _parts(encoded):

@@ -6,7 +6,8 @@ import pytest
 
 import models
 from model_directory import memory
-from training.updates.gradient import GradientUpdate, adam
+from training.updates.adam import adam
+from training.updates.gradient import GradientUpdate
 
 ROWS, LENGTH = 64, 32
 SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}

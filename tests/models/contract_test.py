@@ -17,7 +17,8 @@ from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
 from models.word_attention import WordAttention
-from training.updates.gradient import FusedAdam, GradientUpdate
+from training.updates.adam import FusedAdam
+from training.updates.gradient import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13

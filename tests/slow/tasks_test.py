@@ -9,7 +9,8 @@ from data_pipeline.batching import Batching
 from data_pipeline.pipeline import batches, encode_corpus
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator
-from training.updates.gradient import GradientUpdate, adam
+from training.updates.adam import adam
+from training.updates.gradient import GradientUpdate
 
 TASKS = {
     "copy": list,

@@ -27,7 +27,8 @@ from training.evaluation import Evaluation, Evaluator, perplexity
 from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
-from training.updates.gradient import GradientUpdate, adam
+from training.updates.adam import adam
+from training.updates.gradient import GradientUpdate
 
 LIMITS = Limits(
     max_steps=12,

@@ -4,7 +4,7 @@ import contextlib
 
 from data_pipeline.pipeline import dataset_of
 from model_directory.directory import ModelDirectory
-from training.updates.gradient import FusedAdam
+from training.updates.adam import FusedAdam
 
 
 class OneDevice:

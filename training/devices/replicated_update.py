@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from data_pipeline.batching import EpochPlan
 from data_pipeline.encoded import EncodedCorpus
-from training.updates.gradient import FusedAdam
+from training.updates.adam import FusedAdam
 from training.updates.losses import BATCH_SIGNATURE
 from training.updates.update import Update
 

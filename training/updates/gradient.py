@@ -1,6 +1,5 @@
 """Training by gradient."""
 
-import keras
 import tensorflow as tf
 
 import models
@@ -9,6 +8,7 @@ from data_pipeline.tokenization.tokenizers import SIDES
 from model_directory.directory import training_arrays
 from model_directory.options import BY_NAME
 from models import shift_right
+from training.updates.adam import adam
 from training.updates.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
@@ -18,7 +18,6 @@ from training.updates.losses import (
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
 from training.updates.r_drop import losses_of_two_passes
-from training.updates.schedules import SCHEDULES, Plateau
 from training.updates.token_dropout import TokenDropout
 from training.updates.update import Update
 
@@ -33,60 +32,6 @@ _NOT_WITH_SCORES = {
     "source_token_dropout": "whose table has only the word pairs of the text",
     "target_token_dropout": "which does not read the target before a word",
 }
-
-
-def adam(
-    *,
-    learning_rate,
-    warmup_steps,
-    schedule="inverse_sqrt",
-    beta_2=0.98,
-    weight_decay=0.0,
-    kind=None,
-    **of_schedule,
-):
-    """Makes Adam, by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
-
-    Args:
-        learning_rate: peak of the schedule.
-        warmup_steps: updates until the peak, at least 1.
-        schedule: one of `SCHEDULES`.
-        beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
-        weight_decay: AdamW, Loshchilov and Hutter 2019: every update subtracts the learning rate
-            times this share from all weights but biases and the weights of layer normalisation.
-        kind: class of the optimizer; `FusedAdam` if None.
-        **of_schedule: more arguments of the schedule.
-    """
-    rate = SCHEDULES[schedule](learning_rate, warmup_steps, **of_schedule)
-    decay = weight_decay or None
-    kind = kind or FusedAdam
-    optimizer = kind(rate, beta_1=0.9, beta_2=beta_2, epsilon=1e-9, weight_decay=decay)
-    if decay:
-        optimizer.exclude_from_weight_decay(var_names=[r"(bias|gamma|beta)(:0)?$"])
-    if isinstance(rate, Plateau):
-        optimizer.plateau = rate
-    return optimizer
-
-
-class FusedAdam(keras.optimizers.Adam):
-    """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen."""
-
-    def update_step(self, gradient, variable, learning_rate):
-        """Updates a variable and its moments."""
-        index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, variable.dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=self.beta_1**step,
-            beta2_power=self.beta_2**step,
-            lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
-        )
 
 
 class GradientUpdate(Update):

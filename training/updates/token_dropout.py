@@ -54,7 +54,8 @@ class TokenDropout:
         Returns:
             As `inputs`.
         """
-        return {name: self._replaced(ids, i) for i, (name, ids) in enumerate(inputs.items())}
+        names = ("source_ids", "target_in_ids")
+        return {name: self._replaced(inputs[name], side) for side, name in enumerate(names)}
 
     def _replaced(self, ids, side):
         if not self.rates[side]:

@@ -17,7 +17,8 @@ from training.devices.one_device import OneDevice
 from training.devices.replicas import places
 from training.devices.replicated_update import Share
 from training.devices.strategies import read_cluster, start_devices
-from training.updates.gradient import GradientUpdate, adam
+from training.updates.adam import adam
+from training.updates.gradient import GradientUpdate
 from training.updates.token_dropout import TokenDropout
 
 pytestmark = pytest.mark.replicas

@@ -6,7 +6,8 @@ import pytest
 import tensorflow as tf
 
 import models
-from training.updates.gradient import FusedAdam, GradientUpdate, adam
+from training.updates.adam import FusedAdam, adam
+from training.updates.gradient import GradientUpdate
 from training.updates.moving_average import MovingAverage
 
 SOURCE = np.array([[5, 5, 5, 5, 9, 3], [8, 4, 3, 0, 0, 0], [6, 3, 0, 0, 0, 0]], np.int32)

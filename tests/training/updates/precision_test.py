@@ -10,7 +10,8 @@ import tensorflow as tf
 import models
 from models.layers.blocks import layer_norm
 from tests.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
-from training.updates.gradient import GradientUpdate, adam
+from training.updates.adam import adam
+from training.updates.gradient import GradientUpdate
 from training.updates.precision import PRECISIONS, LossScale
 
 WAYS = {
