@@ -154,7 +154,8 @@ const ExplorerNumbers = (() => {
       labels: (choice.merge ? side.words : side.tokens).map(visible),
       wordOf: choice.merge ? side.words.map((_, i) => i) : side.wordOf,
     });
-    const largest = weights.reduce((a, b) => Math.max(a, b), 0);
+    // At least 0.1, so that attention to all tokens alike is faint.
+    const largest = weights.reduce((a, b) => Math.max(a, b), 0.1);
     return { rows: labelsOf(rows), columns: labelsOf(columns), weights, largest };
   }
 

@@ -62,7 +62,7 @@ const ExplorerPictures = (() => {
         height: size,
       };
       if (weight > 0.001) {
-        const opacity = Math.min(weight / (table.largest || 1), 1).toFixed(3);
+        const opacity = Math.min(weight / table.largest, 1).toFixed(3);
         svg.append(makeSvg("rect", { ...box, class: "cell", "fill-opacity": opacity }));
       }
       const gold = goldOf(model, choice.kind, table, row, column);
@@ -124,7 +124,7 @@ const ExplorerPictures = (() => {
       if (weight >= 0.02) {
         const look = {
           class: "line",
-          "stroke-opacity": Math.min(weight / (table.largest || 1), 1).toFixed(3),
+          "stroke-opacity": Math.min(weight / table.largest, 1).toFixed(3),
           "stroke-width": (1 + 3 * weight).toFixed(2),
         };
         lines.push({ row, column, line: makeSvg("line", { ...ends, ...look }) });
