@@ -27,7 +27,7 @@ def corpus(tokenizer):
 
 
 def epochs(tokenizer, corpus, folder, rate=0.3, **batching):
-    dropout = BpeDropout(tokenizer, rate, 1, max_length=30)
+    dropout = BpeDropout(tokenizer, rate, 1, max_length=60)
     return Epochs(corpus, Batching(MAX_TOKENS, **batching), 1, dropout, folder)
 
 
@@ -61,7 +61,7 @@ def test_no_batch_is_larger_than_allowed_and_every_sentence_is_whole(
     of = epochs(tokenizer, corpus, tmp_path, rate=0.6)
     if static:
         of.restrict_shapes()
-        assert (of.batching.shapes[-1, 1:] == 30).all()  # As long as any epoch may have a sentence.
+        assert (of.batching.shapes[-1, 1:] == 60).all()  # As long as any epoch may have a sentence.
     shapes = set()
     for epoch in range(4):
         texts = []
