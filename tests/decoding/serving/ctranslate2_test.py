@@ -134,6 +134,14 @@ def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_rotary_positions_are_refused(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model = models.create("transformer_tiny", 20, 20, **SMALL, positions="rotary")
+    with pytest.raises(UserError, match=r"has positions=rotary.*--format=savedmodel"):
+        ctranslate2_model.convert(model, None, tmp_path, num_positions=9)
+    assert not list(tmp_path.iterdir())
+
+
 FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "max_length_factor", "max_length_extra"}
 
 
