@@ -170,7 +170,7 @@ def draw_attention():
     if as_numbers:
         check_numbers()
     else:
-        console.check_picture("output", FLAGS.output)
+        console.check_picture("output", FLAGS.output, (".html", *attention_numbers.ENDINGS))
     model, tokenizer, config = ModelDirectory(path).load()
     of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")

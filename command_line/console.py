@@ -251,15 +251,19 @@ def chosen_mode(modes, present):
     return mode
 
 
-def check_picture(flag, path):
+def check_picture(flag, path, others=()):
     """Raises `UserError` if no picture can be written to a path; call this before long work.
 
     Args:
         flag: name of the flag that gives the path.
         path: the flag's value.
+        others: endings by which the flag asks for something else than a picture.
     """
-    with _about(flag, path):
+    try:
         check_path(path)
+    except ValueError as error:
+        more = f"; names of other files in {', '.join(others)}" if others else ""
+        raise UserError(f"--{flag}={path}: {error}{more}") from None
     check_writable(path)
 
 
@@ -269,14 +273,8 @@ def picture(flag, path):
 
     Args as for `check_picture`.
     """
-    with _about(flag, path):
-        yield
-    print(f"wrote {path}")
-
-
-@contextlib.contextmanager
-def _about(flag, path):
     try:
         yield
     except ValueError as error:
         raise UserError(f"--{flag}={path}: {error}") from None
+    print(f"wrote {path}")
