@@ -66,12 +66,17 @@ with group("Text and links"):
     )
 with group("Training on the text"):
     flags.DEFINE_enum(
-        "model", "hmm", list(text_alignment.CHAINS), "Model that is trained on the text."
+        "model",
+        "fertility",
+        list(text_alignment.ITERATIONS),
+        "Model that is trained on the text. fertility: the HMM with a distribution of how many "
+        "words each word becomes.",
     )
     flags.DEFINE_integer(
         "iterations",
-        5,
-        "Number of EM iterations of each stage: ibm1, then ibm2 or hmm if --model asks for it.",
+        None,
+        "Number of iterations of each stage: ibm1, then ibm2 or hmm, then fertility, as far as "
+        "--model asks for them. Default: 2 with fertility, otherwise 5.",
         1,
         1000,
     )
@@ -100,14 +105,15 @@ with group("Choice of links"):
         None,
         [*JOINED, "forward", "reverse"],
         "How two directions become one. agree: both models are trained to agree, and the product "
-        "of their probabilities decides. forward, reverse: only this direction is trained. "
-        "Default when training: agree.",
+        "(fertility: the mean) of their probabilities decides. forward, reverse: only this "
+        "direction is trained. Default when training: agree.",
     )
     flags.DEFINE_float(
         "threshold",
         None,
-        f"Weight that a link must exceed. Default: {AGREED} with agree; otherwise every target "
-        "word keeps its best link. With --model_dir and --lexicon alone: probability that a word "
+        f"Weight that a link must exceed. Default: {AGREED} with agree, "
+        f"{text_alignment.LIKELY} with agree and fertility; otherwise every target word keeps its "
+        "best link. With --model_dir and --lexicon alone: probability that a word "
         f"pair must exceed. Default: {LEAST_PROBABLE}.",
         lower_bound=0.0,
         upper_bound=1.0,
@@ -206,14 +212,19 @@ def train_and_align(words):
         (list of links for each direction, or of one list for both; entries for --save_scores).
     """
     sides = [text_alignment.number_words(side) for side in words]
-    settings = FLAGS.model, FLAGS.iterations
+    iterations = FLAGS.iterations or text_alignment.ITERATIONS[FLAGS.model]
+    settings = FLAGS.model, iterations
     method = FLAGS.symmetrise or "agree"
-    record = {"model": FLAGS.model, "iterations": FLAGS.iterations}
+    record = {"model": FLAGS.model, "iterations": iterations}
 
     def report(line):
         print(line, file=sys.stderr, flush=True)
 
-    if method == "agree":
+    if FLAGS.model == "fertility" and method not in ("forward", "reverse"):
+        found = text_alignment.align_with_fertilities(
+            sides, iterations, threshold=the_threshold(), report=report
+        )
+    elif method == "agree":
         found = [text_alignment.align_agreeing(sides, *settings, the_threshold(), report)]
     else:
         found = []
@@ -256,7 +267,9 @@ def align_with_models(text):
 def the_threshold():
     """Returns --threshold, or its default, which is None unless directions agree."""
     agree = FLAGS.symmetrise == "agree" or (trains() and not FLAGS.symmetrise)
-    return AGREED if FLAGS.threshold is None and agree else FLAGS.threshold
+    if FLAGS.threshold is not None or not agree:
+        return FLAGS.threshold
+    return text_alignment.LIKELY if trains() and FLAGS.model == "fertility" else AGREED
 
 
 def trains():

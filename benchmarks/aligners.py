@@ -35,6 +35,7 @@ from decoding.alignment.links import (  # noqa: E402
     score_alignments,
     symmetrise,
 )
+from training.expectation_maximisation import text_alignment  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -65,7 +66,8 @@ OURS = {
     ),
     "ibm1 + hmm": (["--model=hmm"], ["--model=hmm_alignment", *_TRAINING]),
 }
-AGREEING = "ibm1 + hmm, agreeing"
+# Name -> model of align.py whose directions are trained to agree.
+AGREEING = {"ibm1 + hmm, agreeing": "hmm", "fertility, agreeing": "fertility"}
 EFLOMAL = """
 import sys, eflomal
 source, target, forward, reverse = sys.argv[1:]
@@ -98,11 +100,11 @@ def ours(flags_of, sides, work, reverse):
     return *run_ours(align, links, sides, work, train), links
 
 
-def agreeing(sides, work):
+def agreeing(model, sides, work):
     """Trains both directions so that they agree; returns as `ours`."""
     links = work / "agree.align"
     if not FLAGS.held_out:
-        return *run_ours(["--model=hmm", "--symmetrise=agree"], links, sides, work), links
+        return *run_ours([f"--model={model}", "--symmetrise=agree"], links, sides, work), links
     folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
     train = ["--model=hmm_alignment", *_TRAINING, *folders, *texts_of(sides)]
     return *run_ours([*folders, "--symmetrise=agree"], links, sides, work, train), links
@@ -191,7 +193,9 @@ def aligners():
         ]
         for name, flags_of in OURS.items()
     }
-    found[AGREEING] = lambda sides, work: [agreeing(sides, work)]
+    for name, model in AGREEING.items():
+        if model in text_alignment.CHAINS or not FLAGS.held_out:  # train.py has no fertilities.
+            found[name] = lambda sides, work, model=model: [agreeing(model, sides, work)]
     if importlib.util.find_spec("eflomal"):
         found["eflomal"] = lambda sides, work: [eflomal(sides, work)]
     if shutil.which("fast_align"):

@@ -322,6 +322,14 @@ OPTIONS = (
         0.0,
     ),
     Option(
+        "leave_one_out",
+        False,
+        "Weighs every alignment link by the counts of all other links, so that rare words do not "
+        "explain whole sentences; needs --alpha above 0. Checkpoints hold a number for each pair "
+        "of words of each sentence pair.",
+        _ITERATIONS,
+    ),
+    Option(
         "reverse_model_dir",
         "",
         "Also trains the opposite direction, so that both models agree, and writes it to this "

@@ -120,6 +120,7 @@ def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
         (["--model=transformer_tiny", "--update=em"], "transformer_tiny is trained by gradient"),
         (["--model=ibm1", "--update=gradient", "--label_smoothing=0.1"], "--label_smoothing"),
         (["--model=ibm1", "--update=gradient", "--alpha=0.1"], "--alpha"),
+        (["--model=ibm1", "--leave_one_out"], "--leave_one_out needs --alpha above 0"),
         (["--model=ibm1", "--set=positions=near"], "one of uniform, table, diagonal, jumps"),
         (["--model=ibm1", "--set=num_word_pairs=7"], "no such setting"),
     ],

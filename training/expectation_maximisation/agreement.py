@@ -61,10 +61,7 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
         def work(blocks, words=words, own=own, twin=twin):
             counts = np.zeros(words.source_words.size)
             for block in blocks:
-                both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
-                both[:, :-1] *= _facing(block, *twin)
-                # The sum is 0 if each direction excludes all links that the other finds possible.
-                both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
+                both = agreed_posteriors(block, own, *twin)
                 np.add.at(counts, words.cell_pairs[block.cells], both.ravel())
             return counts
 
@@ -88,6 +85,26 @@ def _posteriors(words, estimate, threads):
 
     results = [block for part in in_threads(work, words.blocks, threads) for block in part]
     return posteriors, [r[0] for r in results], sum(r[1] for r in results)
+
+
+def agreed_posteriors(block, own, words, twin, other):
+    """Returns the product of both directions' posteriors in a block, as `agreeing_step` counts it.
+
+    Args:
+        block: `Block` of one direction.
+        own: `[cells]`, posteriors of that direction.
+        words: `WordPairs` of that direction.
+        twin: `WordPairs` of the other direction.
+        other: `[cells]`, posteriors of the other direction.
+
+    Returns:
+        `[R, n]` float64, rows scaled to sum to 1.
+    """
+    both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
+    both[:, :-1] *= _facing(block, words, twin, other)
+    # The sum is 0 if each direction excludes all links that the other finds possible.
+    both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
+    return both
 
 
 def _facing(block, words, twin, values):
@@ -126,10 +143,26 @@ def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
     (own, _, _), (other, _, _) = (
         _posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)
     )
+    return links_of_both(directions, (own, other), lambda p, q: p * q > threshold**2)
+
+
+def links_of_both(directions, posteriors, is_link):
+    """Returns the links that the posteriors of both directions decide.
+
+    Args:
+        directions: `Directions`.
+        posteriors: two arrays `[cells]`, one for each direction.
+        is_link: function of two arrays of posteriors of the same links, from the forward and the
+            reverse direction; returns a bool array.
+
+    Returns:
+        `training.expectation_maximisation.corpus_links.Links` of the forward direction.
+    """
     words, twin = directions
+    own, other = posteriors
     parts = []
     for block in words.blocks:
-        product = own[block.cells].reshape(-1, block.source_length)[:, :-1]
-        product = product * _facing(block, words, twin, other)
-        parts.append(links_of_cells(words, block, *np.nonzero(product > threshold**2)))
+        forward = own[block.cells].reshape(-1, block.source_length)[:, :-1]
+        found = is_link(forward, _facing(block, words, twin, other))
+        parts.append(links_of_cells(words, block, *np.nonzero(found)))
     return joined_links(parts)

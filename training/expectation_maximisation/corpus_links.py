@@ -53,14 +53,32 @@ def posterior_links(words, estimate, *, threshold=None):
     for block in words.blocks:
         posteriors = expect_block(words, estimate, block).posteriors
         if threshold is None:
-            parts.append(_links_of_best(words, block, posteriors.argmax(axis=1)))
+            parts.append(_links_of_best(words, block, posteriors))
         else:
             rows, columns = np.nonzero(posteriors > threshold)
             parts.append(links_of_cells(words, block, rows, columns))
     return joined_links(parts)
 
 
-def _links_of_best(words, block, best):
+def best_links(words, posteriors):
+    """Returns the most probable source position of each target word, unless that is NULL.
+
+    Args:
+        words: `WordPairs`.
+        posteriors: `[cells]`.
+
+    Returns:
+        `Links`.
+    """
+    parts = []
+    for block in words.blocks:
+        rows = posteriors[block.cells].reshape(-1, block.source_length)
+        parts.append(_links_of_best(words, block, rows))
+    return joined_links(parts)
+
+
+def _links_of_best(words, block, posteriors):
+    best = posteriors.argmax(axis=1)
     return links_of_cells(words, block, np.arange(best.size), best)
 
 

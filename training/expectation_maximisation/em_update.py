@@ -9,6 +9,13 @@ from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
 from training.evaluation import perplexity
 from training.expectation_maximisation.agreement import agreeing_step
+from training.expectation_maximisation.collapsed import (
+    Collapsed,
+    agree,
+    collapsed_step,
+    expected_translation,
+    first_collapsed,
+)
 from training.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
@@ -35,10 +42,11 @@ class EMUpdate(Update):
         alpha: as `training.expectation_maximisation.iteration.em_step`.
         model1_steps: iterations of Model 1 before all others.
         model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
+        leave_one_out: whether iterations are those of `collapsed.collapsed_step`.
     """
 
     name = "em"
-    options = ("model1_steps", "model2_steps", "alpha", "reverse_model_dir")
+    options = ("model1_steps", "model2_steps", "alpha", "leave_one_out", "reverse_model_dir")
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
     defaults: ClassVar = {
         "max_steps": 10,
@@ -49,7 +57,9 @@ class EMUpdate(Update):
         "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
     }
 
-    def __init__(self, model, words, *, alpha=0.0, model1_steps=0, model2_steps=0):
+    def __init__(
+        self, model, words, *, alpha=0.0, model1_steps=0, model2_steps=0, leave_one_out=False
+    ):
         self.model = model
         self.corpus = words
         self.num_tokens = words.num_tokens
@@ -61,6 +71,10 @@ class EMUpdate(Update):
         self.translation = tf.Variable(first_estimate(words).translation)
         self.diagonal = tf.Variable(Diagonal().pack())
         self.packed = tf.Variable(self.own.pack(words, self.size))
+        self.posteriors = self.counted = None
+        if leave_one_out:
+            first = first_collapsed(words)
+            self.posteriors = self.counted = tf.Variable(first.posteriors)
 
     @classmethod
     def check(cls, preset, options, given, undecided=()):
@@ -69,6 +83,11 @@ class EMUpdate(Update):
             raise UserError(
                 "--reverse_model_dir cannot average checkpoints; leave out "
                 f"--average_checkpoints={options['average_checkpoints']}"
+            )
+        if options["leave_one_out"] and not options["alpha"]:
+            raise UserError(
+                "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
+                "impossible; add --alpha=0.001"
             )
 
     @classmethod
@@ -79,7 +98,8 @@ class EMUpdate(Update):
     @classmethod
     def make(cls, run, model):
         """As `Update.make`; trains both directions if the run has a companion directory."""
-        options = {name: run.options[name] for name in ("alpha", "model1_steps", "model2_steps")}
+        names = ("alpha", "model1_steps", "model2_steps", "leave_one_out")
+        options = {name: run.options[name] for name in names}
         if not run.companion:
             return cls(model, run.prepared.words, **options)
         both = open_reverse(run)
@@ -91,13 +111,18 @@ class EMUpdate(Update):
 
     def variables(self):
         """Returns name -> variable for everything that an iteration changes."""
-        return {
+        found = {
             **model_arrays(self.model),
             "em/iteration": self.iteration,
             "em/translation": self.translation,
             "em/diagonal": self.diagonal,
             "em/positions": self.packed,
         }
+        if self.posteriors is not None:
+            found["em/posteriors"] = self.posteriors
+        if self.counted is not self.posteriors:
+            found["em/counted"] = self.counted
+        return found
 
     def stage(self, iteration):
         """Returns the name of an iteration's model, such as "Model 1"; iterations count from 0."""
@@ -117,9 +142,12 @@ class EMUpdate(Update):
             name -> `(sum, count)`: `loss` and `nll` over target tokens, and `log_likelihood`, all
             under the estimate before the iteration.
         """
-        before = self.estimate(words)
-        estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
-        self.take(estimate, words)
+        if self.posteriors is not None:
+            log_likelihood = self.take_collapsed(self.collapsed_step(words), words)
+        else:
+            before = self.estimate(words)
+            estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
+            self.take(estimate, words)
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
@@ -131,15 +159,27 @@ class EMUpdate(Update):
         half of a rare word's probability would be missing, and other source words or NULL would
         explain its translations.
         """
-        positions, variable = self._positions()
-        if variable is not None:
-            positions = positions.unpack(variable.numpy())
+        positions = self._current_positions()
         translation = self.translation.numpy()
         if self.alpha and int(self.iteration):
             kept = 1 - self.model.table.smoothing
             spread = 1 - kept * words.spread(words.source_sums(translation))
             translation = kept * translation + spread / self.model.target_vocab_size
         return Estimate(translation, positions)
+
+    def collapsed_step(self, words):
+        """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
+        positions = self._current_positions()
+        state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
+        return collapsed_step(words, state, alpha=self.alpha, threads=THREADS)
+
+    def take_collapsed(self, state, words):
+        """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood."""
+        self.posteriors.assign(state.posteriors)
+        self.counted.assign(state.counted)
+        translation = expected_translation(words, state.counted, self.alpha, THREADS)
+        self.take(Estimate(translation, state.positions), words)
+        return state.log_likelihood
 
     def take(self, estimate, words):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
@@ -156,6 +196,11 @@ class EMUpdate(Update):
         """Returns (position model of the next iteration, variable of its parameters or None)."""
         stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
         return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
+
+    def _current_positions(self):
+        """Returns the parameters of the position model of the next iteration."""
+        positions, variable = self._positions()
+        return positions if variable is None else positions.unpack(variable.numpy())
 
     def progress_line(self, step, means):
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
@@ -185,6 +230,9 @@ class AgreementUpdate(EMUpdate):
         super().__init__(model, directions.forward, **options)
         self.corpus = directions
         self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
+        if self.posteriors is not None:
+            for update in (self, self.reverse):  # Both directions count what they agree on.
+                update.counted = tf.Variable(update.posteriors)
         self.reverse_directory = reverse_directory
 
     def variables(self):
@@ -203,12 +251,15 @@ class AgreementUpdate(EMUpdate):
         """
         updates = self, self.reverse
         both = list(zip(updates, directions, strict=True))
-        before = [update.estimate(words) for update, words in both]
-        estimates, log_likelihoods = agreeing_step(
-            directions, before, alpha=self.alpha, threads=THREADS
-        )
-        for (update, words), estimate in zip(both, estimates, strict=True):
-            update.take(estimate, words)
+        if self.posteriors is not None:
+            states = [update.collapsed_step(words) for update, words in both]
+            states = agree(directions, states, THREADS)
+            log_likelihoods = [
+                update.take_collapsed(state, words)
+                for (update, words), state in zip(both, states, strict=True)
+            ]
+        else:
+            log_likelihoods = self._agreeing_step(both, directions)
         forward, reverse = log_likelihoods
         nll = -forward, self.num_tokens
         return {
@@ -217,6 +268,16 @@ class AgreementUpdate(EMUpdate):
             "log_likelihood": (forward, 1),
             "reverse_log_likelihood": (reverse, 1),
         }
+
+    def _agreeing_step(self, both, directions):
+        """Makes one step of `agreeing_step`; returns the two log-likelihoods before it."""
+        before = [update.estimate(words) for update, words in both]
+        estimates, log_likelihoods = agreeing_step(
+            directions, before, alpha=self.alpha, threads=THREADS
+        )
+        for (update, words), estimate in zip(both, estimates, strict=True):
+            update.take(estimate, words)
+        return log_likelihoods
 
     def companions(self):
         """As `Update.companions`: the reverse model."""

@@ -10,8 +10,10 @@ from training.expectation_maximisation.agreement import (
     agreed_links,
     agreeing_step,
     index_directions,
+    links_of_both,
 )
-from training.expectation_maximisation.corpus_links import posterior_links
+from training.expectation_maximisation.collapsed import agree, collapsed_step, first_collapsed
+from training.expectation_maximisation.corpus_links import best_links, posterior_links
 from training.expectation_maximisation.iteration import em_step, first_estimate
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
@@ -24,8 +26,14 @@ CHAINS = {
     "ibm2": (Uniform(), Diagonal()),
     "hmm": (Uniform(), Jumps.first()),
 }
+# Stages of the HMM with fertilities, as CHAINS, and whether words have fertilities.
+FERTILITY = ((Uniform(), False), (Jumps.first(null_probability=0.08), False), (None, True))
+# Iterations of each stage. With fertilities, rows of links sharpen quickly, right or wrong.
+ITERATIONS = {**dict.fromkeys(CHAINS, 5), "fertility": 2}
 # Dirichlet prior of every source word's translations: rare words translate sparsely.
 _PRIOR = 0.1
+_COLLAPSED_PRIOR = 0.001  # Smaller, as a link is no evidence for itself.
+LIKELY = 0.5  # Default of the mean posterior of a link in both directions.
 _NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
@@ -54,7 +62,7 @@ def align_independently(sides, model, iterations, report=print):
 
     Args:
         sides: (source `EncodedSide`, target `EncodedSide`), from `number_words`.
-        model: a key of `CHAINS`.
+        model: a key of `ITERATIONS`.
         iterations: iterations of every model of the chain, at least 1.
         report: function that is called with a line about each iteration.
 
@@ -63,7 +71,9 @@ def align_independently(sides, model, iterations, report=print):
     """
     began = time.monotonic()
     words = index_word_pairs(EncodedCorpus(*sides), target_end=False)
-    report(_rate(f"{words.source_words.size:,} word pairs numbered", words.num_sentences, began))
+    _report_numbering(report, [words], began)
+    if model == "fertility":
+        return best_links(words, _train_collapsed([words], iterations, report)[0].posteriors)
     estimate = first_estimate(words)
     for positions in CHAINS[model]:
         estimate = estimate._replace(positions=positions)
@@ -79,7 +89,7 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
 
     Args:
         sides: as `align_independently`.
-        model: likewise.
+        model: a key of `CHAINS`.
         iterations: likewise.
         threshold: a link is returned if the geometric mean of its two posteriors is above this.
         report: likewise.
@@ -90,7 +100,7 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
     began = time.monotonic()
     directions = index_directions(EncodedCorpus(*sides), target_end=False)
     num_pairs = 2 * directions.forward.num_sentences
-    report(_rate(f"{directions.forward.source_words.size:,} word pairs numbered", num_pairs, began))
+    _report_numbering(report, directions, began)
     estimates = [first_estimate(words) for words in directions]
     for positions in CHAINS[model]:
         estimates = [estimate._replace(positions=positions) for estimate in estimates]
@@ -100,6 +110,60 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
             found = zip(directions, both, strict=True)
             _report(report, positions, number, num_pairs, began, *found)
     return agreed_links(directions, estimates, threshold=threshold)
+
+
+def align_with_fertilities(sides, iterations, *, threshold=None, report=print):
+    """Trains HMMs with fertilities of both directions so that they agree, and aligns the text.
+
+    Args:
+        sides: as `align_independently`.
+        iterations: iterations of each of the three stages, at least 1.
+        threshold: a link is returned if the mean of its two posteriors is above this. None: returns
+            the best links of each direction.
+        report: as `align_independently`.
+
+    Returns:
+        List of one `Links`; without a threshold, of two, those of the reverse direction reversed.
+    """
+    began = time.monotonic()
+    directions = index_directions(EncodedCorpus(*sides), target_end=False)
+    _report_numbering(report, directions, began)
+    states = _train_collapsed(directions, iterations, report)
+    posteriors = [state.posteriors for state in states]
+    if threshold is not None:
+        return [links_of_both(directions, posteriors, lambda p, q: p + q > 2 * threshold)]
+    forward, reverse = (best_links(*both) for both in zip(directions, posteriors, strict=True))
+    return [forward, reverse.reversed()]
+
+
+def _train_collapsed(directions, iterations, report):
+    """Returns the `Collapsed` of one direction, or of two that are trained to agree."""
+    states = [first_collapsed(words) for words in directions]
+    num_pairs = sum(words.num_sentences for words in directions)
+    for positions, fertile in FERTILITY:
+        if positions is not None:
+            states = [state._replace(positions=positions) for state in states]
+        for number in range(iterations):
+            began = time.monotonic()
+            states = [
+                collapsed_step(words, state, alpha=_COLLAPSED_PRIOR, fertile=fertile)
+                for words, state in zip(directions, states, strict=True)
+            ]
+            states = agree(directions, states) if len(states) > 1 else states
+            if fertile:
+                text = f"HMM with fertilities, iteration {number + 1}"
+                report(_rate(text, num_pairs, began))
+            else:
+                found = ((w, s.log_likelihood) for w, s in zip(directions, states, strict=True))
+                _report(report, states[0].positions, number, num_pairs, began, *found)
+    return states
+
+
+def _report_numbering(report, directions, began):
+    """Reports one line: how many word pairs the first direction has, and the rate."""
+    num_pairs = sum(words.num_sentences for words in directions)
+    text = f"{directions[0].source_words.size:,} word pairs numbered"
+    report(_rate(text, num_pairs, began))
 
 
 def _report(report, positions, number, num_pairs, began, *directions):

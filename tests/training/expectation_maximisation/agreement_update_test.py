@@ -18,6 +18,7 @@ from tests.training.expectation_maximisation import textbook
 from tests.training.expectation_maximisation.em_update_test import log_likelihood
 from training.corpus.preparation import WordTable
 from training.expectation_maximisation.agreement import agreeing_step, index_directions
+from training.expectation_maximisation.collapsed import agree, collapsed_step, first_collapsed
 from training.expectation_maximisation.em_update import AgreementUpdate
 from training.expectation_maximisation.iteration import POSITIONS, first_estimate
 
@@ -71,9 +72,10 @@ def test_with_a_sparse_prior_iterations_begin_with_what_the_models_have(position
     assert np.any(update.model.table.spread > 0.2)
 
 
-def test_a_restored_update_goes_on_bit_for_bit_in_both_directions():
+@pytest.mark.parametrize("leave_one_out", [False, True])
+def test_a_restored_update_goes_on_bit_for_bit_in_both_directions(leave_one_out):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5))
-    options = {"alpha": 0.1, "model1_steps": 2}
+    options = {"alpha": 0.1, "model1_steps": 2, "leave_one_out": leave_one_out}
     whole, directions = new_update(corpus, "jumps", **options)
     saved = {}
     for step in range(5):
@@ -86,6 +88,33 @@ def test_a_restored_update_goes_on_bit_for_bit_in_both_directions():
             again.step(directions)
         for name, value in whole.variables().items():
             np.testing.assert_array_equal(again.variables()[name], value, err_msg=name)
+
+
+def test_iterations_that_leave_one_out_are_those_of_the_numeric_core():
+    """And the models get the translations that the counts of all links give."""
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=3))
+    options = {"alpha": 0.1, "model1_steps": 2, "leave_one_out": True}
+    update, directions = new_update(corpus, "jumps", **options)
+    states, expected, found = [first_collapsed(words) for words in directions], [], []
+    for step in range(4):
+        if step == 2:
+            own = POSITIONS["jumps"].first(**update.model.settings)
+            states = [state._replace(positions=own) for state in states]
+        states = [
+            collapsed_step(words, state, alpha=0.1)
+            for words, state in zip(directions, states, strict=True)
+        ]
+        states = agree(directions, states)
+        expected.append([state.log_likelihood for state in states])
+        result = update.step(directions)
+        found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    twins = (update, update.reverse)
+    for twin, words, state in zip(twins, directions, states, strict=True):
+        counts = np.full(words.source_words.size, 0.1)
+        np.add.at(counts, words.cell_pairs, state.counted)
+        wanted = counts / words.spread(words.source_sums(counts))
+        np.testing.assert_allclose(twin.translation, wanted, rtol=1e-5)
 
 
 # train.py

@@ -129,10 +129,11 @@ def test_the_likelihood_never_falls_within_a_model(name):
     assert history[-1] > history[0]
 
 
+@pytest.mark.parametrize("leave_one_out", [False, True])
 @pytest.mark.parametrize("name", POSITIONS)
-def test_a_restored_update_goes_on_bit_for_bit(name):
+def test_a_restored_update_goes_on_bit_for_bit(name, leave_one_out):
     corpus = random_corpus(seed=5)
-    options = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01}
+    options = {"model1_steps": 1, "model2_steps": 2, "alpha": 0.01, "leave_one_out": leave_one_out}
     whole, history = trained(corpus, name, 6, **options)
     for stop in (1, 2, 4):
         part, _ = trained(corpus, name, stop, **options)

@@ -1,0 +1,238 @@
+"""Collapsed variational inference for the IBM models and the HMM, with fertilities.
+
+Expectation maximisation lets a rare word explain the words of the only sentence in which it
+occurs, because the sentence's own links are the evidence for themselves. Here each link is weighed
+by the counts of all other links instead, as in Gibbs sampling with the translation table integrated
+out, but with expected counts in place of samples: no random numbers, and few iterations.
+
+Asuncion et al. 2009, "On Smoothing and Inference for Topic Models", section 2.4 (CVB0); Östling and
+Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for the model.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from training.expectation_maximisation.agreement import agreed_posteriors
+from training.expectation_maximisation.iteration import in_threads
+from training.expectation_maximisation.position_estimates import Uniform
+
+MOST = 4  # Fertilities from this on have one probability.
+_STRENGTH = 1.0  # Tokens that the distribution of all words counts for in that of each word.
+
+
+class Collapsed(NamedTuple):
+    """What is known of one direction of a text.
+
+    Attributes:
+        posteriors: `[cells]` float32, probability of every cell's link.
+        counted: `[cells]` float32, probabilities by which links are counted as translations:
+            `posteriors`, or what both directions agree on.
+        positions: parameters of a position model.
+        log_likelihood: float, of every target word given the other links; with fertilities, up to
+            a factor for each sentence.
+    """
+
+    posteriors: np.ndarray
+    counted: np.ndarray
+    positions: Any
+    log_likelihood: float = 0.0
+
+
+def first_collapsed(words):
+    """Returns the `Collapsed` in which each target word links to all source positions alike."""
+    posteriors = np.empty(words.cell_pairs.size, np.float32)
+    for block in words.blocks:
+        posteriors[block.cells] = 1 / block.source_length
+    return Collapsed(posteriors, posteriors, Uniform())
+
+
+def collapsed_step(words, state, *, alpha, fertile=False, threads=2):
+    """Makes one iteration: finds new posteriors, then new parameters of the position model.
+
+    Args:
+        words: `WordPairs`.
+        state: `Collapsed`.
+        alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
+            table, over the target words that occur in a sentence pair with it.
+        fertile: whether the number of target words of each source word has a distribution.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        `Collapsed`, with `counted` equal to `posteriors`.
+    """
+    counts = _counts(words, state.counted, alpha, threads)
+    totals = words.source_sums(counts)
+    sources = words.spread(np.arange(totals.size))
+    ratios = fertility_ratios(words, state.posteriors, sources, threads) if fertile else None
+    posteriors = np.empty_like(state.posteriors)
+
+    def work(blocks):
+        results = []
+        for block in blocks:
+            places = sources[_first_pairs(words, block)]
+            weights = others_translation(words, state.counted, block, counts, totals[places])
+            if fertile:
+                weights[:, :-1] *= _fertility_factors(block, state.posteriors, ratios[:, places])
+            result = state.positions.expect(block, weights)
+            posteriors[block.cells] = result.posteriors.ravel()
+            results.append((result.statistics, result.log_likelihood))
+        return results
+
+    results = [result for part in in_threads(work, words.blocks, threads) for result in part]
+    positions = state.positions.maximise([statistics for statistics, _ in results])
+    return Collapsed(posteriors, posteriors, positions, sum(r[1] for r in results))
+
+
+def agree(directions, states, threads=2):
+    """Makes both directions count the links on which they agree, as `agreement.agreeing_step`.
+
+    Args:
+        directions: `Directions`.
+        states: two `Collapsed`.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        List of two `Collapsed`, with new `counted`.
+    """
+    results = []
+    for words, twin, own, other in zip(
+        directions, directions[::-1], states, states[::-1], strict=True
+    ):
+        counted = np.empty_like(own.posteriors)
+
+        def work(blocks, counted=counted, both=(own.posteriors, words, twin, other.posteriors)):
+            for block in blocks:
+                counted[block.cells] = agreed_posteriors(block, *both).ravel()
+
+        in_threads(work, words.blocks, threads)
+        results.append(own._replace(counted=counted))
+    return results
+
+
+def expected_translation(words, counted, alpha, threads=2):
+    """Returns t(target word | source word) of every word pair from all counts, `[P]` float64."""
+    counts = _counts(words, counted, alpha, threads)
+    return counts / words.spread(words.source_sums(counts))
+
+
+def _counts(words, counted, alpha, threads):
+    """Returns the expected count of every word pair plus the prior, `[P]` float64."""
+    parts = in_threads(lambda blocks: _count(words, counted, blocks), words.blocks, threads)
+    return sum(parts, np.zeros(words.source_words.size)) + alpha
+
+
+def _count(words, values, blocks):
+    """Returns the sums of some blocks' cells for every word pair, `[P]` float64."""
+    counts = np.zeros(words.source_words.size)
+    for block in blocks:
+        np.add.at(counts, words.cell_pairs[block.cells], values[block.cells].astype(np.float64))
+    return counts
+
+
+def _first_pairs(words, block):
+    """Returns the word pairs of the first target word of every sentence, `[B, n]`."""
+    size = block.pairs.size * block.source_length
+    first = words.cell_pairs[block.first_cell : block.first_cell + size]
+    return first.reshape(-1, block.source_length)
+
+
+def others_translation(words, counted, block, counts, totals):
+    """Computes t(target word | source word) of the cells of a block from all other cells' counts.
+
+    Args:
+        words: `WordPairs`.
+        counted: as `Collapsed`.
+        block: `Block`.
+        counts: `[P]` float64, counts of all cells plus the prior.
+        totals: `[B, n]` float64, sums of the counts of every source token's word.
+
+    Returns:
+        `[R, n]` float64.
+    """
+    own = counted[block.cells].reshape(-1, block.source_length)
+    translation = counts[words.cell_pairs[block.cells]].reshape(own.shape)
+    translation -= own
+    totals = totals[block.row_sentences]
+    totals -= own
+    # Rounding must not make a count of nothing negative.
+    return np.maximum(translation, 1e-12) / np.maximum(totals, 1e-12)
+
+
+def fertility_ratios(words, posteriors, sources, threads=2):
+    """Estimates how much more probable each fertility of each source word is than one less.
+
+    The distribution of a word mixes what is expected of its tokens with that of all words, so that
+    rare words have about the fertilities of all.
+
+    Args:
+        words: `WordPairs`.
+        posteriors: as `Collapsed`.
+        sources: `[P]`, the number of every word pair's source word, below F.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        `[MOST + 1, F]` float64; row c is log P(fertility c + 1) - log P(fertility c), except that
+        the last row repeats the one before it.
+    """
+    num_words = words.first_pairs.size
+
+    def work(blocks):
+        found = np.zeros([MOST + 1, num_words])
+        for block in blocks:
+            places = sources[_first_pairs(words, block)[:, :-1]].ravel()
+            expected = fertilities(block, posteriors[block.cells].reshape(-1, block.source_length))
+            for row, values in zip(found, expected, strict=True):
+                row += np.bincount(places, values.ravel(), num_words)
+        return found
+
+    found = sum(in_threads(work, words.blocks, threads), np.zeros([MOST + 1, num_words]))
+    every = found.sum(axis=1, keepdims=True) + 0.5
+    logs = np.log(found + _STRENGTH * every / every.sum())
+    ratios = logs[1:] - logs[:-1]
+    return np.concatenate([ratios, ratios[-1:]])
+
+
+def fertilities(block, posteriors):
+    """Computes the distribution of every source token's number of target words.
+
+    Args:
+        block: `Block`.
+        posteriors: `[R, n]`; the links of different target words count as independent.
+
+    Returns:
+        `[MOST + 1, B, n - 1]` float64; the last row is that of `MOST` or more.
+    """
+    found = np.zeros([MOST + 1, block.pairs.size, block.source_length - 1])
+    found[0] = 1
+    first = 0
+    for size in block.active.tolist():
+        moved = found[:, :size] * posteriors[first : first + size, :-1]
+        found[:-1, :size] -= moved[:-1]
+        found[1:, :size] += moved[:-1]
+        first += size
+    return found
+
+
+def _fertility_factors(block, posteriors, ratios):
+    """Computes how much more probable fertilities are with a link than without, `[R, n - 1]`.
+
+    The number of the source token's other links is expected; between whole numbers, the logarithm
+    of the factor is interpolated.
+    """
+    own = posteriors[block.cells].reshape(-1, block.source_length)[:, :-1]
+    ratios = ratios[:, :, :-1]
+    slopes = np.diff(ratios, axis=0)
+    sums = np.zeros([block.pairs.size, block.source_length - 1])
+    starts = block.first_rows.tolist()
+    sizes = block.active.tolist()
+    for first, size in zip(starts, sizes, strict=True):
+        sums[:size] += own[first : first + size]
+    logs = np.empty(own.shape)
+    for first, size in zip(starts, sizes, strict=True):
+        others = sums[:size] - own[first : first + size]
+        total = ratios[0, :size].copy()
+        for c in range(MOST):
+            total += np.clip(others - c, 0, 1) * slopes[c, :size]
+        logs[first : first + size] = total
+    return np.exp(logs, out=logs)
