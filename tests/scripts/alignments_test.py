@@ -406,7 +406,10 @@ BAD_FLAGS = {
 
 
 BAD_PICTURES = {
-    "nothing": ([], "nothing to do; give one of --source, --embeddings, --curves"),
+    "nothing": (
+        [],
+        "nothing to do; give one of --source, --input, --heads, --embeddings, --curves",
+    ),
     "two things": (["--source=dog", "--curves=x.png"], "--source and --curves exclude"),
     "a flag of another": (
         ["--model_dir=ibm", "--curves=x.png", "--layer=1"],
