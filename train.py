@@ -218,6 +218,8 @@ def read_flags():
     settings = recipes.settings(FLAGS.model, dataset)
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
+    if options["guide"] and "alignment_head" in valid:
+        settings["alignment_head"] = "first"  # The others stay free to attend to other words.
     settings.update({**inherited, **given_settings})
     undecided = pace.undecided(dataset, options, given)
     check_options(FLAGS.model, options, given, undecided)

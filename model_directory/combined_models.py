@@ -98,6 +98,39 @@ def load_lexical_model(directory, tokenizer, first):
     return model
 
 
+def load_guide(directory, tokenizer, remedy):
+    """Loads a model whose alignments guide the training of another model.
+
+    Args:
+        directory: `ModelDirectory` of the model that aligns.
+        tokenizer: `Tokenizer` of the model that is trained.
+        remedy: what to do if the vocabularies differ, for the error.
+
+    Raises:
+        UserError: no alignments, another vocabulary, or the directory cannot be loaded.
+    """
+    model, found, config = directory.load()
+    if not model.has_alignment:
+        raise UserError(
+            f"--guide={directory.path} holds {config['model']}, which does not align words; give "
+            "the directory of another model, such as hmm_alignment"
+        )
+    if found.fingerprint() != tokenizer.fingerprint():
+        sizes = [
+            f"{each.kind}, {len(each.source):,} and {len(each.target):,} entries"
+            for each in (found, tokenizer)
+        ]
+        if found.kind == "bpe":
+            remedy += (
+                f", or this run with --vocab_file={vocabulary_file(directory, found, 'target')}"
+            )
+        raise UserError(
+            f"--guide={directory.path}: its vocabulary ({sizes[0]}) differs from that of this run "
+            f"({sizes[1]}); {remedy}"
+        )
+    return model
+
+
 def load_fusion(directories, language_directory, weight):
     """Loads a translation model combined with a language model of its target vocabulary.
 

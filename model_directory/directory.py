@@ -233,6 +233,18 @@ class ModelDirectory:
             model.freeze()
         return model, tokenizer, config
 
+    def weights_hash(self):
+        """Returns the CRC-32 sum of best.npz, hexadecimal; raises `UserError` without weights."""
+        self.config()
+        self._check_best_exists()
+        return f"{zlib.crc32(self.best_path.read_bytes()):08x}"
+
+    def _check_best_exists(self):
+        if not self.best_path.exists():
+            raise UserError(
+                f"{self.path}: no best.npz yet; train.py writes it at its first validation"
+            )
+
     def read_best(self):
         """Reads the best weights.
 
@@ -242,10 +254,7 @@ class ModelDirectory:
         Raises:
             UserError: there are no best weights yet, or they are damaged.
         """
-        if not self.best_path.exists():
-            raise UserError(
-                f"{self.path}: no best.npz yet; train.py writes it at its first validation"
-            )
+        self._check_best_exists()
         try:
             return self._read_best()
         except DamagedError as error:

@@ -272,6 +272,21 @@ OPTIONS = (
         1000.0,
     ),
     Option(
+        "guide",
+        "",
+        "Directory of a trained model with the same vocabulary, such as hmm_alignment, on whose "
+        "alignments the attention is trained; of a Transformer, one head. None if empty.",
+        _LOSS,
+    ),
+    Option(
+        "guide_weight",
+        0.05,
+        "Weight of the alignments of --guide in the loss (Garg et al. use 0.05).",
+        _LOSS,
+        0.0,
+        1000.0,
+    ),
+    Option(
         "source_token_dropout",
         0.0,
         "Probability that a source token is replaced by <unk> in training (0: never).",

@@ -13,6 +13,7 @@ from models.presets import (
     model_class,
     preset_names,
     preset_settings,
+    sketch,
     weight_shapes,
 )
 
@@ -29,5 +30,6 @@ __all__ = [
     "preset_names",
     "preset_settings",
     "shift_right",
+    "sketch",
     "weight_shapes",
 ]

@@ -272,6 +272,17 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
+    def features_and_alignment(self, inputs, training=None):
+        """Computes, in one pass, `features` and the attention that `align` returns.
+
+        Only models that have features and an alignment implement this. Arguments as `call`.
+
+        Returns:
+            (features `[B, T, D]` in the compute dtype, attention `[B, T, S]` float32, in training
+            before dropout).
+        """
+        raise NotImplementedError
+
     def output_weights(self):
         """Returns the weights of the output layer: `logits = features kernel + bias`.
 

@@ -297,14 +297,11 @@ def check_settings(preset, given):
         )
 
 
-def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
-    """Finds the shapes of a model's weights without allocating them, so they may be of any size.
+def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
+    """Builds a model without allocating its weights, so they may be of any size.
 
     Args:
         preset: as in `create`, like all other arguments.
-
-    Returns:
-        list of tuples.
 
     Raises:
         SettingError: as `create`, or the model has so many weights that the list of them does not
@@ -320,8 +317,14 @@ def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
         # Keras keeps, per thread, a list of weights to allocate later. A separate thread keeps
         # these weights out of the caller's list.
         with ThreadPoolExecutor(1) as thread:
-            return [tuple(weight.shape) for weight in thread.submit(build).result().weights]
+            return thread.submit(build).result()
     except MemoryError:
         raise SettingError(f"{preset}: a table of these sizes does not fit into memory") from None
     finally:
         random.setstate(before)
+
+
+def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
+    """Returns the shapes of a model's weights, a list of tuples; arguments as `sketch`."""
+    model = sketch(preset, source_vocab_size, target_vocab_size, **overrides)
+    return [tuple(weight.shape) for weight in model.weights]

@@ -318,6 +318,11 @@ class RecurrentTranslationModel(TranslationModel):
         outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
         return self._features(outputs, weights, context)
 
+    def features_and_alignment(self, inputs, training=None):
+        context = self.encode(inputs["source_ids"], training)
+        outputs, weights = self._decode(context, inputs["target_in_ids"], True, training)
+        return self._features(outputs, weights, context), self._in_text_order(weights, context)
+
     def step_features(self, token_ids, step, state, context):
         projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
         outputs, state, weights = self.decoder.step(projected, state, context)
@@ -350,10 +355,9 @@ class RecurrentTranslationModel(TranslationModel):
 
     def align(self, source_ids, target_ids):
         """Returns the attention; without attention, equal weights on all real source tokens."""
-        context = self.encode(source_ids)
         target_in_ids = shift_right(target_ids, self.bos_id)
-        _, weights = self._decode(context, target_in_ids, need_weights=True, training=False)
-        return self._in_text_order(weights, context)
+        inputs = {"source_ids": source_ids, "target_in_ids": target_in_ids}
+        return self.features_and_alignment(inputs, training=False)[1]
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -46,6 +46,8 @@ class Transformer(TranslationModel):
         norm: "post" as published, or "pre".
         tie_embeddings: "all" (source, target and output share one matrix: needs one shared
             vocabulary), "target" (target and output), or "none".
+        alignment_head: the attention that aligns, in the last decoder layer but one: "mean" of all
+            heads, or "first", a single head, which `train.py --guide` trains to align.
         positions: "sinusoidal" as published; "relative", learned vectors of distances in every
             self-attention (Shaw et al. 2018); or "rotary", rotated queries and keys (Su et al.
             2021), which needs an even `width / num_heads`.
@@ -86,6 +88,7 @@ class Transformer(TranslationModel):
         ffn_dropout=0.0,
         norm="post",
         tie_embeddings="all",
+        alignment_head="mean",
         positions="sinusoidal",
         max_distance=MAX_DISTANCE,
         share_layers="none",
@@ -108,6 +111,7 @@ class Transformer(TranslationModel):
             "ffn_dropout": ffn_dropout,
             "norm": norm,
             "tie_embeddings": tie_embeddings,
+            "alignment_head": alignment_head,
             "positions": positions,
             "max_distance": max_distance,
             "share_layers": share_layers,
@@ -205,8 +209,12 @@ class Transformer(TranslationModel):
         return x if self.decoder_norm is None else self.decoder_norm(x)
 
     def features(self, inputs, training=None):
+        return self.features_and_alignment(inputs, training)[0]
+
+    def features_and_alignment(self, inputs, training=None):
         memory, source_mask, _ = self._encode(inputs["source_ids"], training)
-        return self._decode(inputs["target_in_ids"], memory, source_mask, training)[0]
+        features, _, maps = self._decode(inputs["target_in_ids"], memory, source_mask, training)
+        return features, self._alignment(maps)
 
     frozen_output = None  # `Frozen` transposed target embeddings, `[D, V]`.
 
@@ -265,7 +273,7 @@ class Transformer(TranslationModel):
             keys.append(cache[0])
             values.append(cache[1])
             cross_maps.append(weights)
-        attention = _alignment(cross_maps)  # [B, K, S]
+        attention = self._alignment(cross_maps)  # [B, K, S]
         attention = ops.reshape(attention, (-1, ops.shape(attention)[-1]))  # [N, S]
         return self._normalised(x), {"keys": keys, "values": values}, attention
 
@@ -280,21 +288,26 @@ class Transformer(TranslationModel):
         }
 
     def align(self, source_ids, target_ids):
-        """Returns the cross-attention of the last layer but one, averaged over heads.
+        """Returns the cross-attention of the last layer but one, of the `alignment_head`.
 
         That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1). The
         attention of a decoding step is the same.
         """
-        maps = self.attention_maps(source_ids, target_ids)
-        return _alignment([maps[f"decoder/{i}/cross"] for i in range(len(self.decoder_layers))])
+        inputs = {
+            "source_ids": source_ids,
+            "target_in_ids": shift_right(target_ids, self.bos_id),
+        }
+        return self.features_and_alignment(inputs, training=False)[1]
+
+    def _alignment(self, cross_maps):
+        """Selects the attention that aligns: `[B, H, T, S]` of every layer -> `[B, T, S]`."""
+        weights = cross_maps[max(len(cross_maps) - 2, 0)]
+        if self.settings["alignment_head"] == "first":
+            return weights[:, 0]
+        return ops.mean(weights, axis=1)
 
     def get_config(self):
         return {**super().get_config(), **self.settings}
-
-
-def _alignment(cross_maps):
-    """Selects the map that aligns: `[B, H, T, S]` of each decoder layer -> `[B, T, S]`."""
-    return ops.mean(cross_maps[max(len(cross_maps) - 2, 0)], axis=1)
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):
@@ -312,6 +325,7 @@ def _check_settings(settings, source_vocab_size, target_vocab_size):
         {
             "norm": ("post", "pre"),
             "tie_embeddings": ("all", "target", "none"),
+            "alignment_head": ("mean", "first"),
             "positions": POSITIONS,
             "share_layers": ("none", "sequence", "cycle", "cycle_reversed"),
         },

@@ -207,8 +207,12 @@ class SimpleTransformer(TranslationModel):
         return c + g, weights
 
     def features(self, inputs, training=None):
+        return self.features_and_alignment(inputs, training)[0]
+
+    def features_and_alignment(self, inputs, training=None):
         context, _ = self._encode(inputs["source_ids"], training)
-        return self._decode(inputs["target_in_ids"], context, training)[0]
+        features, _, weights = self._decode(inputs["target_in_ids"], context, training)
+        return features, weights
 
     def output_weights(self):
         return dense_weights(self.output_layer)
@@ -261,8 +265,9 @@ class SimpleTransformer(TranslationModel):
 
     def align(self, source_ids, target_ids):
         """Returns the cross-attention."""
-        context, _ = self._encode(source_ids, training=False)
-        return self._decode(shift_right(target_ids, self.bos_id), context, training=False)[2]
+        target_in_ids = shift_right(target_ids, self.bos_id)
+        inputs = {"source_ids": source_ids, "target_in_ids": target_in_ids}
+        return self.features_and_alignment(inputs, training=False)[1]
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

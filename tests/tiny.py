@@ -46,11 +46,16 @@ SMALL_PRESETS = {
 }
 
 
-def small_flags(preset):
-    """Returns the flags of train.py that make a preset small."""
+def small_settings(preset):
+    """Returns the settings that make a preset small."""
     small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
     valid = models.preset_settings(preset)
-    flags = [f"--set={name}={value}" for name, value in small.items() if name in valid]
+    return {name: value for name, value in small.items() if name in valid}
+
+
+def small_flags(preset):
+    """Returns the flags of train.py that make a preset small."""
+    flags = [f"--set={name}={value}" for name, value in small_settings(preset).items()]
     return [f"--model={preset}", *flags]
 
 

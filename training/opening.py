@@ -10,6 +10,7 @@ from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.mixing import parse_mixture
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from model_directory.combined_models import load_guide
 from model_directory.directory import ModelDirectory, check_model
 from model_directory.options import BY_NAME, DEFAULTS, LIMITS
 from training import pace
@@ -48,6 +49,7 @@ def open_run(request):
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
         **text.hashes(),
+        **_guide_hash(options),
         "options": update.recorded(options),
     }
     directory = devices.directory(request.model_dir)
@@ -71,6 +73,8 @@ def open_run(request):
     epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
     config = {**config, **_sizes(tokenizer)}
     prepared = prepare(encoded.corpus, config)
+    with devices.scope():
+        guide = _load_guide(options, config, tokenizer)
     run = Run(
         requested=requested,
         config={**config, "sizes": prepared.sizes},
@@ -82,6 +86,7 @@ def open_run(request):
         tokenizer=tokenizer,
         epochs=epochs,
         prepared=prepared,
+        guide=guide,
         valid=encoded.valid,
         valid_lines=text.valid,
     )
@@ -105,6 +110,31 @@ def _new_tokenizer(config, options, text):
     unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)
     check_model({**config, **_sizes(tokenizer), "sizes": unknown})
     return tokenizer
+
+
+def _guide_hash(options):
+    """Returns the entry of config.json that identifies the weights of --guide, if there is one."""
+    path = options["guide"]
+    return {"guide_weights": ModelDirectory(path).weights_hash()} if path else {}
+
+
+def _load_guide(options, config, tokenizer):
+    """Returns the model of --guide, or None."""
+    path = options["guide"]
+    if not path:
+        return None
+    model = models.sketch(config["model"], *config["vocab_sizes"], **config["settings"])
+    if not model.has_alignment:
+        raise UserError(
+            f"--guide={path}: {config['model']} with these settings has no attention that could be "
+            "guided; leave it out"
+        )
+    names = {"bpe": ["num_pieces"], "word": ["max_words", "min_word_count"]}.get(tokenizer.kind, [])
+    names = ["tokenizer", *(["vocab_file"] if options["vocab_file"] else names)]
+    flags = " ".join(f"--{name}={options[name]}" for name in names)
+    return load_guide(
+        ModelDirectory(path), tokenizer, f"train it on the text of this run with {flags}"
+    )
 
 
 def _sizes(tokenizer):
@@ -133,7 +163,7 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     return epochs
 
 
-NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of")
+NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of", "guide_weights")
 
 
 def check_same_run(directory, config):

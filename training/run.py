@@ -74,6 +74,7 @@ class Run(NamedTuple):
         tokenizer: `Tokenizer`.
         epochs: `Epochs` of the training corpus.
         prepared: `Preparation` of the model.
+        guide: `TranslationModel` on whose alignments the attention is trained, or None.
         valid: `EncodedCorpus` for validation.
         valid_lines: (source lines, target lines) of the validation text.
     """
@@ -88,6 +89,7 @@ class Run(NamedTuple):
     tokenizer: Tokenizer
     epochs: Epochs
     prepared: Preparation
+    guide: Any
     valid: EncodedCorpus
     valid_lines: tuple[list, list]
 

@@ -11,7 +11,7 @@ from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, PieceVocabulary
 from decoding.translator import Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
-from tests.tiny import pairs
+from tests.tiny import SMALL, pairs
 
 LINES = ["one zebra sees the dog", "zebra", "", "two cat runs"]
 
@@ -45,6 +45,22 @@ def translate(model, tokenizer, lexicon=None):
     replacer = UnknownReplacer(model, tokenizer, lexicon)
     results = Translator(model, tokenizer, beam_size=2, unknowns=replacer).translate(LINES, 2)
     return results, replacer.counts
+
+
+def test_a_transformer_chooses_the_word_by_its_guided_head(tokenizer):
+    keras.utils.set_random_seed(1)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    settings = {**SMALL, "tie_embeddings": "target", "alignment_head": "first"}
+    model = models.create("transformer_tiny", *sizes, **settings)
+    for weight in model.trainable_variables:
+        weight.assign(weight * 4)
+    line, ids = "one zebra sees the dog", [UNK_ID, UNK_ID, UNK_ID, EOS_ID]
+    batch = (tokenizer.source.encode([line]), [ids])
+    heads = model.attention_maps(*(tf.constant(row, tf.int32) for row in batch))
+    places = heads["decoder/0/cross"][0, :, :3, :-1].numpy().argmax(axis=-1)
+    assert (places[0] != places[1]).any(), "the heads agree too much to test anything"
+    (text,) = UnknownReplacer(model, tokenizer).texts(line, [ids])
+    assert text.split() == [line.split()[place] for place in places[0]]
 
 
 def test_an_unknown_word_becomes_the_source_word_with_the_highest_attention(model, tokenizer):

@@ -414,13 +414,26 @@ def test_attention_maps_hold_every_layer_and_head(model):
 
 
 @pytest.mark.parametrize(("layers", "expected"), [(1, 0), (3, 1)])
-def test_a_transformer_aligns_by_all_heads_of_its_last_layer_but_one(layers, expected):
+def test_a_transformer_aligns_by_the_heads_of_its_last_layer_but_one(layers, expected):
     """Garg et al. 2019, section 4.1."""
     settings = {**CASES["transformer_tiny"], "num_decoder_layers": layers}
-    model = randomised(models.create("transformer_tiny", 11, TARGET_VOCAB, **settings))
-    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
-    weights = maps[f"decoder/{expected}/cross"]
-    close(model.align(ids(SOURCE), ids(TARGET)), tf.reduce_mean(weights, axis=1))
+    for head in ("mean", "first"):
+        settings["alignment_head"] = head
+        model = randomised(models.create("transformer_tiny", 11, TARGET_VOCAB, **settings))
+        weights = model.attention_maps(ids(SOURCE), ids(TARGET))[f"decoder/{expected}/cross"]
+        aligned = tf.reduce_mean(weights, axis=1) if head == "mean" else weights[:, 0]
+        close(model.align(ids(SOURCE), ids(TARGET)), aligned)
+        for step, output in enumerate(stepped(model, SOURCE, target_in(TARGET))):
+            close(output.attention, aligned[:, step])
+
+
+def test_features_and_alignment_of_one_pass_are_those_of_two(model, graphs):
+    if not (model.predicts == "features" and model.has_alignment):
+        pytest.skip("has no attention that training could guide")
+    inputs = {"source_ids": ids(SOURCE), "target_in_ids": target_in(TARGET)}
+    features, attention = model.features_and_alignment(inputs, training=False)
+    close(features, model.features(inputs, training=False))
+    close(attention, graphs.align(ids(SOURCE), ids(TARGET)))
 
 
 def test_score_is_the_log_softmax_of_call_at_the_targets(graphs, logits):

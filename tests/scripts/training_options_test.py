@@ -35,8 +35,18 @@ def train(folder, corpus, name, *flags, capsys=None):
 
 
 @pytest.fixture(scope="module")
-def trained(folder, corpus):
-    assert train(folder, corpus, "whole", *OPTIONS, "--max_steps=10").status == 0
+def guide(folder, corpus):
+    """The flag that names a model which aligns the same pieces."""
+    flags = ["--tokenizer=bpe", "--num_pieces=300", "--max_steps=2", "--model1_steps=1"]
+    places = [f"--model_dir={folder / 'guide'}", f"--data_dir={folder / 'data'}"]
+    command = [*corpus, "--model=hmm_alignment", "--model2_steps=0", *flags, *places]
+    assert run_script("train", command).status == 0
+    return f"--guide={folder / 'guide'}"
+
+
+@pytest.fixture(scope="module")
+def trained(folder, corpus, guide):
+    assert train(folder, corpus, "whole", *OPTIONS, guide, "--max_steps=10").status == 0
     return folder / "whole"
 
 
@@ -45,9 +55,9 @@ def arrays(path):
         return {name: archive[name] for name in archive.files if name != "state"}
 
 
-def test_stopped_and_resumed_equals_never_stopped(trained, folder, corpus):
+def test_stopped_and_resumed_equals_never_stopped(trained, guide, folder, corpus):
     for steps in (7, 10):
-        assert train(folder, corpus, "parts", *OPTIONS, f"--max_steps={steps}").status == 0
+        assert train(folder, corpus, "parts", *OPTIONS, guide, f"--max_steps={steps}").status == 0
     checkpoint = "checkpoints/00000010.npz"
     whole, parts = arrays(trained / checkpoint), arrays(folder / "parts" / checkpoint)
     assert {name.split("/")[0] for name in whole} == {
@@ -65,6 +75,38 @@ def test_a_run_of_16_bits_translates_and_records_its_scale(trained, folder, caps
     flags = [f"--model_dir={trained}", f"--input={folder / 'valid.source'}"]
     done = run_script("translate", flags, capsys)
     assert done.status == 0 and done.out.count("\n") == 6
+
+
+def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
+    trained, guide, folder, corpus, capsys
+):
+    config = json.loads((trained / "config.json").read_text())
+    assert config["settings"]["alignment_head"] == "first"
+    path = folder / "guide/best.npz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    done = train(folder, corpus, "whole", *OPTIONS, guide, "--max_steps=10", capsys=capsys)
+    path.write_bytes(whole)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert "guide_weights was" in done.err
+
+
+BAD_GUIDES = {
+    "another vocabulary": (["--num_pieces=290"], "this run with --tokenizer=bpe --num_pieces=290"),
+    "another tokenizer": (["--tokenizer=word"], "differs from that of this run (word, 14 and 14"),
+    "no attention": (["--model=lstm_seq2seq", "--num_pieces=300"], "has no attention that could"),
+    "no attention but a table": (["--model=attention_ibm2"], "--guide: not with --model=attention"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_GUIDES)
+def test_a_guide_that_does_not_fit_is_one_line(name, guide, folder, corpus, capsys):
+    flags, expected = BAD_GUIDES[name]
+    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    done = run_script("train", [*corpus, *places, *flags, guide], capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert expected in done.err
+    assert not (folder / name).exists()
 
 
 def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
@@ -101,6 +143,8 @@ BAD = {
     "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
     "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
     "no model": (["--init_from={}/x"], "no such model directory"),
+    "no such guide": (["--guide={}/x"], "no such model directory"),
+    "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),
     "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
     "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
     "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),

@@ -9,6 +9,7 @@ from model_directory.directory import training_arrays
 from model_directory.options import BY_NAME
 from models import shift_right
 from training.updates.adam import adam
+from training.updates.guided_alignment import Guide
 from training.updates.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
@@ -17,7 +18,11 @@ from training.updates.losses import (
 )
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
-from training.updates.r_drop import losses_of_two_passes
+from training.updates.r_drop import (
+    consistent_cross_entropy,
+    projected_consistent_cross_entropy,
+    twice,
+)
 from training.updates.token_dropout import TokenDropout
 from training.updates.update import Update
 
@@ -32,6 +37,7 @@ _NOT_WITH_SCORES = {
     "source_token_dropout": "whose table has only the word pairs of the text",
     "target_token_dropout": "which does not read the target before a word",
 }
+_NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
 class GradientUpdate(Update):
@@ -54,13 +60,14 @@ class GradientUpdate(Update):
             place of the weights. 0: no average.
         r_drop: weight of the divergence between two passes, `alpha` of `r_drop`; 0: a single pass.
         token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
+        guide: `Guide` of the attention; None: no guided alignment.
     """
 
     name = "gradient"
     options = (
         *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
         *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
-        *("r_drop", "bpe_dropout"),
+        *("r_drop", "bpe_dropout", "guide", "guide_weight"),
         *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
     )
     takes_batches = True
@@ -77,6 +84,7 @@ class GradientUpdate(Update):
         ema_decay=0.0,
         r_drop=0.0,
         token_dropout=None,
+        guide=None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -86,6 +94,7 @@ class GradientUpdate(Update):
         self.jit_compile = jit_compile
         self.r_drop = r_drop
         self.token_dropout = token_dropout
+        self.guide = guide
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
@@ -103,6 +112,10 @@ class GradientUpdate(Update):
                     f"--{name}={options[name]}: not with --model={preset}, "
                     f"{_NOT_WITH_SCORES[name]}; leave it out"
                 )
+        if options["guide"] and models.model_class(preset).predicts != "features":
+            raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
+        if "guide_weight" in given and not options["guide"]:
+            raise UserError(f"--guide_weight={options['guide_weight']} needs --guide")
         rates = [options[f"{side}_token_dropout"] for side in SIDES]
         if given.get("token_dropout_unit") and not any(rates):
             raise UserError(
@@ -152,6 +165,7 @@ class GradientUpdate(Update):
             ema_decay=options["ema_decay"],
             r_drop=options["r_drop"],
             token_dropout=TokenDropout.of(options, run.tokenizer),
+            guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
         )
         update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)
@@ -299,17 +313,32 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
-        if training and self.token_dropout:
+        wanted = target_ids, self.model.pad_id, self.label_smoothing
+        if not training:
+            return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
+        if self.token_dropout:
             inputs = self.token_dropout(inputs)
-        if training and self.r_drop:
-            return losses_of_two_passes(
-                self.model, inputs, target_ids, self.label_smoothing, self.r_drop
-            )
-        if training and self.model.predicts == "features":
+        if self.r_drop:
+            inputs = twice(inputs)
+        if self.model.predicts == "features":
+            return self._losses_of_features(inputs, batch, wanted)
+        logits = self.model(inputs, training=True)
+        if self.r_drop:
+            return consistent_cross_entropy(logits, *wanted, self.r_drop)
+        return smoothed_cross_entropy(logits, *wanted)
+
+    def _losses_of_features(self, inputs, batch, wanted):
+        attention = None
+        if self.guide:
+            features, attention = self.model.features_and_alignment(inputs, training=True)
+        else:
             features = self.model.features(inputs, training=True)
-            kernel, bias = self.model.output_weights()
-            return projected_cross_entropy(
-                features, kernel, bias, target_ids, self.model.pad_id, self.label_smoothing
-            )
-        logits = self.model(inputs, training=training)
-        return smoothed_cross_entropy(logits, target_ids, self.model.pad_id, self.label_smoothing)
+        weights = self.model.output_weights()
+        if self.r_drop:
+            losses = projected_consistent_cross_entropy(features, weights, *wanted, self.r_drop)
+        else:
+            losses = projected_cross_entropy(features, *weights, *wanted)
+        if attention is None:
+            return losses
+        loss, nll, tokens = losses
+        return loss + self.guide.loss(attention, batch), nll, tokens

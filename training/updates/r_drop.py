@@ -14,23 +14,9 @@ import tensorflow as tf
 from training.updates.losses import groups_of, in_groups
 
 
-def losses_of_two_passes(model, inputs, target_ids, label_smoothing, alpha):
-    """Computes the loss of a model in training.
-
-    Args:
-        model: `TranslationModel` that predicts "features" or "logits".
-        inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
-        target_ids, label_smoothing, alpha: as `consistent_cross_entropy`.
-
-    Returns:
-        As `consistent_cross_entropy`.
-    """
-    inputs = {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
-    rest = target_ids, model.pad_id, label_smoothing, alpha
-    if model.predicts == "features":
-        features = model.features(inputs, training=True)
-        return projected_consistent_cross_entropy(features, model.output_weights(), *rest)
-    return consistent_cross_entropy(model(inputs, training=True), *rest)
+def twice(inputs):
+    """Repeats every row of a batch, for two passes: name -> `[B, ...]` to name -> `[2B, ...]`."""
+    return {name: tf.concat([ids, ids], axis=0) for name, ids in inputs.items()}
 
 
 def consistent_cross_entropy(logits, target_ids, pad_id, label_smoothing, alpha):
