@@ -22,12 +22,17 @@ from pathlib import Path
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group
+from command_line.flag_values import (
+    define_beam_size,
+    define_length_penalty,
+    define_max_input_tokens,
+    group,
+)
 from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
 from decoding.serving import ctranslate2_model, model_card, server_files
 from decoding.serving.ctranslate2_engine import CTranslate2Export
-from decoding.serving.saved_model import MAX_LENGTH_PENALTY, ServingModule
+from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.serving.versions import check_format, publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
@@ -65,14 +70,7 @@ with group("Format"):
         "Number format of the weights. Only with --format=ctranslate2.",
     )
 with group("Search"):
-    flags.DEFINE_integer(
-        "beam_size",
-        4,
-        "Number of hypotheses that the beam search keeps (1: greedy), unless a request asks for "
-        "another.",
-        1,
-        1000,
-    )
+    define_beam_size(", unless a request asks for another")
     flags.DEFINE_integer(
         "max_beam_size",
         0,
@@ -80,21 +78,11 @@ with group("Search"):
         0,
         1000,
     )
-    flags.DEFINE_float(
-        "length_penalty",
-        None,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
-        "that training chose on validation text, else 0.6.",
-        lower_bound=0.0,
-        upper_bound=MAX_LENGTH_PENALTY,
-    )
-    flags.DEFINE_integer(
-        "max_input_tokens",
+    define_length_penalty()
+    define_max_input_tokens(
         MAX_INPUT_TOKENS,
         "Longest line that is translated, in tokens with </s>; a request with a longer line is "
         "refused.",
-        lower_bound=2,
-        upper_bound=1_000_000,
     )
 with group("Model card"):
     flags.DEFINE_string(

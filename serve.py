@@ -29,7 +29,12 @@ import uvicorn
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group
+from command_line.flag_values import (
+    define_beam_size,
+    define_length_penalty,
+    define_max_input_tokens,
+    group,
+)
 from data_pipeline.files import UserError
 from decoding.server.rest_api import Limits, make_app
 from decoding.server.served_versions import ServedVersions, load_warm
@@ -54,29 +59,14 @@ with group("Model"):
         "model_name", "", "Name of the model in addresses. Default: the name of the folder."
     )
 with group("Search"):
-    flags.DEFINE_integer(
-        "beam_size",
-        4,
-        "Number of hypotheses that the beam search keeps (1: greedy). This flag and the two below "
-        "need --model_dir; an export has settings of its own.",
-        1,
-        1000,
+    define_beam_size(
+        ". This flag and the two below need --model_dir; an export has settings of its own"
     )
-    flags.DEFINE_float(
-        "length_penalty",
-        None,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
-        "that training chose on validation text, else 0.6.",
-        lower_bound=0.0,
-        upper_bound=10.0,
-    )
-    flags.DEFINE_integer(
-        "max_input_tokens",
+    define_length_penalty()
+    define_max_input_tokens(
         MAX_INPUT_TOKENS,
         "Longest line that is translated, in tokens with </s>; a request with a longer line is "
         "refused.",
-        lower_bound=2,
-        upper_bound=1_000_000,
     )
 with group("Address"):
     flags.DEFINE_string(

@@ -25,7 +25,13 @@ import time
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import define, group
+from command_line.flag_values import (
+    define,
+    define_beam_size,
+    define_length_penalty,
+    define_max_input_tokens,
+    group,
+)
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, growing_file, write_text
 from data_pipeline.progress import Progress
@@ -130,18 +136,8 @@ with group("Text"):
     )
     flags.DEFINE_bool("scores", False, "Writes the score and a tab before each translation.")
 with group("Search"):
-    flags.DEFINE_integer(
-        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
-    )
-    flags.DEFINE_float(
-        "length_penalty",
-        None,
-        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). "
-        "Default: the one that training chose on validation text, else 0.6, or 0 with "
-        "--channel_model.",
-        lower_bound=0.0,
-        upper_bound=10.0,
-    )
+    define_beam_size()
+    define_length_penalty(", or 0 with --channel_model")
     flags.DEFINE_integer("batch_size", 32, "Number of sentences translated at once.", 1, 10_000)
     flags.DEFINE_enum(
         "precision",
@@ -151,13 +147,10 @@ with group("Search"):
         "models on processors that multiply it in hardware, half the time; its translations "
         "differ a little.",
     )
-    flags.DEFINE_integer(
-        "max_input_tokens",
+    define_max_input_tokens(
         MAX_INPUT_TOKENS,
         "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
         "square.",
-        lower_bound=2,
-        upper_bound=1_000_000,
     )
     flags.DEFINE_enum(
         "long_lines",

@@ -25,7 +25,7 @@ import tensorflow as tf
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group, shortened
+from command_line.flag_values import define_beam_size, group, shortened
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, read_lines, write_text
 from data_pipeline.streams import open_split
@@ -84,9 +84,7 @@ with group("Picture or page of the attention between a sentence and its translat
     flags.DEFINE_integer("layer", None, "Layer to draw, counted from 1. Default: all.", 1)
     flags.DEFINE_string("head", "", "Head to draw, counted from 1, or mean. Default: all.")
     flags.DEFINE_bool("merge_subwords", False, "Draws words instead of subword pieces.")
-    flags.DEFINE_integer(
-        "beam_size", 4, "Number of hypotheses that the beam search keeps (1: greedy).", 1, 1000
-    )
+    define_beam_size()
     flags.DEFINE_string(
         "gold_links",
         "",

@@ -11,6 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from data_pipeline.files import UserError
+from model_directory.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
@@ -39,6 +40,26 @@ def group(title):
     yield
     for name in set(flags.FLAGS) - before:
         flags.FLAGS[name].group = title
+
+
+def define_beam_size(more=""):
+    """Defines --beam_size; `more` is added to its description."""
+    text = f"Number of hypotheses that the beam search keeps (1: greedy){more}."
+    flags.DEFINE_integer("beam_size", 4, text, 1, 1000)
+
+
+def define_length_penalty(more=""):
+    """Defines --length_penalty; `more` is added to its description."""
+    text = (
+        "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
+        f"that training chose on validation text, else {LENGTH_PENALTY}{more}."
+    )
+    flags.DEFINE_float("length_penalty", None, text, 0.0, MAX_LENGTH_PENALTY)
+
+
+def define_max_input_tokens(default, text):
+    """Defines --max_input_tokens with a description."""
+    flags.DEFINE_integer("max_input_tokens", default, text, 2, 1_000_000)
 
 
 def define(option):

@@ -31,7 +31,7 @@ from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from model_directory.configuration import FORMAT, read_configuration
 from model_directory.memory import check_fits
 from model_directory.metrics import append_record, keep_records, read_records, sync
-from model_directory.options import LENGTH_PENALTY
+from model_directory.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from model_directory.run_lock import RunLock
 from model_directory.weight_files import DamagedError, read_archive, restore, write_archive
 
@@ -292,9 +292,10 @@ class ModelDirectory:
             found = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
         except (ValueError, TypeError, KeyError, RecursionError):
             found = None
-        if type(found) not in (int, float) or not 0 <= found <= 10:
+        if type(found) not in (int, float) or not 0 <= found <= MAX_LENGTH_PENALTY:
             raise UserError(
-                f"{self.search_path}: damaged (no length_penalty from 0 to 10); remove it"
+                f"{self.search_path}: damaged (expected a length_penalty from 0 to "
+                f"{MAX_LENGTH_PENALTY:g}); remove it"
             )
         return found
 

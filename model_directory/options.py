@@ -6,6 +6,7 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import KINDS
 
 LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
+MAX_LENGTH_PENALTY = 10.0
 
 
 class Option(NamedTuple):

@@ -21,7 +21,10 @@ ALLOWED = {
         ("models", "data_pipeline", "model_directory", "decoding", "command_line"),
         {"keras", "numpy", "tensorflow"},
     ),
-    "command_line": (("models", "data_pipeline", "decoding"), {"absl", "tensorflow"}),
+    "command_line": (
+        ("models", "data_pipeline", "model_directory", "decoding"),
+        {"absl", "tensorflow"},
+    ),
 }
 LAZY = {"sklearn", "ctranslate2", "matplotlib", "sacrebleu", "tensorflow_text"}
 LAZY |= {"grpc", "tensorflow_serving"}

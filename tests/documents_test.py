@@ -19,7 +19,7 @@ TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in DOCUMENTS}
 def flags_of(script):
     """Returns the names of the flags that a script defines."""
     text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
-    names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text)
+    names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text) + re.findall(r" define_(\w+)\(", text)
     if script == "translate":
         names += [option.name for option in OPTIONS]
     if script == "train":

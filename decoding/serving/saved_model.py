@@ -50,13 +50,12 @@ from decoding.serving.request_checks import (
     same_rows,
 )
 from decoding.translator import MAX_INPUT_TOKENS
+from model_directory.options import MAX_LENGTH_PENALTY
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _INTEGERS = tf.TensorSpec([None], tf.int32)
 _FLOATS = tf.TensorSpec([None], tf.float32)
-
-MAX_LENGTH_PENALTY = 10.0
 
 
 class ServingModule(tf.Module):
