@@ -25,10 +25,12 @@ from data_pipeline.files import UserError, check_folder
 from data_pipeline.held_out import hold_out
 from data_pipeline.tokenization import tokenizers
 from model_directory import summary
+from model_directory.combined_models import model_directories
 from model_directory.directory import ModelDirectory
 from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
 from training import fine_tuning, opening, pace, recipes, run
 from training.devices.strategies import KINDS
+from training.updates.teacher import vocabulary_options
 from training.ways import check_options
 
 FLAGS = flags.FLAGS
@@ -193,8 +195,9 @@ def options_given():
     if FLAGS.vocab_size is None:
         return given
     tokenizer = recipes.options(FLAGS.model, "", given)["tokenizer"]
-    if FLAGS.init_from and "tokenizer" not in given:
-        tokenizer = ModelDirectory(FLAGS.init_from).config()["tokenizer"]
+    origin = FLAGS.init_from or FLAGS.teacher
+    if origin and "tokenizer" not in given:
+        tokenizer = model_directories(origin)[0].config()["tokenizer"]
     if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
         return given
     older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
@@ -213,6 +216,8 @@ def read_flags():
         of_tokenizer, inherited = fine_tuning.inherit(
             FLAGS.init_from, FLAGS.model, given, given_settings
         )
+    elif FLAGS.teacher:
+        of_tokenizer = vocabulary_options(FLAGS.teacher, given)
     options = recipes.options(FLAGS.model, dataset, {**of_tokenizer, **given})
     valid = models.preset_settings(FLAGS.model)
     settings = recipes.settings(FLAGS.model, dataset)

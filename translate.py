@@ -7,6 +7,7 @@ python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
 python translate.py --engine=ctranslate2 --export_dir=serving/x < in.en > out.de
 python translate.py --model_dir=runs/x --shortlist=runs/ibm1 < in.en > out.de
+python translate.py --model_dir=runs/reverse --sample --tag=XBT --input=mono.de --output=back.en
 python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs
 python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
@@ -135,6 +136,12 @@ with group("Text"):
         lower_bound=1,
     )
     flags.DEFINE_bool("scores", False, "Writes the score and a tab before each translation.")
+    flags.DEFINE_string(
+        "tag",
+        "",
+        "Word to write before each translation, to mark text on which another model is trained. "
+        "Lines without a translation stay empty.",
+    )
 with group("Search"):
     define_beam_size()
     define_length_penalty(", or 0 with --channel_model")
@@ -400,6 +407,11 @@ def check_flags():
         )
     if FLAGS.scores and FLAGS.format == "jsonl":
         raise UserError("--scores: --format=jsonl has the scores already; leave the flag out")
+    if FLAGS.tag:
+        if FLAGS.tag.split() != [FLAGS.tag]:
+            raise UserError(f"--tag={FLAGS.tag!r}: expected one word, without white space")
+        if FLAGS.scores or FLAGS.n_best > 1 or FLAGS.format == "jsonl":
+            raise UserError("--tag is for plain translations; leave out --scores, --n_best, jsonl")
     for flag in _NEED_REFERENCE:
         if FLAGS[flag].present and FLAGS[flag].value and not FLAGS.reference:
             raise UserError(f"--{flag} needs --reference")
@@ -552,6 +564,7 @@ def main(argv):
         **common,
     )
     plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
+    plain = formats.tagged_lines(FLAGS.tag) if FLAGS.tag else plain
     plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
     training = None
     if text.references:

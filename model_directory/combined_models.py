@@ -46,7 +46,7 @@ def load_models(directories, **how):
     penalties = [config["length_penalty"]]
     for directory in others:
         member, member_tokenizer, member_config = directory.load(**how)
-        _check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
+        check_same_tokenizer(member_tokenizer, directory, tokenizer, first)
         members.append(member)
         penalties.append(member_config["length_penalty"])
         ensemble[str(directory.path)] = member_config["model"]
@@ -54,7 +54,7 @@ def load_models(directories, **how):
     return Ensemble(members), tokenizer, {**config, **combined}
 
 
-def _check_same_tokenizer(found, directory, expected, first):
+def check_same_tokenizer(found, directory, expected, first):
     """Raises `UserError` unless a model encodes sources and targets as the first model does."""
     remedy = "train it with the same --tokenizer and --vocab_file"
     if found.kind != expected.kind:
@@ -89,7 +89,7 @@ def load_lexical_model(directory, tokenizer, first):
         UserError: no table, other vocabularies, or the directory cannot be loaded.
     """
     model, found, config = directory.load()
-    _check_same_tokenizer(found, directory, tokenizer, first)
+    check_same_tokenizer(found, directory, tokenizer, first)
     if model.translations(np.zeros([1, 1], np.int32)) is None:
         raise UserError(
             f"{directory.path} holds {config['model']}, which has no table of word translations; "

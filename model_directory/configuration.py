@@ -59,8 +59,8 @@ def _checked(config):
             "directory that this version can read (see CHANGELOG.md)"
         )
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
-    names = ("dataset", "training_text", "validation_text", "reverse_of", "guide_weights")
-    optional = dict.fromkeys(names, str)
+    names = ("dataset", "training_text", "validation_text", "reverse_of")
+    optional = dict.fromkeys((*names, "guide_weights", "teacher_weights"), str)
     for key, kind in {**kinds, **optional}.items():
         found = config.get(key, "" if key in optional else _MISSING)
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")

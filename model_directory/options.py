@@ -313,6 +313,22 @@ OPTIONS = (
         choices=("token", "word"),
     ),
     Option(
+        "teacher",
+        "",
+        "Model directory from whose predictions the model also learns (word-level distillation), "
+        "or several, separated by commas; its vocabulary is used.",
+        _LOSS,
+    ),
+    Option(
+        "teacher_weight",
+        0.5,
+        "With --teacher: share of the loss that compares with its predictions, instead of with the "
+        "target words.",
+        _LOSS,
+        0.0,
+        1.0,
+    ),
+    Option(
         "ema_decay",
         0.0,
         "Decay of a moving average of the weights, which is validated and kept instead of the "

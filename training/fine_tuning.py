@@ -45,20 +45,24 @@ def inherit(path, model, given, given_settings):
         options = {**options, "vocab_file": ""}
         fixed = {"tokenizer": config["options"]["tokenizer"]}  # Pieces of another kind differ.
     settings = {**models.preset_settings(model), **config["settings"]}
-    changed = [
-        f"{name} was {was[name]!r}, is {value!r}"
-        for was, now in ((fixed, given), (settings, given_settings))
-        for name, value in now.items()
-        # Dropout has no weights, and another rate may suit the new text.
-        if name in was and was[name] != value and "dropout" not in name
-    ]
-    if changed:
+    # Dropout has no weights, and another rate may suit the new text.
+    settings = {name: value for name, value in settings.items() if "dropout" not in name}
+    if changed := changes(fixed, given) + changes(settings, given_settings):
         raise UserError(
             f"--init_from={path}: vocabulary and settings come from that model, but "
             f"{', '.join(changed)}; leave these flags out, or add --new_vocabulary to make another "
             "vocabulary of the same kind"
         )
     return options, config["settings"]
+
+
+def changes(was, now):
+    """Lists the values of `now` that `was` has too, but differently, in words."""
+    return [
+        f"{name} was {was[name]!r}, is {value!r}"
+        for name, value in now.items()
+        if name in was and was[name] != value
+    ]
 
 
 def start(model, tokenizer, path):

@@ -10,7 +10,11 @@ from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.mixing import parse_mixture
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from model_directory.combined_models import load_guide
+from model_directory.combined_models import (
+    check_same_tokenizer,
+    load_guide,
+    model_directories,
+)
 from model_directory.directory import ModelDirectory, check_model
 from model_directory.options import BY_NAME, DEFAULTS, LIMITS
 from training import pace
@@ -19,6 +23,7 @@ from training.corpus.preparation import prepare
 from training.corpus.texts import open_text
 from training.devices.strategies import start_devices
 from training.run import Run, update_to_try
+from training.updates.teacher import teacher_tokenizer, teacher_weights
 from training.ways import update_of
 
 
@@ -50,6 +55,7 @@ def open_run(request):
         "dataset": request.dataset,
         **text.hashes(),
         **_guide_hash(options),
+        **teacher_weights(options),
         "options": update.recorded(options),
     }
     directory = devices.directory(request.model_dir)
@@ -104,9 +110,15 @@ def _resumed_options(options, names, directory):
 
 def _new_tokenizer(config, options, text):
     """Returns the `Tokenizer` of a new run; checks the model's settings before the long work."""
+    of_teacher = teacher_tokenizer(options["teacher"]) if options["teacher"] else None
     if options["init_from"] and not options["new_vocabulary"]:
-        return ModelDirectory(options["init_from"]).tokenizer()
-    tokenizer = text.train_tokenizer(options)
+        directory = ModelDirectory(options["init_from"])
+        tokenizer = directory.tokenizer()
+        if of_teacher:
+            first = model_directories(options["teacher"])[0]
+            check_same_tokenizer(tokenizer, directory, of_teacher, first)
+        return tokenizer
+    tokenizer = of_teacher or text.train_tokenizer(options)
     unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)
     check_model({**config, **_sizes(tokenizer), "sizes": unknown})
     return tokenizer
@@ -163,7 +175,10 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     return epochs
 
 
-NAMED = ("model", "dataset", "training_text", "validation_text", "reverse_of", "guide_weights")
+NAMED = (
+    *("model", "dataset", "training_text", "validation_text", "reverse_of"),
+    *("guide_weights", "teacher_weights"),
+)
 
 
 def check_same_run(directory, config):

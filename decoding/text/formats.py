@@ -9,6 +9,14 @@ def plain_lines(window, results):
     return [best.text for best, *_ in results]
 
 
+def tagged_lines(tag):
+    """Returns a function as `plain_lines` that writes a tag before each text that is not empty.
+
+    Empty lines stay empty, so that training leaves their pairs out.
+    """
+    return lambda window, results: [best.text and f"{tag} {best.text}" for best, *_ in results]
+
+
 def scored_lines(window, results):
     r"""Lines `score \t translation`."""
     return [f"{best.score:.4f}\t{best.text}" for best, *_ in results]

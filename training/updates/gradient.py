@@ -9,6 +9,12 @@ from model_directory.directory import training_arrays
 from model_directory.options import BY_NAME
 from models import shift_right
 from training.updates.adam import adam
+from training.updates.divergences import (
+    Compared,
+    diverging_cross_entropy,
+    projected_diverging_cross_entropy,
+    twice,
+)
 from training.updates.guided_alignment import Guide
 from training.updates.losses import (
     BATCH_SIGNATURE,
@@ -18,11 +24,7 @@ from training.updates.losses import (
 )
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
-from training.updates.r_drop import (
-    consistent_cross_entropy,
-    projected_consistent_cross_entropy,
-    twice,
-)
+from training.updates.teacher import make_teacher
 from training.updates.token_dropout import TokenDropout
 from training.updates.update import Update
 
@@ -33,6 +35,7 @@ LOSS_AVERAGES = ("tokens", "sentences")
 _NOT_WITH_SCORES = {
     "label_smoothing": "which maximises its exact likelihood",
     "r_drop": "which has no dropout",
+    "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "source_token_dropout": "whose table has only the word pairs of the text",
     "target_token_dropout": "which does not read the target before a word",
@@ -58,16 +61,18 @@ class GradientUpdate(Update):
         jit_compile: whether XLA compiles the update, once for every shape of a batch.
         ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
             place of the weights. 0: no average.
-        r_drop: weight of the divergence between two passes, `alpha` of `r_drop`; 0: a single pass.
+        r_drop: weight of the divergence between two passes, `alpha` of `divergences`; 0: a single
+            pass.
         token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
         guide: `Guide` of the attention; None: no guided alignment.
+        teacher: `Teacher` from which the model learns, too; None for none.
     """
 
     name = "gradient"
     options = (
         *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
         *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
-        *("r_drop", "bpe_dropout", "guide", "guide_weight"),
+        *("r_drop", "bpe_dropout", "guide", "guide_weight", "teacher", "teacher_weight"),
         *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
     )
     takes_batches = True
@@ -85,6 +90,7 @@ class GradientUpdate(Update):
         r_drop=0.0,
         token_dropout=None,
         guide=None,
+        teacher=None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -95,6 +101,7 @@ class GradientUpdate(Update):
         self.r_drop = r_drop
         self.token_dropout = token_dropout
         self.guide = guide
+        self.teacher = teacher
         self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
         weights = model.trainable_variables
         self.average = MovingAverage(weights, ema_decay) if ema_decay else None
@@ -121,6 +128,12 @@ class GradientUpdate(Update):
             raise UserError(
                 f"--token_dropout_unit={options['token_dropout_unit']} needs "
                 "--source_token_dropout or --target_token_dropout above 0"
+            )
+        if "teacher_weight" in given and not options["teacher"]:
+            raise UserError("--teacher_weight needs --teacher")
+        if options["teacher"] and options["new_vocabulary"]:
+            raise UserError(
+                "--new_vocabulary makes another vocabulary than that of --teacher; leave one out"
             )
         if options["jit_compile"] and not options["pad_to_bucket"]:
             raise UserError(
@@ -166,6 +179,7 @@ class GradientUpdate(Update):
             r_drop=options["r_drop"],
             token_dropout=TokenDropout.of(options, run.tokenizer),
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
+            teacher=make_teacher(options),
         )
         update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)
@@ -316,26 +330,30 @@ class GradientUpdate(Update):
         wanted = target_ids, self.model.pad_id, self.label_smoothing
         if not training:
             return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
+        compared = None
+        if self.r_drop or self.teacher:
+            taught = self.teacher and self.teacher.predict(inputs)
+            compared = Compared(self.r_drop or None, taught)
         if self.token_dropout:
             inputs = self.token_dropout(inputs)
         if self.r_drop:
             inputs = twice(inputs)
         if self.model.predicts == "features":
-            return self._losses_of_features(inputs, batch, wanted)
+            return self._losses_of_features(inputs, batch, wanted, compared)
         logits = self.model(inputs, training=True)
-        if self.r_drop:
-            return consistent_cross_entropy(logits, *wanted, self.r_drop)
+        if compared:
+            return diverging_cross_entropy(logits, *wanted, compared)
         return smoothed_cross_entropy(logits, *wanted)
 
-    def _losses_of_features(self, inputs, batch, wanted):
+    def _losses_of_features(self, inputs, batch, wanted, compared):
         attention = None
         if self.guide:
             features, attention = self.model.features_and_alignment(inputs, training=True)
         else:
             features = self.model.features(inputs, training=True)
         weights = self.model.output_weights()
-        if self.r_drop:
-            losses = projected_consistent_cross_entropy(features, weights, *wanted, self.r_drop)
+        if compared:
+            losses = projected_diverging_cross_entropy(features, weights, *wanted, compared)
         else:
             losses = projected_cross_entropy(features, *weights, *wanted)
         if attention is None:

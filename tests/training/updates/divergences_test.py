@@ -1,4 +1,4 @@
-"""R-Drop: two passes with different dropout, and the divergence of their predictions."""
+"""Losses with divergences: R-Drop, and distillation from a teacher."""
 
 import keras
 import numpy as np
@@ -6,10 +6,12 @@ import pytest
 import tensorflow as tf
 
 import models
+from models.ensemble import Ensemble
 from tests.tiny import SMALL
-from training.updates import losses, r_drop
+from training.updates import divergences, losses
 from training.updates.gradient import GradientUpdate
 from training.updates.losses import smoothed_cross_entropy
+from training.updates.teacher import Taught, Teacher
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
@@ -27,15 +29,16 @@ def softmax(logits):
     return e / e.sum(-1, keepdims=True)
 
 
-def of_logits(logits, alpha, label_smoothing=0.1):
-    """Returns (loss, nll, tokens) of `[2, B, T, V]`, and the gradient of the loss."""
+def of_logits(logits, alpha, label_smoothing=0.1, taught=None):
+    """Returns (loss, nll, tokens) of `[P, B, T, V]`, and the gradient of the loss."""
+    shape = logits.shape
     logits = tf.constant(logits.reshape(-1, *logits.shape[2:]), tf.float32)
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        found = r_drop.consistent_cross_entropy(
-            logits, tf.constant(TARGET), PAD, label_smoothing, alpha
+        found = divergences.diverging_cross_entropy(
+            logits, tf.constant(TARGET), PAD, label_smoothing, divergences.Compared(alpha, taught)
         )
-    return found, tape.gradient(found[0], logits).numpy().reshape(LOGITS.shape)
+    return found, tape.gradient(found[0], logits).numpy().reshape(shape)
 
 
 def plain(logits, label_smoothing=0.1):
@@ -57,7 +60,7 @@ def test_equal_passes_have_the_plain_loss():
     np.testing.assert_allclose(gradient[0], gradient[1], atol=1e-6)
 
 
-def test_divergence_and_its_gradients_are_those_of_the_paper():
+def test_divergence_of_two_passes_and_its_gradients_are_those_of_the_paper():
     """KL(p||q) has the gradients p (log p/q - KL(p||q)) and q - p by the logits of p and q."""
     alpha = 3.0
     p, q = softmax(LOGITS)
@@ -72,14 +75,38 @@ def test_divergence_and_its_gradients_are_those_of_the_paper():
     np.testing.assert_allclose(gradient - before, expected, atol=1e-5)
 
 
-def values_and_gradients(function, bias, dtype="float32"):
+OF_TEACHER = RNG.normal(size=LOGITS[0].shape) * 2
+TAUGHT = Taught(0.25, tf.constant(OF_TEACHER, tf.float32), tf.nn.log_softmax)
+
+
+@pytest.mark.parametrize("alpha", [None, 3.0], ids=["one pass", "R-Drop"])
+def test_distillation_and_its_gradients_are_those_of_numpy(alpha):
+    """KL(t || p) has the gradient p - t by the logits of p."""
+    logits = LOGITS if alpha else LOGITS[:1]
+    (loss, nll, _), gradient = of_logits(logits, alpha, taught=TAUGHT)
+    (plain_loss, plain_nll, _), before = of_logits(logits, alpha)
+    (without, *_), of_divergence = of_logits(logits, alpha and 0.0)
+    divergence, of_divergence = plain_loss - without, before - of_divergence  # 0 without R-Drop.
+    p, t, weight = softmax(logits), softmax(OF_TEACHER), TAUGHT.weight
+    of_teacher = ((t * np.log(t / p)).sum(-1).mean(0) * REAL[..., 0]).sum()
+    expected = (1 - weight) * without + weight * of_teacher + divergence
+    np.testing.assert_allclose(loss, expected, rtol=1e-5)
+    np.testing.assert_allclose(nll, plain_nll, rtol=1e-6)
+    expected = (1 - weight) * (before - of_divergence) + of_divergence
+    expected += weight * (p - t) / len(logits) * REAL
+    np.testing.assert_allclose(gradient, expected, atol=1e-5)
+
+
+def values_and_gradients(function, bias, dtype="float32", rest=(2.0,)):
     sources = [tf.cast(x, dtype) for x in (FEATURES, KERNEL, bias) if x is not None]
     with tf.GradientTape() as tape:
         for source in sources:
             tape.watch(source)
         features, kernel, *bias = sources
         weights = kernel, *(bias or [None])
-        values = function(features, weights, tf.constant(TARGET), PAD, 0.1, 2.0)
+        values = function(
+            features, weights, tf.constant(TARGET), PAD, 0.1, divergences.Compared(*rest)
+        )
         loss = 0.5 * values[0]
     return [*values, *tape.gradient(loss, sources)]
 
@@ -88,22 +115,24 @@ def held_at_once(features, weights, *rest):
     kernel, bias = weights
     logits = tf.matmul(features, kernel)
     logits = logits if bias is None else logits + bias
-    return r_drop.consistent_cross_entropy(logits, *rest)
+    return divergences.diverging_cross_entropy(logits, *rest)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 100])
 @pytest.mark.parametrize("bias", [BIAS, None], ids=["bias", "no bias"])
-def test_projected_loss_and_its_gradients_are_those_of_the_logits(rows, bias, monkeypatch):
+@pytest.mark.parametrize("taught", [None, TAUGHT], ids=["no teacher", "teacher"])
+def test_projected_loss_and_its_gradients_are_those_of_the_logits(rows, bias, taught, monkeypatch):
     monkeypatch.setattr(losses, "_LOGITS", 0)
     monkeypatch.setattr(losses, "_ROWS", rows)
-    found = values_and_gradients(r_drop.projected_consistent_cross_entropy, bias)
-    expected = values_and_gradients(held_at_once, bias)
+    rest = 2.0, taught
+    found = values_and_gradients(divergences.projected_diverging_cross_entropy, bias, rest=rest)
+    expected = values_and_gradients(held_at_once, bias, rest=rest)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_gradients_have_the_dtype_of_what_they_are_of():
-    function = r_drop.projected_consistent_cross_entropy
+    function = divergences.projected_diverging_cross_entropy
     *values, of_features, of_kernel, of_bias = values_and_gradients(function, BIAS, "bfloat16")
     assert {x.dtype for x in values} == {tf.float32}
     assert {x.dtype for x in (of_features, of_kernel, of_bias)} == {tf.bfloat16}
@@ -162,12 +191,40 @@ def test_batches_of_one_update_count_as_one_large_batch(batch):
     np.testing.assert_allclose(*results, rtol=1e-3, atol=1e-4)
 
 
+def distilled(preset, weight, teacher=None, **settings):
+    """Returns an update with a teacher of that weight; the teacher is its own model by default."""
+    update = update_of(0.0, 0.0, preset, **settings)
+    update.teacher = Teacher(teacher or update.model, weight)
+    return update
+
+
+@pytest.mark.parametrize("preset", ["transformer_tiny", "attention_ibm2"])
+def test_a_model_learns_nothing_new_from_itself(preset, batch):
+    plain, (tokens, loss, nll, _) = gradients(update_of(0.0, 0.0, preset), batch)
+    found, sums = gradients(distilled(preset, 0.75), batch)
+    np.testing.assert_allclose(found, 0.25 * plain, atol=1e-6)
+    np.testing.assert_allclose(sums, [tokens, 0.25 * loss, nll, tokens], rtol=1e-5)
+
+
+def test_a_student_comes_to_predict_what_its_teacher_predicts(batch):
+    keras.utils.set_random_seed(5)
+    members = [models.create("attention_ibm2", 11, 11, width=8) for _ in range(2)]
+    members.append(models.create("transformer_tiny", 11, 11, **{**SMALL, "dropout": 0.5}))
+    teacher = Ensemble(members)
+    before = [w.numpy() for w in teacher.weights]
+    update = distilled("transformer_tiny", 1.0, teacher)
+    losses = [update.step(batch)["loss"][0].numpy() for _ in range(150)]
+    assert losses[-1] < 0.2 * losses[0] and min(losses) > -1e-5
+    for weight, value in zip(teacher.weights, before, strict=True):
+        np.testing.assert_array_equal(weight, value)
+
+
 def test_projected_loss_is_the_same_compiled():
-    expected = values_and_gradients(r_drop.projected_consistent_cross_entropy, BIAS)
+    expected = values_and_gradients(divergences.projected_diverging_cross_entropy, BIAS)
 
     @tf.function(jit_compile=True, autograph=False)
     def compiled():
-        return values_and_gradients(r_drop.projected_consistent_cross_entropy, BIAS)
+        return values_and_gradients(divergences.projected_diverging_cross_entropy, BIAS)
 
     for one, other in zip(compiled(), expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
