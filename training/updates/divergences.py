@@ -32,7 +32,7 @@ class Compared(NamedTuple):
     """
 
     alpha: float | None = None
-    taught: NamedTuple | None = None
+    taught: tuple | None = None
 
 
 def twice(inputs):
