@@ -1,6 +1,7 @@
 """Students: training from the predictions, or the translations, of other models."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -68,3 +69,50 @@ def test_a_teacher_of_weight_0_changes_no_bit(folder, corpus, teacher):
     vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
     assert train(folder, corpus, "alone", vocabulary, "--max_steps=10").status == 0
     assert_equal(folder, "weightless", "alone")
+
+
+def test_a_run_refuses_a_teacher_that_was_retrained(folder, corpus, teacher, capsys):
+    shutil.copytree(folder / "first", folder / "changing")
+    flags = f"--teacher={folder / 'changing'}", "--teacher_weight=0.1"
+    assert train(folder, corpus, "student", *flags, "--max_steps=2").status == 0
+    shutil.copy(folder / "second/best.npz", folder / "changing/best.npz")
+    done = train(folder, corpus, "student", *flags, "--max_steps=4", capsys=capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert "holds a run with other settings: teacher_weights was" in done.err
+
+
+BAD = {
+    "no teacher": (["--teacher_weight=0.2"], "--teacher_weight needs --teacher"),
+    "no directory": (["--teacher={folder}/x"], "no such model directory"),
+    "no weights": (["--teacher={folder}/empty"], "no best.npz yet"),
+    "another vocabulary": (["--teacher={first}", "--num_pieces=400"], "num_pieces was 300, is 400"),
+    "another tokenizer": (["--teacher={first}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
+    "other vocabularies": (["--teacher={first},{other}"], "its vocabulary (310 entries) differs"),
+    "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (310 entries)"),
+    "a new vocabulary": (
+        ["--teacher={first}", "--init_from={first}", "--new_vocabulary"],
+        "another vocabulary than that of --teacher",
+    ),
+    "a model of counts": (["--teacher={first}", "--model=ibm1"], "not with --model=ibm1"),
+}
+
+
+@pytest.fixture(scope="module")
+def places(folder, corpus, teacher):
+    assert train(folder, corpus, "other", "--max_steps=1", "--num_pieces=310").status == 0
+    shutil.copytree(folder / "first", folder / "empty")
+    (folder / "empty/best.npz").unlink()
+    return {"folder": folder, "first": folder / "first", "other": folder / "other"}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_a_teacher_that_does_not_fit_is_one_line(name, places, folder, corpus, capsys):
+    flags, expected = BAD[name]
+    flags = [flag.format(**places) for flag in flags]
+    rest = [flag for flag in QUICK if "--model=" not in flag and "--set" not in flag]
+    rest += [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    small = [] if "--model=ibm1" in flags else small_flags("transformer_tiny")
+    done = run_script("train", [*corpus, *rest, *small, *flags], capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert expected in done.err
+    assert not (folder / name).exists()
