@@ -1,13 +1,17 @@
 """Students: training from the predictions, or the translations, of other models."""
 
 import json
+import re
+import shlex
 import shutil
 
 import numpy as np
 import pytest
 
-from tests.scripts.running import run_script
-from tests.tiny import corpus_flags, small_flags
+from data_pipeline.tokenization.vocabularies import BpeVocabulary
+from model_directory.directory import ModelDirectory
+from tests.scripts.running import ROOT, run_script
+from tests.tiny import corpus_flags, pairs, small_flags
 
 QUICK = [*small_flags("transformer_tiny"), "--max_tokens_per_batch=128", "--bleu_lines=0"]
 QUICK += ["--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5"]
@@ -116,3 +120,81 @@ def test_a_teacher_that_does_not_fit_is_one_line(name, places, folder, corpus, c
     assert done.status == 1 and done.err.count("\n") == 1
     assert expected in done.err
     assert not (folder / name).exists()
+
+
+def commands(heading):
+    """Returns the commands of a section of BUILD.md, each a list: script, argument, ..."""
+    section = (ROOT / "BUILD.md").read_text().split(f"### {heading}\n")[1].split("\n## ")[0]
+    blocks = "".join(re.findall("```\n(.*?)```", section.split("A model directory")[0], re.S))
+    lines = blocks.replace("\\\n", " ").splitlines()
+    return [shlex.split(line.removeprefix("python ").replace(".py", "", 1)) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A folder in which all commands about text that models wrote were run; their output."""
+    folder = tmp_path_factory.mktemp("written")
+    text = {"train": pairs(60), "valid": pairs(6, seed=2)}
+    for split, found in text.items():
+        for side, name in enumerate(("en", "de")):
+            lines = "".join(f"{pair[side]}\n" for pair in found)
+            (folder / f"{split}.{name}").write_text(lines, encoding="utf-8")
+    mono = [target for _, target in pairs(30, seed=3)]
+    mono[4], mono[7] = "", " ".join(["Hund"] * 40)
+    (folder / "mono.de").write_text("".join(f"{line}\n" for line in mono), encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for script, *arguments in commands("Train on text that models wrote"):
+            if "--model_dir=runs/teacher" in arguments:
+                shutil.copytree("runs/forward", "runs/teacher")
+            more = ["--max_input_tokens=30"]
+            if script == "train":
+                more = [*QUICK, "--num_pieces=600", "--max_steps=40", "--learning_rate=0.03"]
+                more += ["--data_dir=data", "--set=dropout=0.0"]
+            done = run_script(script, [*arguments, *more])
+            assert done.status == 0
+    return folder
+
+
+@pytest.mark.slow
+def test_the_commands_for_text_that_models_wrote_work_as_printed(written):
+    back = (written / "back.en").read_text().split("\n")[:-1]
+    assert len(back) == 30
+    empty = [i for i, line in enumerate(back) if not line]
+    assert {4, 7} <= {*empty}
+    assert all(line.startswith("XBT ") and line[4:].strip() for line in back if line)
+    taught = (written / "taught.de").read_text().split("\n")[:-1]
+    assert len(taught) == 60
+    best = ModelDirectory(written / "runs/student").summary()["best"]
+    assert best["perplexity"] < 600  # Of 600 pieces at random.
+
+
+@pytest.mark.slow
+def test_the_tag_is_one_token_and_pairs_without_a_translation_are_left_out(written, capsys):
+    vocabulary = BpeVocabulary.load(written / "runs/forward/tokenizer/shared.model")
+    assert vocabulary.pieces(vocabulary.encode(["XBT dog"])[0])[0] == "▁XBT"
+    files = {"train_source": "back.en", "train_target": "mono.de"}
+    files |= {"valid_source": "valid.en", "valid_target": "valid.de"}
+    flags = [*(f"--{flag}={written / name}" for flag, name in files.items())]
+    flags += ["--dry_run", "--num_pieces=600"]
+    places = [f"--model_dir={written / 'plan'}", f"--data_dir={written / 'data'}"]
+    done = run_script("train", [*flags, *QUICK, *places], capsys)
+    assert done.status == 0
+    empty = (written / "back.en").read_text().split("\n")[:-1].count("")
+    assert f"dropped: {empty} with an empty side" in done.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (["--tag=A B"], "expected one word"),
+        (["--tag=XBT", "--scores"], "--tag is for plain translations"),
+        (["--tag=XBT", "--format=jsonl"], "--tag is for plain translations"),
+    ],
+)
+def test_a_tag_that_cannot_be_written_is_refused(flags, expected, written, capsys):
+    flags = [f"--model_dir={written / 'runs/forward'}", f"--input={written / 'mono.de'}", *flags]
+    done = run_script("translate", flags, capsys)
+    assert done.status == 1 and done.err.count("\n") == 1
+    assert expected in done.err
