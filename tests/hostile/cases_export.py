@@ -171,7 +171,7 @@ def _ctranslate2():
     yield case("int4", Refused("--quantization"), "--quantization=int4")
     yield case("after a killed export", Works(whole), prepare=_left_by_a_killed_export)
     yield case("a full disk", Refused("out"), file_limit=3000)
-    yield case("Ctrl-C after 3 s", Ends(130, lambda outcome: ""), signal=(signal.SIGINT, 3.0))
+    yield case("Ctrl-C after 1 s", Ends(130, lambda outcome: ""), signal=(signal.SIGINT, 1.0))
     saved = functools.partial(copy_model, "saved_model", "out")
     yield case("into a folder of SavedModels", Refused("another format"), prepare=saved)
     yield _export(
