@@ -37,7 +37,7 @@ class PenaltyChoice:
 
     @property
     def is_possible(self):
-        """Whether there are enough lines."""
+        """True if there are enough lines."""
         return len(self.pairs) >= LEAST_LINES
 
     def __call__(self, is_late=lambda: False):
