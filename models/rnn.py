@@ -20,6 +20,7 @@ from models.base import (
     shift_right,
 )
 from models.layers.attention_scores import SCORES
+from models.layers.dropout import Dropout
 from models.layers.masks import padding_mask
 from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from models.layers.recurrent_decoder import RecurrentDecoder
@@ -138,7 +139,7 @@ class RecurrentTranslationModel(TranslationModel):
         self.target_embedding = self._embedding(target_vocab_size, "target_embedding")
         policy = self.dtype_policy
         self.embedding_dropout, self.encoder_dropout = (
-            keras.layers.Dropout(rate, name=name, dtype=policy)
+            Dropout(rate, name=name, dtype=policy)
             for rate, name in (
                 (embedding_dropout, "embedding_dropout"),
                 (dropout, "encoder_dropout"),

@@ -24,6 +24,7 @@ from models.layers.blocks import (
     layer_order,
     stack,
 )
+from models.layers.dropout import Dropout
 from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
 from models.layers.masks import attend_to, padding_mask
 
@@ -134,9 +135,7 @@ class Transformer(TranslationModel):
             if tie_embeddings == "none"
             else None
         )
-        self.embedding_dropout = keras.layers.Dropout(
-            dropout, name="embedding_dropout", dtype=policy
-        )
+        self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
         layer = {
             "width": width,
             "num_heads": num_heads,

@@ -17,6 +17,7 @@ from models.base import (
 )
 from models.layers.attention_scores import SourceAttention
 from models.layers.blocks import FeedForward
+from models.layers.dropout import Dropout
 from models.layers.masks import causal_mask, padding_mask
 
 
@@ -146,9 +147,7 @@ class SimpleTransformer(TranslationModel):
                 (max_length, "target_positions"),
             )
         )
-        self.embedding_dropout = keras.layers.Dropout(
-            dropout, name="embedding_dropout", dtype=policy
-        )
+        self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
         self.encoder_layers, self.decoder_layers = (
             [
                 SimpleLayer(width, ffn_width, dropout, name=f"{side}_{index}", dtype=policy)

@@ -8,6 +8,7 @@ import keras
 from keras import ops
 
 from models.base import Frozen, dense_weights
+from models.layers.dropout import Dropout
 from models.layers.embeddings import rotate
 from models.layers.masks import causal_mask, masked_softmax
 
@@ -33,7 +34,7 @@ class ScaledDotProductAttention(keras.layers.Layer):
     def __init__(self, dropout=0.0, **kwargs):
         super().__init__(**kwargs)
         self.dropout = dropout
-        self.weight_dropout = keras.layers.Dropout(dropout, dtype="float32", name="dropout")
+        self.weight_dropout = Dropout(dropout, dtype="float32", name="dropout")
 
     def build(self, query_shape=None):
         self.built = True

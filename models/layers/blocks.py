@@ -13,6 +13,7 @@ from models.layers.attention import (
     MaskedMultiHeadAttention,
     MultiHeadAttention,
 )
+from models.layers.dropout import Dropout
 from models.layers.masks import attend_to
 
 NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
@@ -30,7 +31,7 @@ class Residual(keras.layers.Layer):
         self.width = width
         self.pre_norm = norm == "pre"
         self.norm = layer_norm("norm", self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         self.norm.build((None, None, self.width))
@@ -96,7 +97,7 @@ class FeedForward(keras.layers.Layer):
             ffn_width, activation="relu", name="inner", dtype=self.dtype_policy
         )
         self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=self.dtype_policy)
+        self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
     def build(self, input_shape=None):
         self.inner.build((None, None, self.width))

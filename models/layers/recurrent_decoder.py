@@ -4,6 +4,7 @@ import keras
 from keras import ops
 
 from models.layers.attention_scores import SourceAttention
+from models.layers.dropout import Dropout
 from models.layers.recurrent import RecurrentLayer, scan_over_time
 from models.layers.same_shape import multiply
 
@@ -83,10 +84,8 @@ class RecurrentDecoder(keras.layers.Layer):
                 )
             else:
                 self.memory_width = units  # width of the values
-        self.dropout = keras.layers.Dropout(dropout, name="dropout", dtype=dtype)
-        self.output_dropout = keras.layers.Dropout(
-            output_dropout, name="output_dropout", dtype=dtype
-        )
+        self.dropout = Dropout(dropout, name="dropout", dtype=dtype)
+        self.output_dropout = Dropout(output_dropout, name="output_dropout", dtype=dtype)
 
     def build(self, input_shape=None):
         for layer in self.stack:

@@ -17,6 +17,7 @@ from models.layers.attention import (
     ScaledDotProductAttention,
 )
 from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, layer_norm, layer_order
+from models.layers.dropout import Dropout
 from models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
 from models.layers.masks import causal_mask, padding_mask
 
@@ -477,6 +478,35 @@ def test_feed_forward_dropout_hides_half_of_the_inner_layer():
     assert 0.3 < (used == 0).all(axis=1).mean() < 0.7
 
 
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_dropout_drops_its_share_and_scales_the_rest(rate, dtype):
+    layer = Dropout(rate, dtype=dtype, seed=1)
+    x = tf.ones((3, 101, 301), dtype)  # An odd number of units.
+    np.testing.assert_array_equal(layer(x, training=False), x)
+    first, second = (tf.cast(layer(x, training=True), tf.float32).numpy() for _ in range(2))
+    kept = tf.cast(tf.cast(1 / (1 - rate), dtype), tf.float32)
+    np.testing.assert_allclose(np.unique(first), [0, kept], rtol=1e-5)
+    dropped = first == 0
+    error = 4 * (rate * (1 - rate) / x.shape.num_elements()) ** 0.5
+    assert abs(dropped.mean() - rate) < error
+    # Both halves of a random number, and two calls, are independent.
+    for pair in (dropped.ravel()[:-1].reshape(-1, 2), np.stack([dropped, second == 0], -1)):
+        assert abs((pair[..., 0] & pair[..., 1]).mean() - rate**2) < 2 * error
+
+
+def test_dropout_goes_on_from_the_state_of_its_generator():
+    layer, x = Dropout(0.5), tf.ones((4, 8))
+    traced = tf.function(
+        lambda x: layer(x, training=True), input_signature=[tf.TensorSpec([None, None])]
+    )
+    (state,) = (variable.numpy() for variable in layer.variables)
+    first, second = traced(x).numpy(), traced(x).numpy()
+    assert (first != second).any()
+    layer.variables[0].assign(state)
+    np.testing.assert_array_equal(layer(x, training=True), first)
+
+
 # Every layer
 
 EXAMPLES = {
@@ -553,6 +583,7 @@ def test_configuration_round_trip_gives_the_same_layer(example):
         MaskedMultiHeadAttention(D, H, 0.3, "relative", 5, name="c"),
         RelativeAttention(4, 3, sees_future=False, dropout=0.2, name="e"),
         TokenEmbedding(7, D, name="d"),
+        Dropout(0.2, name="f"),
     ],
     ids=lambda layer: type(layer).__name__,
 )

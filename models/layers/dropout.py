@@ -1,0 +1,31 @@
+"""Dropout, Srivastava et al. 2014."""
+
+import keras
+from keras import ops
+
+_NUMBERS = 1 << 16  # How many different random numbers there are for a unit.
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class Dropout(keras.layers.Dropout):
+    """Sets units to 0 while training, and scales the others up so that the mean stays the same.
+
+    A random number of 32 bits decides about two units, 16 bits each. On a CPU, drawing the numbers
+    is the largest part of the work. The rate is rounded to the next multiple of 1/65536.
+
+    Args:
+        rate: share of the units that are dropped, in [0, 1).
+    """
+
+    def call(self, inputs, training=False):
+        """`[...]` -> `[...]`."""
+        dropped = min(round(self.rate * _NUMBERS), _NUMBERS - 1)
+        if not training or not dropped:
+            return inputs
+        size = ops.size(inputs)
+        numbers = keras.random.randint(
+            ((size + 1) // 2, 1), -(2**31), 2**31 - 1, dtype="int32", seed=self.seed_generator
+        )
+        numbers = ops.reshape(ops.view(numbers, "uint16"), (-1,))[:size]
+        kept = ops.reshape(numbers >= ops.cast(dropped, "uint16"), ops.shape(inputs))
+        return inputs * (ops.cast(kept, inputs.dtype) * (_NUMBERS / (_NUMBERS - dropped)))
