@@ -7,7 +7,7 @@ import pytest
 
 from data_pipeline.demo import demo_corpus
 from model_directory.weight_files import read_archive
-from tests.scripts.running import run_script
+from tests.scripts.running import run_script, train
 from tests.tiny import corpus_flags, small_flags
 
 TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
@@ -21,11 +21,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(scope="module")
 def corpus(folder):
     return corpus_flags(folder)
-
-
-def train(folder, name, *flags, capsys=None):
-    arguments = [*flags, f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
-    return run_script("train", arguments, capsys)
 
 
 @pytest.fixture(scope="module")

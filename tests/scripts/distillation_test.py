@@ -10,7 +10,7 @@ import pytest
 
 from data_pipeline.tokenization.vocabularies import BpeVocabulary
 from model_directory.directory import ModelDirectory
-from tests.scripts.running import ROOT, run_script
+from tests.scripts.running import ROOT, run_script, train
 from tests.tiny import corpus_flags, pairs, small_flags
 
 QUICK = [*small_flags("transformer_tiny"), "--max_tokens_per_batch=128", "--bleu_lines=0"]
@@ -27,17 +27,12 @@ def corpus(folder):
     return corpus_flags(folder, train=60, valid=6)
 
 
-def train(folder, corpus, name, *flags, capsys=None):
-    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
-    return run_script("train", [*corpus, *QUICK, *places, *flags], capsys)
-
-
 @pytest.fixture(scope="module")
 def teacher(folder, corpus):
     """Two models with the same vocabulary, separated by a comma."""
     vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
     for name, flags in (("first", ["--num_pieces=300"]), ("second", ["--seed=2", vocabulary])):
-        assert train(folder, corpus, name, "--max_steps=5", *flags).status == 0
+        assert train(folder, name, *corpus, *QUICK, "--max_steps=5", *flags).status == 0
     return f"{folder / 'first'},{folder / 'second'}"
 
 
@@ -57,9 +52,9 @@ def test_a_student_that_is_stopped_and_resumed_equals_one_that_never_stopped(
     folder, corpus, teacher
 ):
     flags = f"--teacher={teacher}", "--r_drop=1"
-    assert train(folder, corpus, "whole", *flags, "--max_steps=10").status == 0
+    assert train(folder, "whole", *corpus, *QUICK, *flags, "--max_steps=10").status == 0
     for steps in (7, 10):
-        assert train(folder, corpus, "parts", *flags, f"--max_steps={steps}").status == 0
+        assert train(folder, "parts", *corpus, *QUICK, *flags, f"--max_steps={steps}").status == 0
     assert_equal(folder, "whole", "parts")
     vocabularies = [folder / name / "tokenizer/shared.model" for name in ("whole", "first")]
     assert vocabularies[0].read_bytes() == vocabularies[1].read_bytes()
@@ -69,18 +64,18 @@ def test_a_student_that_is_stopped_and_resumed_equals_one_that_never_stopped(
 
 def test_a_teacher_of_weight_0_changes_no_bit(folder, corpus, teacher):
     weightless = f"--teacher={folder / 'first'}", "--teacher_weight=0"
-    assert train(folder, corpus, "weightless", *weightless, "--max_steps=10").status == 0
+    assert train(folder, "weightless", *corpus, *QUICK, *weightless, "--max_steps=10").status == 0
     vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
-    assert train(folder, corpus, "alone", vocabulary, "--max_steps=10").status == 0
+    assert train(folder, "alone", *corpus, *QUICK, vocabulary, "--max_steps=10").status == 0
     assert_equal(folder, "weightless", "alone")
 
 
 def test_a_run_refuses_a_teacher_that_was_retrained(folder, corpus, teacher, capsys):
     shutil.copytree(folder / "first", folder / "changing")
     flags = f"--teacher={folder / 'changing'}", "--teacher_weight=0.1"
-    assert train(folder, corpus, "student", *flags, "--max_steps=2").status == 0
+    assert train(folder, "student", *corpus, *QUICK, *flags, "--max_steps=2").status == 0
     shutil.copy(folder / "second/best.npz", folder / "changing/best.npz")
-    done = train(folder, corpus, "student", *flags, "--max_steps=4", capsys=capsys)
+    done = train(folder, "student", *corpus, *QUICK, *flags, "--max_steps=4", capsys=capsys)
     assert done.status == 1 and done.err.count("\n") == 1
     assert "holds a run with other settings: teacher_weights was" in done.err
 
@@ -103,7 +98,7 @@ BAD = {
 
 @pytest.fixture(scope="module")
 def places(folder, corpus, teacher):
-    assert train(folder, corpus, "other", "--max_steps=1", "--num_pieces=310").status == 0
+    assert train(folder, "other", *corpus, *QUICK, "--max_steps=1", "--num_pieces=310").status == 0
     shutil.copytree(folder / "first", folder / "empty")
     (folder / "empty/best.npz").unlink()
     return {"folder": folder, "first": folder / "first", "other": folder / "other"}
@@ -114,9 +109,8 @@ def test_a_teacher_that_does_not_fit_is_one_line(name, places, folder, corpus, c
     flags, expected = BAD[name]
     flags = [flag.format(**places) for flag in flags]
     rest = [flag for flag in QUICK if "--model=" not in flag and "--set" not in flag]
-    rest += [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
     small = [] if "--model=ibm1" in flags else small_flags("transformer_tiny")
-    done = run_script("train", [*corpus, *rest, *small, *flags], capsys)
+    done = train(folder, name, *corpus, *rest, *small, *flags, capsys=capsys)
     assert done.status == 1 and done.err.count("\n") == 1
     assert expected in done.err
     assert not (folder / name).exists()

@@ -47,6 +47,12 @@ def run_script(name, arguments, capsys=None):
     return Done(status, *(capsys.readouterr() if capsys else ("", "")))
 
 
+def train(folder, name, *flags, capsys=None):
+    """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
+    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return run_script("train", [*places, *flags], capsys)
+
+
 @contextlib.contextmanager
 def client_in_this_process():
     """Lets export.py ask its SavedModel in this process; yields the `pytest.MonkeyPatch`."""

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from tests.scripts.running import run_script
+from tests.scripts.running import run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=128", "--log_every_steps=2"]
@@ -29,24 +29,18 @@ def corpus(folder):
     return corpus_flags(folder, train=60, valid=6)
 
 
-def train(folder, corpus, name, *flags, capsys=None):
-    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
-    return run_script("train", [*corpus, *QUICK, *places, *flags], capsys)
-
-
 @pytest.fixture(scope="module")
 def guide(folder, corpus):
     """The flag that names a model which aligns the same pieces."""
     flags = ["--tokenizer=bpe", "--num_pieces=300", "--max_steps=2", "--model1_steps=1"]
-    places = [f"--model_dir={folder / 'guide'}", f"--data_dir={folder / 'data'}"]
-    command = [*corpus, "--model=hmm_alignment", "--model2_steps=0", *flags, *places]
-    assert run_script("train", command).status == 0
+    flags += ["--model=hmm_alignment", "--model2_steps=0"]
+    assert train(folder, "guide", *corpus, *flags).status == 0
     return f"--guide={folder / 'guide'}"
 
 
 @pytest.fixture(scope="module")
 def trained(folder, corpus, guide):
-    assert train(folder, corpus, "whole", *OPTIONS, guide, "--max_steps=10").status == 0
+    assert train(folder, "whole", *corpus, *QUICK, *OPTIONS, guide, "--max_steps=10").status == 0
     return folder / "whole"
 
 
@@ -56,8 +50,9 @@ def arrays(path):
 
 
 def test_stopped_and_resumed_equals_never_stopped(trained, guide, folder, corpus):
+    flags = [*corpus, *QUICK, *OPTIONS, guide]
     for steps in (7, 10):
-        assert train(folder, corpus, "parts", *OPTIONS, guide, f"--max_steps={steps}").status == 0
+        assert train(folder, "parts", *flags, f"--max_steps={steps}").status == 0
     checkpoint = "checkpoints/00000010.npz"
     whole, parts = arrays(trained / checkpoint), arrays(folder / "parts" / checkpoint)
     assert {name.split("/")[0] for name in whole} == {
@@ -85,7 +80,7 @@ def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
     path = folder / "guide/best.npz"
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    done = train(folder, corpus, "whole", *OPTIONS, guide, "--max_steps=10", capsys=capsys)
+    done = train(folder, "whole", *corpus, *QUICK, *OPTIONS, guide, "--max_steps=10", capsys=capsys)
     path.write_bytes(whole)
     assert done.status == 1 and done.err.count("\n") == 1
     assert "guide_weights was" in done.err
@@ -102,8 +97,7 @@ BAD_GUIDES = {
 @pytest.mark.parametrize("name", BAD_GUIDES)
 def test_a_guide_that_does_not_fit_is_one_line(name, guide, folder, corpus, capsys):
     flags, expected = BAD_GUIDES[name]
-    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
-    done = run_script("train", [*corpus, *places, *flags, guide], capsys)
+    done = train(folder, name, *corpus, *flags, guide, capsys=capsys)
     assert done.status == 1 and done.err.count("\n") == 1
     assert expected in done.err
     assert not (folder / name).exists()
@@ -112,10 +106,10 @@ def test_a_guide_that_does_not_fit_is_one_line(name, guide, folder, corpus, caps
 def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     trained, folder, corpus, tmp_path, capsys
 ):
-    other = corpus_flags(tmp_path, train=80)
+    here = [*corpus_flags(tmp_path, train=80)[:2], *corpus[2:], *QUICK]
     flags = [f"--init_from={trained}", "--max_steps=1", "--learning_rate=1e-9"]
     flags += ["--set=dropout=0.3", "--average_checkpoints=1", "--warmup_steps=9"]
-    done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
+    done = train(folder, "tuned", *here, *flags, capsys=capsys)
     assert done.status == 0, done.err
     assert f"starting from the best weights of {trained}" in done.out
     assert "ended within its warm-up, at step 1 of --warmup_steps=9" in done.out
@@ -124,17 +118,17 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
         np.testing.assert_allclose(begun[name], best[name], atol=1e-6)
     vocabulary = [folder / name / "tokenizer/shared.model" for name in ("tuned", "whole")]
     assert vocabulary[0].read_bytes() == vocabulary[1].read_bytes()
-    done = train(folder, [*other[:2], *corpus[2:]], "tuned", *flags, capsys=capsys)
+    done = train(folder, "tuned", *here, *flags, capsys=capsys)
     assert done.status == 0 and "starting from" not in done.out  # Resumed from its own weights.
 
 
 def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, tmp_path, capsys):
-    other = corpus_flags(tmp_path, train=80)
+    here = [*corpus_flags(tmp_path, train=80)[:2], *corpus[2:], *QUICK]
     flags = [f"--init_from={trained}", "--new_vocabulary", "--vocab_size=310", "--max_steps=1"]
-    done = train(folder, [*other[:2], *corpus[2:]], "other_words", *flags, capsys=capsys)
+    done = train(folder, "other_words", *here, *flags, capsys=capsys)
     assert done.status == 0, done.err
     assert re.search(r"^vocabulary of both sides: \d+ of 300 entries kept, \d+ new", done.out, re.M)
-    done = train(folder, corpus, "nothing", "--new_vocabulary", capsys=capsys)
+    done = train(folder, "nothing", *corpus, *QUICK, "--new_vocabulary", capsys=capsys)
     assert done.status == 1 and "--new_vocabulary needs --init_from" in done.err
 
 
@@ -158,7 +152,7 @@ BAD = {
 def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus, capsys):
     flags, expected = BAD[name]
     flags = [flag.format(trained) for flag in flags]
-    done = train(folder, corpus, f"bad {name}", *flags, capsys=capsys)
+    done = train(folder, f"bad {name}", *corpus, *QUICK, *flags, capsys=capsys)
     assert done.status == 1 and done.err.count("\n") == 1
     assert expected in done.err
     assert not (folder / f"bad {name}").exists()
