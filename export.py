@@ -27,6 +27,7 @@ from command_line.flag_values import (
     define_length_penalty,
     define_max_input_tokens,
     group,
+    set_length_penalty,
 )
 from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
@@ -191,10 +192,9 @@ def main(argv):
         ctranslate2_model.ctranslate2_package()  # Before minutes of loading.
     quiet.start()
     model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
+    set_length_penalty(config)
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: FLAGS[name].value for name in names}
-    if FLAGS.length_penalty is None:
-        search["length_penalty"] = config["length_penalty"]
     with unfinished_version(folder) as unfinished:
         if to_ctranslate2:
             proved = export_ctranslate2(unfinished, model, tokenizer, config, **search)

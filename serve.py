@@ -34,6 +34,7 @@ from command_line.flag_values import (
     define_length_penalty,
     define_max_input_tokens,
     group,
+    set_length_penalty,
 )
 from data_pipeline.files import UserError
 from decoding.server.rest_api import Limits, make_app
@@ -150,9 +151,8 @@ def save_model(folder):
     from model_directory.combined_models import load_models, model_directories
 
     model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
+    set_length_penalty(config)
     search = {name: FLAGS[name].value for name in _SEARCH}
-    if FLAGS.length_penalty is None:
-        search["length_penalty"] = config["length_penalty"]
     ServingModule(model, tokenizer, **search).save(folder)
     del model
     gc.collect()

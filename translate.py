@@ -32,6 +32,7 @@ from command_line.flag_values import (
     define_length_penalty,
     define_max_input_tokens,
     group,
+    set_length_penalty,
 )
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_writable, growing_file, write_text
@@ -540,8 +541,7 @@ def main(argv):
         baseline=FLAGS.baseline,
     )
     model, tokenizer, config = load_model(directories)
-    if FLAGS.length_penalty is None:
-        FLAGS.length_penalty = 0.0 if FLAGS.channel_model else config["length_penalty"]
+    set_length_penalty(config)
     names = "length_penalty", "batch_size", "max_input_tokens"
     paths = ", ".join(str(directory.path) for directory in directories)
     common = {"name": f"the model in {paths}", **{n: FLAGS[n].value for n in names}}

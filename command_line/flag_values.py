@@ -57,6 +57,12 @@ def define_length_penalty(more=""):
     flags.DEFINE_float("length_penalty", None, text, 0.0, MAX_LENGTH_PENALTY)
 
 
+def set_length_penalty(config):
+    """Sets --length_penalty to that of a model's configuration, unless the flag was given."""
+    if flags.FLAGS.length_penalty is None:
+        flags.FLAGS.length_penalty = config["length_penalty"]
+
+
 def define_max_input_tokens(default, text):
     """Defines --max_input_tokens with a description."""
     flags.DEFINE_integer("max_input_tokens", default, text, 2, 1_000_000)

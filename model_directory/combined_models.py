@@ -168,7 +168,7 @@ def load_noisy_channel(directory, language_directory, weight):
 
     Returns:
         `(model, tokenizer, config)`, see `ModelDirectory.load`; the tokenizer's sides are
-        exchanged.
+        exchanged, and `length_penalty` is 0.
 
     Raises:
         UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
@@ -194,7 +194,8 @@ def load_noisy_channel(directory, language_directory, weight):
         _remedy(vocabulary_file(directory, tokenizer, "source")),
     )
     model = NoisyChannel(channel, language_model, weight=weight)
-    return model, Tokenizer(tokenizer.kind, tokenizer.target, tokenizer.source), config
+    tokenizer = Tokenizer(tokenizer.kind, tokenizer.target, tokenizer.source)
+    return model, tokenizer, {**config, "length_penalty": 0.0}
 
 
 def _remedy(file):
