@@ -31,7 +31,7 @@ from command_line.flag_values import (
 )
 from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
-from decoding.serving import ctranslate2_model, model_card, server_files
+from decoding.serving import ctranslate2_model, model_card, server_files, warm_up
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
@@ -100,8 +100,6 @@ with group("Check"):
         "Default: a few built-in lines.",
     )
 
-SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
-
 
 def translations_to_compare(model, tokenizer, **search):
     """Translates the lines of the check; reports and omits lines that are left untranslated.
@@ -112,7 +110,7 @@ def translations_to_compare(model, tokenizer, **search):
     Raises:
         UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
-    lines = read_lines(FLAGS.check_input) if FLAGS.check_input else SAMPLES
+    lines = read_lines(FLAGS.check_input) if FLAGS.check_input else warm_up.SAMPLES
     translator = Translator(model, tokenizer, name=f"the model in {FLAGS.model_dir}", **search)
     with Progress("translating", len(lines), "lines") as progress:
         results = translator.translate(lines, done=lambda found: progress.update(len(found)))
@@ -141,7 +139,7 @@ def export_saved_model(folder, model, tokenizer, config, **search):
     limit = FLAGS.max_input_tokens
     requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
     name = Path(FLAGS.export_dir).resolve().name
-    server_files.write_warm_up(folder, requests, graph.signature_def, name)
+    warm_up.write_requests(folder, requests, graph.signature_def, name)
     extra = folder / server_files.EXTRA
     (extra / "tokenizer").mkdir()
     tokenizer.save(extra / "tokenizer")

@@ -135,7 +135,7 @@ def served(name):
         if FLAGS.export_dir:
             return ServedVersions(FLAGS.export_dir, name, load_silently)
         with tempfile.TemporaryDirectory() as folder:
-            save_model(Path(folder, "1"))
+            save_model(Path(folder, "1"), name)
             return ServedVersions(folder, name, load_silently)
 
 
@@ -145,15 +145,20 @@ def load_silently(folder):
         return load_warm(folder)
 
 
-def save_model(folder):
-    """Writes the model of --model_dir as a SavedModel, so that all that is served is the same."""
+def save_model(folder, name):
+    """Writes the model of --model_dir like an export, so that all that is served is the same."""
     from decoding.serving.saved_model import ServingModule
+    from decoding.serving.server_files import read_meta_graph
+    from decoding.serving.warm_up import sample_requests, write_requests
     from model_directory.combined_models import load_models, model_directories
 
     model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
     set_length_penalty(config)
     search = {name: FLAGS[name].value for name in _SEARCH}
     ServingModule(model, tokenizer, **search).save(folder)
+    signatures = read_meta_graph(folder).signature_def
+    requests = sample_requests(tokenizer, signatures, FLAGS.max_input_tokens)
+    write_requests(folder, requests, signatures, name)
     del model
     gc.collect()
 

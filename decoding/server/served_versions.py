@@ -4,15 +4,13 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-import numpy as np
-import tensorflow as tf
-
 from data_pipeline.files import UserError, printable
 from decoding.server.loaded_model import LoadedModel
 from decoding.server.refusals import Refusal
 from decoding.serving.versions import newest_version
+from decoding.serving.warm_up import read_requests
 
-_WARM_UP_SECONDS = 60
+_WARM_UP_SECONDS = 600  # For each request.
 
 
 class ServedVersions:
@@ -126,21 +124,23 @@ class ServedVersions:
 
 
 def load_warm(folder):
-    """Loads a version and calls each signature once, because the first call takes long."""
-    model = LoadedModel(folder)
-    for name, signature in model.signatures.items():
-        if signature.inputs:
-            inputs = {each: _blank(info) for each, info in signature.inputs.items()}
-            with contextlib.suppress(Refusal):  # Refusing blank values warms up, too.
-                model.run(name, inputs, _WARM_UP_SECONDS)
+    """Loads a version and answers its warm-up requests, because the first calls take long.
+
+    Raises:
+        UserError: it cannot be loaded, or fails to answer one of them.
+    """
+    requests, model = read_requests(folder), LoadedModel(folder)
+    for signature, inputs in requests:
+        try:
+            model.run(signature, inputs, _WARM_UP_SECONDS)
+        except (Refusal, LookupError, ValueError, TypeError) as error:
+            model.close()
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(
+                f"{folder}: the signature {signature!r} fails to answer a warm-up request "
+                f"({reason}); train or export the model again"
+            ) from None
     return model
-
-
-def _blank(info):
-    """Makes a tensor of zeros or empty strings, of size 1 where any size is possible."""
-    dtype = tf.as_dtype(info.dtype)
-    shape = [max(dim.size, 1) for dim in info.tensor_shape.dim]
-    return np.full(shape, b"" if dtype == tf.string else 0, dtype.as_numpy_dtype)
 
 
 def _contents(version):

@@ -2,8 +2,7 @@
 
 In the folder of a version:
 
-* `assets.extra/tf_serving_warmup_requests`: requests that the server answers before it shows the
-  version as available, so that no client waits for the first ones
+* `assets.extra/tf_serving_warmup_requests`: see `warm_up`
 * `assets.extra/tokenizer`: the vocabularies
 
 Beside the versions, written once and then left to their reader:
@@ -19,7 +18,6 @@ from tensorflow.core.protobuf import saved_model_pb2
 from data_pipeline.files import UserError, write_text
 
 EXTRA = "assets.extra"
-WARM_UP = "tf_serving_warmup_requests"
 
 # TensorFlow Serving links the library of operations of tensorflow_text; these are ours.
 _OF_TENSORFLOW_TEXT = {*("SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp")}
@@ -92,64 +90,6 @@ def check_operations(meta_graph):
             f"the model uses operations that TensorFlow Serving does not have: {', '.join(missing)}"
             "; compute these without them"
         )
-
-
-def write_warm_up(folder, requests, signatures, name):
-    """Writes the warm-up requests of a version.
-
-    The server reads a file of `PredictionLog`. Its package of protocol buffers is not needed to
-    write one: a request has a name, a signature and tensors of TensorFlow.
-
-    Args:
-        folder: of the version.
-        requests: list with the attributes `signature` and `inputs`, see `saved_model_check`. Of
-            each signature, the first and the last one are taken.
-        signatures: name -> `SignatureDef`.
-        name: of the model.
-
-    Raises:
-        OSError: the file cannot be written.
-    """
-    by_signature = {}
-    for request in requests:
-        by_signature.setdefault(request.signature, []).append(request.inputs)
-    records = []
-    for signature, every in by_signature.items():
-        infos = signatures[signature].inputs
-        for inputs in every if len(every) < 3 else (every[0], every[-1]):
-            tensors = {
-                key: tf.make_tensor_proto(values, dtype=infos[key].dtype).SerializeToString()
-                for key, values in inputs.items()
-            }
-            records.append(_prediction_log(name, signature, tensors))
-    (folder / EXTRA).mkdir(exist_ok=True)
-    try:
-        with tf.io.TFRecordWriter(str(folder / EXTRA / WARM_UP)) as file:
-            for record in records:
-                file.write(record)
-    except tf.errors.OpError as error:
-        raise OSError(error.message) from None
-
-
-def _prediction_log(name, signature, tensors):
-    """Returns a `PredictionLog` as bytes, in the wire format of protocol buffers."""
-    model = _field(1, name.encode()) + _field(3, signature.encode())
-    inputs = [_field(1, key.encode()) + _field(2, data) for key, data in sorted(tensors.items())]
-    request = _field(1, model) + b"".join(_field(2, entry) for entry in inputs)
-    return _field(6, _field(1, request))
-
-
-def _field(number, data):
-    """Returns a field of a message: its number, the length of the data, the data."""
-    return bytes([number << 3 | 2]) + _varint(len(data)) + data
-
-
-def _varint(value):
-    digits = []
-    while value > 127:
-        digits.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*digits, value])
 
 
 def _escaped(text):

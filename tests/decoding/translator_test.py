@@ -17,6 +17,8 @@ from decoding.search.terms import length_normaliser
 from decoding.serving import saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
+from decoding.serving.server_files import read_meta_graph
+from decoding.serving.warm_up import SAMPLES, read_requests, sample_requests, write_requests
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from tests.faults.storage_test import full_disk
 from tests.scripts.running import client_in_this_process
@@ -314,6 +316,20 @@ def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
         queries = source_ids if name.startswith("encoder") else target_ids
         expected = np.where((queries != PAD_ID)[:, None, :, None], weights, 0.0)
         np.testing.assert_allclose(found[name], expected, atol=1e-5)
+
+
+def test_every_signature_of_a_saved_model_answers_its_sample_request(
+    parts, saved, served, tmp_path
+):
+    signatures = read_meta_graph(saved).signature_def
+    for limit in (1024, 3):
+        requests = sample_requests(parts[1], signatures, limit)
+        write_requests(tmp_path, requests, signatures, "x")
+        found = read_requests(tmp_path)
+        assert {r.signature for r in found} == {n for n in signatures if not n.startswith("__")}
+        for signature, inputs in found:
+            rows = {len(values) for values in served(signature, inputs).values()}
+            assert rows == {len(SAMPLES) if limit == 1024 else 2}  # "" and "x" are short.
 
 
 def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):

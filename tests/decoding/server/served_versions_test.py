@@ -10,6 +10,8 @@ import pytest
 from data_pipeline.files import UserError
 from decoding.server.refusals import Refusal
 from decoding.server.served_versions import ServedVersions
+from decoding.serving.server_files import read_meta_graph
+from decoding.serving.warm_up import Request, write_requests
 from tests.decoding.server.example import Example, running
 
 
@@ -86,6 +88,22 @@ def test_a_damaged_version_is_passed_over_until_its_files_change(folder, second,
     shutil.copytree(second, folder / "2", dirs_exist_ok=True)
     asyncio.run(versions.refresh())
     assert states(versions) == {"1": "END", "2": "AVAILABLE"}
+
+
+def test_a_version_is_served_only_if_it_answers_its_warm_up_requests(folder, second, capsys):
+    versions = ServedVersions(folder, "example")
+    signatures = read_meta_graph(second).signature_def
+    asked = [Request("pair", {"source": ["a"], "target": ["b"]})]
+    for number, line in enumerate(["bad", "good"], start=2):
+        version = shutil.copytree(second, folder / ".unfinished")
+        requests = [*asked, Request("serving_default", {"text": [line]})]
+        write_requests(version, requests, signatures, "example")
+        version.rename(folder / str(number))
+        asyncio.run(versions.refresh())
+    assert states(versions) == {"1": "END", "2": "END", "3": "AVAILABLE"}
+    refused, served = capsys.readouterr().out.splitlines()
+    assert "'serving_default' fails to answer a warm-up request (text[[0]] is bad)" in refused
+    assert served == "version 3 is served"
 
 
 def test_an_old_version_is_closed_after_its_last_request(folder, second):

@@ -1,7 +1,5 @@
 """TensorFlow Serving can read the files beside a SavedModel: by its own protocol buffers."""
 
-from typing import NamedTuple
-
 import pytest
 import tensorflow as tf
 from google.protobuf import (
@@ -20,11 +18,6 @@ from decoding.serving.model_card import read_scores, signature_table
 NAME = 'Wörter "x"'
 
 
-class Asked(NamedTuple):
-    signature: str
-    inputs: dict
-
-
 def signature(**dtypes):
     return meta_graph_pb2.SignatureDef(
         inputs={
@@ -38,31 +31,6 @@ SIGNATURES = {
     "serving_default": signature(text=tf.string),
     "translate": signature(text=tf.string, beam_size=tf.int32, length_penalty=tf.float32),
 }
-
-
-def test_the_warm_up_is_a_file_of_prediction_logs(tmp_path):
-    logs = pytest.importorskip("tensorflow_serving.apis.prediction_log_pb2")
-    lines = ["one dog", "", "Ü" * 300]
-    requests = [Asked("serving_default", {"text": [line]}) for line in lines]
-    options = {"beam_size": [4, -1, 2], "length_penalty": [0.5, -1, 1]}
-    requests.insert(1, Asked("translate", {"text": lines, **options}))
-    server_files.write_warm_up(tmp_path, requests, SIGNATURES, NAME)
-    path = tmp_path / "assets.extra" / "tf_serving_warmup_requests"
-    found = [logs.PredictionLog.FromString(x.numpy()) for x in tf.data.TFRecordDataset(str(path))]
-    expected = []
-    for name, inputs in (
-        ("serving_default", {"text": lines[:1]}),
-        ("serving_default", {"text": lines[2:]}),
-        ("translate", {"text": lines, **options}),
-    ):
-        log = logs.PredictionLog()
-        request = log.predict_log.request
-        request.model_spec.name, request.model_spec.signature_name = NAME, name
-        for key, values in inputs.items():
-            dtype = SIGNATURES[name].inputs[key].dtype
-            request.inputs[key].CopyFrom(tf.make_tensor_proto(values, dtype=dtype))
-        expected.append(log)
-    assert found == expected
 
 
 def batching_parameters():
