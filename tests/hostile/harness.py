@@ -6,7 +6,7 @@
 
 Importing TensorFlow takes longer than most cases. So it is imported once, by a process that never
 starts TensorFlow's run-time, and every case is a fork of that process. The cases are data in the
-modules `cases_*.py`; `case.py` defines which outcomes are good.
+modules of `cases`; `case.py` defines which outcomes are good.
 """
 
 import argparse
@@ -41,7 +41,7 @@ import matplotlib.pyplot  # noqa: E402
 import sacrebleu  # noqa: F401, E402
 import tensorflow_text  # noqa: F401, E402
 
-import tests.hostile  # noqa: E402
+import tests.hostile.cases  # noqa: E402
 from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import write_text  # noqa: E402
 from tests.hostile import child, examples  # noqa: E402
@@ -59,12 +59,8 @@ class BadCase(Exception):
 
 def all_cases():
     """Lists the `Case`s of all modules, in the order of the modules' names."""
-    names = sorted(m.name for m in pkgutil.iter_modules(tests.hostile.__path__))
-    modules = [
-        importlib.import_module(f"tests.hostile.{name}")
-        for name in names
-        if name.startswith("cases_")
-    ]
+    found = pkgutil.iter_modules(tests.hostile.cases.__path__, "tests.hostile.cases.")
+    modules = [importlib.import_module(name) for name in sorted(module.name for module in found)]
     cases = [case for module in modules for case in module.cases()]
     full_names = [case.full_name for case in cases]
     assert len(set(full_names)) == len(full_names), "two cases of one name"

@@ -6,7 +6,7 @@ import signal
 from pathlib import Path
 
 from tests.hostile.case import Ends, Refused, Works
-from tests.hostile.cases_corpora import MADE, SOURCE, TARGET, train_case, trained
+from tests.hostile.cases.corpora_cases import MADE, SOURCE, TARGET, train_case, trained
 from tests.hostile.inputs import both, files
 from tests.hostile.prepared import copy_model
 

@@ -4,7 +4,7 @@ import functools
 import json
 
 from tests.hostile.case import Refused
-from tests.hostile.cases_directories import damaged, resume
+from tests.hostile.cases.directories_cases import damaged, resume
 from tests.hostile.prepared import REMOVED, edit, folder_for, loop_for, pipe_for, replace
 
 _DEEP = "[" * 100_000

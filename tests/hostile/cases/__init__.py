@@ -1,0 +1,1 @@
+"""Cases by what they attack; each module has a function `cases`."""
