@@ -577,12 +577,7 @@ def main(argv):
     for remark in remarks:
         print(remark, file=sys.stderr)
     if translator.unknowns:
-        counts = translator.unknowns.counts
-        print(
-            f"unknown words in translations: {counts['copied']:,} copied from the source, "
-            f"{counts['translated']:,} translated with the lexicon",
-            file=sys.stderr,
-        )
+        print(translator.unknowns.summary(), file=sys.stderr)
     if text.references:
         run = {
             **config,

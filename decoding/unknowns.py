@@ -113,6 +113,13 @@ class UnknownReplacer:
             for ids, row in zip(target_ids, positions, strict=True)
         ]
 
+    def summary(self):
+        """Reports the replacements so far, in one line."""
+        return (
+            f"unknown words in translations: {self.counts['copied']:,} copied from the source, "
+            f"{self.counts['translated']:,} translated with the lexicon"
+        )
+
     def _replacement(self, word):
         self.counts["translated" if word in self.lexicon else "copied"] += 1
         return self.lexicon.get(word, word)
