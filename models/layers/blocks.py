@@ -5,6 +5,8 @@ connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2
 stack may share weights (Takase and Kiyono 2021).
 """
 
+from functools import partial
+
 import keras
 from keras import ops
 
@@ -109,8 +111,8 @@ class FeedForward(keras.layers.Layer):
         return self.outer(self.dropout(self.inner(x), training=training))
 
 
-class EncoderLayer(keras.layers.Layer):
-    """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
+class StackLayer(keras.layers.Layer):
+    """Base of the layers of both stacks. Arguments as `models.transformer.Transformer`."""
 
     def __init__(
         self,
@@ -127,22 +129,30 @@ class EncoderLayer(keras.layers.Layer):
     ):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
-        self.self_attention = MultiHeadAttention(
-            width,
-            num_heads,
-            attention_dropout,
-            positions,
-            max_distance,
-            name="self_attention",
-            dtype=dtype,
+        heads = width, num_heads, attention_dropout
+        self._add_sub_layers(
+            self_attention=lambda kind, name: kind(
+                *heads, positions, max_distance, name=name, dtype=dtype
+            ),
+            cross_attention=partial(MultiHeadAttention, *heads, dtype=dtype),
+            feed_forward=partial(FeedForward, width, ffn_width, ffn_dropout, dtype=dtype),
+            around=partial(Residual, width, dropout, norm, dtype=dtype),
         )
-        self.feed_forward = FeedForward(
-            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
-        )
-        self.around_attention = Residual(width, dropout, norm, name="around_attention", dtype=dtype)
-        self.around_feed_forward = Residual(
-            width, dropout, norm, name="around_feed_forward", dtype=dtype
-        )
+
+    def _fed_forward(self, x, training=None):
+        """The last sub-layer: `[..., D]` -> `[..., D]`."""
+        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
+        return self.around_feed_forward.leave(x, y, training=training)
+
+
+class EncoderLayer(StackLayer):
+    """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
+
+    def _add_sub_layers(self, *, self_attention, feed_forward, around, **_):
+        self.self_attention = self_attention(MultiHeadAttention, name="self_attention")
+        self.feed_forward = feed_forward(name="feed_forward")
+        self.around_attention = around(name="around_attention")
+        self.around_feed_forward = around(name="around_feed_forward")
 
     def build(self, input_shape=None):
         for layer in (
@@ -159,50 +169,22 @@ class EncoderLayer(keras.layers.Layer):
         inner = self.around_attention.enter(x)
         y, weights = self.self_attention(inner, inner, attention_mask, training=training)
         x = self.around_attention.leave(x, y, training=training)
-        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
-        return self.around_feed_forward.leave(x, y, training=training), weights
+        return self._fed_forward(x, training), weights
 
 
-class DecoderLayer(keras.layers.Layer):
+class DecoderLayer(StackLayer):
     """Masked self-attention, attention to the source, then feed-forward.
 
     Arguments as `models.transformer.Transformer`.
     """
 
-    def __init__(
-        self,
-        width,
-        num_heads,
-        ffn_width,
-        dropout,
-        attention_dropout,
-        ffn_dropout,
-        norm,
-        positions="sinusoidal",
-        max_distance=MAX_DISTANCE,
-        **kwargs,
-    ):
-        super().__init__(**kwargs)
-        dtype = self.dtype_policy
-        self.self_attention = MaskedMultiHeadAttention(
-            width,
-            num_heads,
-            attention_dropout,
-            positions,
-            max_distance,
-            name="self_attention",
-            dtype=dtype,
-        )
-        self.cross_attention = MultiHeadAttention(
-            width, num_heads, attention_dropout, name="cross_attention", dtype=dtype
-        )
-        self.feed_forward = FeedForward(
-            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
-        )
-        self.around_self, self.around_cross, self.around_feed_forward = (
-            Residual(width, dropout, norm, name=f"around_{name}", dtype=dtype)
-            for name in ("self_attention", "cross_attention", "feed_forward")
-        )
+    def _add_sub_layers(self, *, self_attention, cross_attention, feed_forward, around):
+        self.self_attention = self_attention(MaskedMultiHeadAttention, name="self_attention")
+        self.cross_attention = cross_attention(name="cross_attention")
+        self.feed_forward = feed_forward(name="feed_forward")
+        self.around_self = around(name="around_self_attention")
+        self.around_cross = around(name="around_cross_attention")
+        self.around_feed_forward = around(name="around_feed_forward")
 
     def build(self, input_shape=None):
         for layer in (
@@ -234,9 +216,7 @@ class DecoderLayer(keras.layers.Layer):
             self.around_cross.enter(x), memory, attend_to(source_mask), training=training
         )
         x = self.around_cross.leave(x, y, training=training)
-        y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
-        x = self.around_feed_forward.leave(x, y, training=training)
-        return x, self_weights, cross_weights
+        return self._fed_forward(x, training), self_weights, cross_weights
 
     def step(self, x, cache, cross_keys, cross_values, source_mask):
         """Decodes the target position after those of the cache.
@@ -257,8 +237,7 @@ class DecoderLayer(keras.layers.Layer):
             self.around_cross.enter(x), cross_keys, cross_values, attend_to(source_mask)
         )
         x = self.around_cross.leave(x, y)
-        y = self.feed_forward(self.around_feed_forward.enter(x))
-        return self.around_feed_forward.leave(x, y), cache, weights
+        return self._fed_forward(x), cache, weights
 
 
 def layer_order(count, num_distinct, order):
