@@ -27,7 +27,7 @@ from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.combined_models import model_directories
 from model_directory.directory import ModelDirectory
-from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, OPTIONS, renamed
 from training import fine_tuning, opening, pace, recipes, run
 from training.devices.strategies import KINDS
 from training.updates.teacher import vocabulary_options
@@ -232,6 +232,9 @@ def read_flags():
     if options["max_length"] > options["max_tokens_per_batch"]:
         options = {**options, "max_length": options["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
+    # Earlier versions had other recipes for the size of a vocabulary.
+    kept = [name for name in ("num_pieces", "max_words") if name not in given]
+    kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
     return run.Request(
         model=FLAGS.model,
         settings=settings,
@@ -239,8 +242,7 @@ def read_flags():
         splits=splits or prepare(dataset),
         options=options,
         undecided=undecided,
-        # Earlier versions had other recipes for the size of a vocabulary.
-        kept=[*undecided, *(name for name in ("num_pieces", "max_words") if name not in given)],
+        kept=[*undecided, *kept],
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 import models  # noqa: E402
-from model_directory.options import OPTIONS  # noqa: E402
+from model_directory.options import AUTO, OPTIONS  # noqa: E402
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
@@ -542,7 +542,8 @@ def options_table():
             shown = str(default).lower() if isinstance(default, bool) else str(default)
             resumable = "yes" if option.resumable else ""
             name, default = f"`--{option.name}`", f"`{shown}`" if shown else ""
-            rows.append((name, default, option.expected(), text, resumable))
+            values = option.expected() + (f", or {AUTO}" if option.automatic else "")
+            rows.append((name, default, values, text, resumable))
         lines += ["", f"## {group}", "", *markdown(rows)]
     return lines
 

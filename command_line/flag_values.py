@@ -11,7 +11,7 @@ from pathlib import Path
 from absl import flags
 
 from data_pipeline.files import UserError
-from model_directory.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from model_directory.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
@@ -80,7 +80,8 @@ def define(option):
     if option.default or kind is float:
         text += f" Default: {option.default}."
     if option.choices:
-        flags.DEFINE_enum(name, None, option.choices, text)
+        choices = (*option.choices, AUTO) if option.automatic else option.choices
+        flags.DEFINE_enum(name, None, choices, text)
     elif kind is bool:
         flags.DEFINE_bool(name, None, text)
     elif kind is str:

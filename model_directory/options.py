@@ -5,6 +5,7 @@ from typing import NamedTuple
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import KINDS
 
+AUTO = "auto"  # Value of a flag with which a new run chooses a value of the option itself.
 LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
 MAX_LENGTH_PENALTY = 10.0
 
@@ -23,6 +24,7 @@ class Option(NamedTuple):
         choices: the texts that are allowed; empty for any.
         only_with: (name of another option, its values that give this option a meaning), or empty.
         resumable: whether the option may change when a run is resumed.
+        automatic: whether the flag takes `AUTO`, too; config.json then has the value chosen.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Option(NamedTuple):
     choices: tuple = ()
     only_with: tuple = ()
     resumable: bool = False
+    automatic: bool = False
 
     def applies(self, options):
         """Returns whether the option has a meaning, given all options (name -> value)."""
@@ -453,9 +456,11 @@ OPTIONS = (
     Option(
         "precision",
         "float32",
-        "Number type of matrix products; weights stay float32.",
+        "Number type of matrix products; weights stay float32. With auto, a new run times a few "
+        "updates and takes bfloat16 if it is clearly faster than float32.",
         _MACHINE,
         choices=("float32", "bfloat16", "float16"),
+        automatic=True,
     ),
     Option("jit_compile", False, "Compiles updates with XLA; needs --pad_to_bucket.", _MACHINE),
     Option(

@@ -1,11 +1,9 @@
 """Opens a run: starts the devices, reads the text, and compares it with the model directory."""
 
-import gc
 import time
 
 import models
 from command_line import quiet
-from data_pipeline import pipeline
 from data_pipeline.batching import Batching
 from data_pipeline.files import UserError
 from data_pipeline.mixing import parse_mixture
@@ -16,13 +14,14 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import BY_NAME, DEFAULTS, LIMITS
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS
 from training import pace
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
 from training.corpus.texts import open_text
 from training.devices.strategies import start_devices
-from training.run import Run, update_to_try
+from training.run import Run, seconds_an_update, why_untimed
+from training.updates.precision import comparison, faster
 from training.updates.teacher import teacher_tokenizer, teacher_weights
 from training.ways import update_of
 
@@ -96,12 +95,18 @@ def open_run(request):
         valid=encoded.valid,
         valid_lines=text.valid,
     )
-    return run.with_options(**choose_pace(run, request.undecided if is_new else []))
+    seconds = None
+    if options["precision"] == AUTO:
+        precision, seconds = choose_precision(run)
+        run = run.with_options(precision=precision)
+    return run.with_options(**choose_pace(run, request.undecided if is_new else [], seconds))
 
 
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
-    found = pace.resumed(options, names, directory.config()["options"])
+    # Ways of training that compute in one precision only do not record it.
+    earlier = {"precision": DEFAULTS["precision"], **directory.config()["options"]}
+    found = pace.resumed(options, names, earlier)
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
     if kept:
         print(f"options as when the run began: {', '.join(kept)}", flush=True)
@@ -216,27 +221,51 @@ def check_same_run(directory, config):
         )
 
 
-def choose_pace(run, undecided):
-    """Chooses and prints the undecided options of a new run; returns name -> value."""
+def choose_precision(run):
+    """Chooses and prints the precision of a new run that leaves the choice to this function.
+
+    Returns:
+        (name of a precision, seconds of an update with it; None if updates are not timed).
+    """
+    if reason := why_untimed(run):
+        print(f"precision: float32, because {reason}", flush=True)
+        return "float32", None
+    duration = _seconds_for_timing(run) / 2
+    seconds = {
+        name: seconds_an_update(run.with_options(precision=name), duration)
+        for name in ("float32", "bfloat16")
+    }
+    precision = faster(seconds)
+    print(comparison(precision, seconds), flush=True)
+    return precision, seconds[precision]
+
+
+def choose_pace(run, undecided, seconds=None):
+    """Chooses and prints the undecided options of a new run; returns name -> value.
+
+    Args:
+        run: `Run`.
+        undecided: names of options.
+        seconds: seconds of an update; None if not measured.
+    """
     if not undecided:
         return {}
-    options, seconds = run.options, None
+    options = run.options
     limit = 60 * options["max_minutes"]
-    # On several devices, or compiled by XLA, updates differ in speed from the few timed here.
-    if limit and not (run.devices.strategy or options["jit_compile"]):
-        update = update_to_try(run)
-        batches = pipeline.dataset_of(run.epochs.corpus_of(0), run.epochs.first)
-        duration = min(pace.MOST_TIMED, limit / 50)
-        seconds = pace.seconds_an_update(update, batches, options["accumulate_steps"], duration)
-        del update
-        gc.collect()  # Two models at once may be too much for an accelerator.
+    if limit and not (seconds or why_untimed(run)):
+        seconds = seconds_an_update(run, _seconds_for_timing(run))
     outlook = pace.outlook(
         options,
         run.epochs.num_updates(options["accumulate_steps"]),
         max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
-        seconds,
+        seconds if limit else None,
     )
     chosen = pace.choose(options, undecided, outlook)
     for line in pace.report(chosen, options, outlook):
         print(line, flush=True)
     return chosen
+
+
+def _seconds_for_timing(run):
+    limit = 60 * run.options["max_minutes"]
+    return min(pace.MOST_TIMED, limit / 50) if limit else pace.MOST_TIMED

@@ -19,6 +19,7 @@ _SHARE = 0.75  # Share of the time left for updates; the rest: validation, savin
 _APART = 120.0  # Seconds between validations where time is the limit.
 _LINES = 20  # Validation lines for BLEU, for each minute of such a run.
 MOST_TIMED = 10.0  # Most seconds to spend on timing updates.
+_ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 
 
 def undecided(dataset, options, given):
@@ -59,7 +60,7 @@ def seconds_an_update(update, batches, accumulate_steps, duration):
         duration: seconds after which timing ends, once there are enough updates.
 
     Returns:
-        Mean seconds of at least two updates, without the first, which TensorFlow traces.
+        Mean seconds of 2 to 30 updates, without the first, which TensorFlow traces.
     """
     batches = itertools.cycle(batches)
     began, elapsed = 0.0, 0.0
@@ -69,7 +70,7 @@ def seconds_an_update(update, batches, accumulate_steps, duration):
         if not count:
             began = time.monotonic()
         elapsed = time.monotonic() - began
-        if count > 1 and elapsed >= duration:
+        if count >= _ENOUGH or (count > 1 and elapsed >= duration):
             return elapsed / count
 
 

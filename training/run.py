@@ -1,5 +1,6 @@
 """A training run: its parts, its plan, and how its trainer is built."""
 
+import gc
 from typing import Any, NamedTuple
 
 import keras
@@ -11,6 +12,7 @@ from data_pipeline.tokenization.tokenizers import Tokenizer
 from decoding.translator import Translator
 from model_directory import memory
 from model_directory.directory import ModelDirectory, model_of
+from model_directory.options import AUTO
 from training import fine_tuning, pace
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import Preparation
@@ -20,7 +22,7 @@ from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
 from training.reports import plan as plan_report
-from training.updates.precision import PRECISIONS
+from training.updates.precision import PRECISIONS, comparison
 from training.ways import update_of
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
@@ -123,8 +125,30 @@ def update_to_try(run):
     return run.update.make(alone, model)
 
 
+def why_untimed(run):
+    """Returns the reason why updates of a run cannot be timed before it, or an empty text."""
+    if not run.update.takes_batches:
+        return f"--update={run.options['update']} trains without gradients"
+    # Several devices and XLA make the speed differ from that of a few updates of a fresh model.
+    if run.devices.strategy:
+        return "updates with --distribution are not timed"
+    if run.options["jit_compile"]:
+        return "updates with --jit_compile are not timed"
+    return ""
+
+
+def seconds_an_update(run, duration):
+    """Returns mean seconds of an update of a fresh model; as `pace.seconds_an_update`."""
+    update = update_to_try(run)
+    batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
+    seconds = pace.seconds_an_update(update, batches, run.options["accumulate_steps"], duration)
+    del update
+    gc.collect()  # Two models at once may be too much for an accelerator.
+    return seconds
+
+
 def print_plan(run):
-    """Prints a plan of the first epoch, and the memory that its updates take."""
+    """Prints a plan of the first epoch, and the time and memory that its updates take."""
     epochs, update = run.epochs, None
     corpus = epochs.corpus_of(0)
     if run.update.takes_batches:
@@ -148,6 +172,10 @@ def print_plan(run):
         lengths = [side.lengths for side in corpus]
         for line in memory.report(update, largest_shape(epochs.first, *lengths)):
             console.write_result(line)
+        del update
+        gc.collect()
+        for line in _precisions(run, seconds):
+            console.write_result(line)
 
 
 def _duration(run, seconds):
@@ -158,6 +186,18 @@ def _duration(run, seconds):
         minutes = run.options["max_minutes"]
         count = 60 * minutes / epoch
         yield f"    --max_minutes={minutes:g} is time for about {count:.2g} epochs, less validation"
+
+
+def _precisions(run, seconds):
+    """Yields a line about bfloat16, unless `training.opening` has printed it."""
+    chosen_now = run.is_new and run.requested["options"]["precision"] == AUTO
+    if chosen_now or why_untimed(run):
+        return
+    measured = {run.options["precision"]: seconds}
+    for name in ("float32", "bfloat16"):
+        if name not in measured:
+            measured[name] = seconds_an_update(run.with_options(precision=name), _TIMED)
+    yield comparison(run.options["precision"], measured)
 
 
 def make_trainer(run):

@@ -2,7 +2,7 @@
 
 import models
 from data_pipeline.files import UserError
-from model_directory.options import check_given
+from model_directory.options import AUTO, check_given
 from models.ibm import AlignmentModel
 from models.ngram import NgramLanguageModel
 from training.expectation_maximisation.em_update import EMUpdate
@@ -55,6 +55,8 @@ def check_options(preset, options, given, undecided=()):
     update.check(preset, options, given, undecided)
     unread = [n for other in UPDATES.values() if other is not update for n in other.options]
     for name in filter(given.get, unread):
+        if given[name] == AUTO:
+            continue  # A choice of its own suits every way of training.
         raise UserError(
             f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
             "out"

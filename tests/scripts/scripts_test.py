@@ -111,6 +111,7 @@ def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, c
         "memory of the device:",
         "memory is enough for batches of",
         "    --max_minutes=0.001 is time for about ",
+        "precision: float32; bfloat16 is ",
     ):
         assert line in done.out
     assert re.search(

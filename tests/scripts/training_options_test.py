@@ -86,6 +86,40 @@ def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
     assert "guide_weights was" in done.err
 
 
+def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus, capsys):
+    flags = [*corpus, *QUICK, "--max_steps=2"]
+    done = train(folder, "auto", *flags, "--precision=auto", capsys=capsys)
+    assert done.status == 0, done.err
+    line = re.search(r"^precision: (\w+); bfloat16 is \S+ times as fast", done.out, re.M)
+    config = json.loads((folder / "auto/config.json").read_text())
+    assert line[1] == config["options"]["precision"]
+    assert line[1] in ("float32", "bfloat16")
+    assert train(folder, "named", *flags, f"--precision={line[1]}").status == 0
+    found, expected = (arrays(folder / name / "best.npz") for name in ("auto", "named"))
+    for name in expected:
+        np.testing.assert_array_equal(found[name], expected[name])
+
+
+def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus, capsys):
+    flags = [*corpus, *QUICK]
+    assert train(folder, "half", *flags, "--precision=bfloat16", "--max_steps=1").status == 0
+    done = train(folder, "half", *flags, "--precision=auto", "--max_steps=2", capsys=capsys)
+    assert done.status == 0, done.err
+    assert re.search("^options as when the run began: .*--precision=bfloat16$", done.out, re.M)
+    assert "times as fast" not in done.out
+    config = json.loads((folder / "half/config.json").read_text())
+    assert config["options"]["precision"] == "bfloat16"
+
+
+def test_training_without_gradients_has_an_automatic_precision(folder, corpus, capsys):
+    flags = [*corpus, "--model=ibm1", "--precision=auto"]
+    for steps in (1, 2):
+        done = train(folder, "counts", *flags, f"--max_steps={steps}", capsys=capsys)
+        assert done.status == 0, done.err
+        reason = "precision: float32, because --update=em trains without gradients\n"
+        assert (reason in done.out) == (steps == 1)
+
+
 BAD_GUIDES = {
     "another vocabulary": (["--num_pieces=290"], "this run with --tokenizer=bpe --num_pieces=290"),
     "another tokenizer": (["--tokenizer=word"], "differs from that of this run (word, 14 and 14"),
