@@ -21,6 +21,8 @@ class Task(NamedTuple):
         settings: settings of the model, name -> value.
         options: options of the update, name -> value.
         seed: random seed of weights and batch order.
+        preset: name of the model.
+        precision: number type of matrix products, "float32" or "bfloat16".
     """
 
     threads: tuple
@@ -31,6 +33,8 @@ class Task(NamedTuple):
     settings: dict
     options: dict
     seed: int
+    preset: str = ""
+    precision: str = "float32"
 
 
 def matrix_products(source_ids, target_ids, vocab_size, settings):
@@ -108,7 +112,8 @@ def products(task):
     def operands(batch, rows, inner, columns):
         shapes = ((rows, inner), (inner, columns), (rows, columns))
         batch = (batch,) if batch > 1 else ()
-        return [tf.constant(rng.random((*batch, *s), np.float32)) for s in shapes]
+        arrays = (rng.random((*batch, *s), np.float32) for s in shapes)
+        return [tf.cast(array, task.precision) for array in arrays]
 
     def multiply(times, a, b, c):
         for _ in range(times):

@@ -155,26 +155,35 @@ UPDATES = {
     "ours": "`train.py`",
     "minimal": "the same Keras model, a minimal TensorFlow step",
     "pytorch": "PyTorch, eager, `nn.Transformer`",
+    "compiled": "PyTorch, `torch.compile`",
     "products": "its matrix products alone",
 }
-UPDATE_COLUMNS = ("update", "target tokens a second", "ours is", "GFLOP/s", "peak memory")
+UPDATE_COLUMNS = ("model", "precision", "update", "target tokens a second", "ours is", "GFLOP/s")
+UPDATE_COLUMNS += ("peak memory",)
 
 
 def update_table():
-    """Makes one row for each candidate of benchmarks/step_time.py."""
-    r = json.loads((RESULTS / "speed" / "transformer.json").read_text("utf-8"))
-    rows = []
-    for name, label in UPDATES.items():
-        of = r["candidates"].get(name)
-        beside = r.get(f"rate_beside_{name}")
-        faster = (
-            "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**beside) if beside else ""
-        )
-        rate = f"{r['operations_per_second'][name] / 1e9:.0f}"
-        memory = f"{of['peak_memory_bytes'] / 1e9:.2f} GB" if of else ""
-        tokens = f"{of['tokens_per_second']:,.0f}" if of else ""
-        rows.append((label, tokens, faster, rate, memory))
-    return markdown([UPDATE_COLUMNS, *rows])
+    """Makes one row for each result of benchmarks/step_time.py and each of its candidates."""
+    paths = (RESULTS / "speed" / "updates").glob("*.json")
+    results = [json.loads(path.read_text("utf-8")) for path in paths]
+    rows = [UPDATE_COLUMNS]
+    for r in sorted(results, key=lambda r: (r["settings"]["width"], r["precision"] != "float32")):
+        for name in UPDATES:
+            if name in r["operations_per_second"] or name in r["failures"]:
+                rows.append((f"`{r['model']}`", r["precision"], *_update_row(r, name)))
+    return markdown(rows)
+
+
+def _update_row(r, name):
+    if name in r["failures"]:
+        return UPDATES[name], "", "fails", "", ""
+    of = r["candidates"].get(name)
+    beside = r.get(f"rate_beside_{name}")
+    faster = "{median:.2f} times ({least:.2f} to {largest:.2f})".format(**beside) if beside else ""
+    rate = f"{r['operations_per_second'][name] / 1e9:.0f}"
+    memory = f"{of['peak_memory_bytes'] / 1e9:.2f} GB" if of else ""
+    tokens = f"{of['tokens_per_second']:,.0f}" if of else ""
+    return UPDATES[name], tokens, faster, rate, memory
 
 
 RECURRENT_COLUMNS = (

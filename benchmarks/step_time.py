@@ -1,20 +1,22 @@
-"""Measures time and memory of training updates of `transformer_small`, and compares them.
+"""Measures time and memory of training updates of a Transformer, and compares them.
 
     pip install torch
     python benchmarks/step_time.py --output=speed.json
     python benchmarks/step_time.py --source=train.de --target=train.en
+    python benchmarks/step_time.py --preset=transformer_base --precision=bfloat16
 
-Four candidates take turns with the same batches:
+Five candidates take turns with the same batches:
 
 * ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
 * minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
-* pytorch: the same network around `nn.Transformer`, with clipping;
+* pytorch: the same network around `nn.Transformer`, with clipping; bfloat16 by autocast;
+* compiled: the same by `torch.compile`, unless that fails;
 * products: only the matrix products of an update, one after the other.
 
 All ratios are ratios of rates. Ours / minimal shows the cost of our training loop. Ours / pytorch
 compares the two choices of a user. Ours / products is the share of an update that is unavoidable
 arithmetic. First, all networks get the same weights and no dropout, and must compute the same
-losses in two successive updates.
+losses in two successive updates, in float32 and in the precision that is measured.
 """
 
 import json
@@ -33,13 +35,16 @@ sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, l
 
 # The process of a candidate may import only its own framework, after its number of threads is set.
 # So both frameworks are imported inside functions.
-PRESET = "transformer_small"
+
 # Largest relative differences of loss and gradient norm, in the first and the second update. Adam's
 # first step follows the sign of every gradient, even of a gradient that is only rounding error.
-TOLERANCES = (1e-6, 1e-3)
+TOLERANCES = {"float32": (1e-6, 1e-3), "bfloat16": (0.02, 0.05)}
 
 FLAGS = flags.FLAGS
 
+PRESETS = ("transformer_tiny", "transformer_small", "transformer_base")
+flags.DEFINE_enum("preset", "transformer_small", PRESETS, "Model to update.")
+flags.DEFINE_enum("precision", "float32", TOLERANCES, "Number type of matrix products.")
 flags.DEFINE_string(
     "source", "", "File of source text, one sentence a line. Default: the demo corpus."
 )
@@ -59,8 +64,8 @@ flags.DEFINE_integer("seed", 1, "Seed of weights, dropout and batches.", lower_b
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 
-def create_model(vocab_size, settings, seed):
-    """Starts TensorFlow and makes our model."""
+def create_model(task):
+    """Starts TensorFlow and makes our model for a `Task`."""
     from command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
@@ -68,10 +73,13 @@ def create_model(vocab_size, settings, seed):
     import keras
 
     import models
+    from training.updates.precision import PRECISIONS
 
     quiet.start()
-    keras.utils.set_random_seed(seed)
-    return models.create(PRESET, vocab_size, vocab_size, **settings)
+    keras.utils.set_random_seed(task.seed)
+    dtype = PRECISIONS[task.precision]
+    sizes = (task.vocab_size, task.vocab_size)
+    return models.create(task.preset, *sizes, **task.settings, dtype=dtype)
 
 
 def our_update(model, options):
@@ -114,19 +122,19 @@ def minimal_update(model, options):
     return step
 
 
-def torch_update(vocab_size, settings, options, seed):
-    """Makes a PyTorch model and its update."""
+def torch_update(task, **more):
+    """Makes a PyTorch model and its update; `more` are arguments of `TorchUpdate`."""
     import torch
     from torch_networks import TorchUpdate, TransformerModel
 
-    torch.manual_seed(seed)
-    model = TransformerModel(vocab_size, settings)
-    return TorchUpdate(model, **options).step, model
+    torch.manual_seed(task.seed)
+    model = TransformerModel(task.vocab_size, task.settings)
+    return TorchUpdate(model, **task.options, precision=task.precision, **more).step, model
 
 
 def ours(task):
     """Returns `work(first, count)` of our update; batches come from the pipeline as in training."""
-    model = create_model(task.vocab_size, task.settings, task.seed)
+    model = create_model(task)
     from data_pipeline import pipeline
     from data_pipeline.batching import Batching
 
@@ -147,25 +155,38 @@ def ours(task):
 
 def minimal(task):
     """Returns `work(first, count)` of the minimal update."""
-    model = create_model(task.vocab_size, task.settings, task.seed)
+    model = create_model(task)
     step = minimal_update(model, task.options)
     import tensorflow as tf
 
     return _steps(step, task.batches, tf.constant)
 
 
-def pytorch(task):
-    """Returns `work(first, count)` of the PyTorch update."""
+def pytorch(task, **more):
+    """Returns `work(first, count)` of the PyTorch update; `more` as for `torch_update`."""
     import torch
 
     torch.set_num_threads(task.threads[0])
     torch.set_flush_denormal(True)  # TensorFlow does this by default.
-    step, _ = torch_update(task.vocab_size, task.settings, task.options, task.seed)
+    step, _ = torch_update(task, **more)
 
     def tensor(array):
         return torch.from_numpy(array).long()
 
     return _steps(lambda *batch: step(*batch)[0], task.batches, tensor)
+
+
+def compiled(task):
+    """Returns `work(first, count)` of the compiled PyTorch update, or of the reason if it fails."""
+    work = pytorch(task, compiled=True)
+
+    def tried(first, count):
+        try:
+            return work(first, count)
+        except Exception as error:  # Any: the compiler and its C++ compiler raise errors of theirs.
+            return f"{type(error).__name__}: {error}".splitlines()[0]
+
+    return tried
 
 
 def _steps(step, batches, tensor):
@@ -179,17 +200,18 @@ def _steps(step, batches, tensor):
     return work
 
 
-def check_equal(batches, vocab_size, settings, options, seed):
+def check_equal(task):
     """Returns the largest relative differences in two updates; exits if the networks differ."""
     import tensorflow as tf
     import torch
 
-    settings = {name: 0.0 if "dropout" in name else value for name, value in settings.items()}
-    results = {}
-    model = create_model(vocab_size, settings, seed)
+    batches = [tuple(ids[:16] for ids in batch) for batch in task.batches[:2]]
+    settings = {name: 0.0 if "dropout" in name else x for name, x in task.settings.items()}
+    task, results = task._replace(settings=settings), {}
+    model = create_model(task)
     start = [w.numpy() for w in model.trainable_variables]
     paths = [w.path.partition("/")[2] for w in model.trainable_variables]
-    update, step = our_update(model, options), minimal_update(model, options)
+    update, step = our_update(model, task.options), minimal_update(model, task.options)
     results["ours"] = []
     for source_ids, target_ids in batches:
         sums = update.step({"source_ids": source_ids, "target_ids": target_ids})
@@ -200,7 +222,7 @@ def check_equal(batches, vocab_size, settings, options, seed):
     for batch, norm in zip(batches, results["ours"][1::2], strict=True):
         # The minimal update computes no norm, so it gets ours.
         results["minimal"] += [step(*map(tf.constant, batch)), norm]
-    step, model = torch_update(vocab_size, settings, {**options, "exact_norm": True}, seed)
+    step, model = torch_update(task, exact_norm=True)
     model.take_weights(dict(zip(paths, start, strict=True)))
     results["pytorch"] = [
         x for batch in batches for x in step(*(torch.from_numpy(ids).long() for ids in batch))
@@ -210,7 +232,7 @@ def check_equal(batches, vocab_size, settings, options, seed):
         max(float(np.abs(x[two] / results["ours"][two] - 1).max()) for x in results.values())
         for two in (slice(0, 2), slice(2, 4))
     ]
-    if any(found > most for found, most in zip(worst, TOLERANCES, strict=True)):
+    if any(found > most for found, most in zip(worst, TOLERANCES[task.precision], strict=True)):
         sys.exit(f"not the same network: losses and gradient norms in turn are {results}")
     return worst
 
@@ -232,21 +254,25 @@ def measure(corpus, vocab_size, settings, options):
     """Measures all candidates in turns; returns their figures."""
     warmup, steps, rounds = FLAGS.warmup_steps, FLAGS.steps, FLAGS.rounds
     batches = make_batches(corpus, FLAGS.max_tokens, warmup + steps * rounds, FLAGS.seed)
-    of_model = (vocab_size, settings, options, FLAGS.seed)
-    few = [tuple(ids[:16] for ids in batch) for batch in batches[:2]]
-    differences = check_equal(few, *of_model)
+    threads = (FLAGS.threads, FLAGS.threads)
+    of_model = (vocab_size, settings, options, FLAGS.seed, FLAGS.preset, FLAGS.precision)
+    task = Task(threads, corpus, FLAGS.max_tokens, batches, *of_model)
+    differences = {
+        precision: check_equal(task._replace(precision=precision))
+        for precision in dict.fromkeys(("float32", FLAGS.precision))
+    }
     print(f"the same network, relative differences {differences}", flush=True)
     starts = [warmup + steps * turn for turn in range(rounds)]
     turns = [batches[i : i + steps] for i in starts]
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
-    threads = (FLAGS.threads, FLAGS.threads)
-    task = Task(threads, corpus, FLAGS.max_tokens, batches, *of_model)
     candidates = {
         make.__name__: Candidate(make.__name__, threads, make, task)
-        for make in (ours, minimal, pytorch, products)
+        for make in (ours, minimal, pytorch, compiled, products)
     }
-    for each in candidates.values():
-        each.turn(0, warmup)
+    first = {name: each.turn(0, warmup)[-1] for name, each in candidates.items()}
+    failures = {name: reason for name, reason in first.items() if isinstance(reason, str)}
+    for name in failures:
+        candidates.pop(name).dismiss()
     square = max(candidates["products"].turn(0, 0)[-1] for _ in range(3))
     take_turns(list(candidates.values()), starts, steps)
     alone = candidates.pop("products")
@@ -254,17 +280,19 @@ def measure(corpus, vocab_size, settings, options):
     rates = {name: each.rates(done) for name, each in candidates.items()}
     rates["products"] = alone.results
     shares = [a / b for a, b in zip(rates["ours"], rates["products"], strict=True)]
+    beside = {name: ratio(candidates["ours"], each) for name, each in candidates.items()}
+    del beside["ours"]
     return {
         "tokens": tokens,
         "operations": done,
         "relative_differences": differences,
+        "failures": failures,
         "candidates": {name: record(each, tokens) for name, each in candidates.items()},
         "operations_per_second": {
             "square": square,
             **{name: statistics.median(each) for name, each in rates.items()},
         },
-        "rate_beside_minimal": ratio(candidates["ours"], candidates["minimal"]),
-        "rate_beside_pytorch": ratio(candidates["ours"], candidates["pytorch"]),
+        **{f"rate_beside_{name}": each for name, each in beside.items()},
         "rate_beside_products": spread(shares),
     }
 
@@ -278,9 +306,11 @@ def report(result):
         )
     for name, rate in result["operations_per_second"].items():
         print(f"  {name:9} {rate / 1e9:8.1f} GFLOP/s")
-    for name in ("minimal", "pytorch", "products"):
-        r = result[f"rate_beside_{name}"]
-        print(f"  ours / {name} {r['median']:.3f} ({r['least']:.3f} to {r['largest']:.3f})")
+    for name in ("minimal", "pytorch", "compiled", "products"):
+        if r := result.get(f"rate_beside_{name}"):
+            print(f"  ours / {name} {r['median']:.3f} ({r['least']:.3f} to {r['largest']:.3f})")
+    for name, reason in result["failures"].items():
+        print(f"  {name} failed: {reason}")
 
 
 def main(argv):
@@ -299,14 +329,15 @@ def main(argv):
 
     if len(argv) > 1:
         raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    options = recipes.options(PRESET, "files", {})
+    options = recipes.options(FLAGS.preset, "files", {})
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, options["max_length"])
     corpus, vocab_sizes = read_corpus(*text, kind="bpe", vocab_size=FLAGS.vocab_size)
     names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")
     options = {name: options[name] for name in names}
-    settings = models.preset_settings(PRESET)
+    settings = models.preset_settings(FLAGS.preset)
     result = {
-        "model": PRESET,
+        "model": FLAGS.preset,
+        "precision": FLAGS.precision,
         "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
         "command": " ".join(["python", *sys.argv]),
         "seed": FLAGS.seed,

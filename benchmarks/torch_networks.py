@@ -1,4 +1,4 @@
-"""The presets `lstm_luong` and `transformer_small` as one would write them in PyTorch, to compare.
+"""The presets `lstm_luong` and `transformer_*` as one would write them in PyTorch, to compare.
 
 Only `decode.py`, `recurrent_speed.py` and `step_time.py` use this file; they need `pip install
 torch`.
@@ -201,6 +201,8 @@ class TransformerModel(nn.Module):
                 batch_first=True,
                 norm_first=settings["norm"] == "pre",
             )
+        if settings["norm"] == "post":  # Its layers normalise their outputs, and PyTorch once more.
+            self.transformer.encoder.norm = self.transformer.decoder.norm = None
         # PyTorch uses one dropout rate everywhere; the paper has no dropout at these places.
         for layer in (*self.transformer.encoder.layers, *self.transformer.decoder.layers):
             layer.dropout.p = settings["ffn_dropout"]
@@ -283,6 +285,8 @@ class TorchUpdate:
         clip_norm: largest global norm of the gradient.
         exact_norm: whether `step` sums the norm that it returns in float64. This is for comparisons
             of networks: `clip_grad_norm_` sums in float32 and is off by 1e-4.
+        precision: "float32", or "bfloat16" for autocast.
+        compiled: whether `torch.compile` compiles the loss and its gradient.
     """
 
     def __init__(
@@ -294,9 +298,14 @@ class TorchUpdate:
         label_smoothing,
         clip_norm,
         exact_norm=False,
+        precision="float32",
+        compiled=False,
     ):
         self.model = model
         self.exact_norm = exact_norm
+        self.precision = precision
+        # Batches differ in their lengths.
+        self.loss = torch.compile(self._loss, dynamic=True) if compiled else self._loss
         self.label_smoothing = label_smoothing
         self.clip_norm = clip_norm
         self.optimizer = torch.optim.Adam(
@@ -309,14 +318,8 @@ class TorchUpdate:
 
     def step(self, source_ids, target_ids):
         """Makes an update by a batch of ids; returns `(loss a token, norm of its gradient)`."""
-        bos = torch.full_like(target_ids[:, :1], BOS_ID)
-        logits = self.model(source_ids, torch.cat([bos, target_ids[:, :-1]], dim=1))
-        loss = functional.cross_entropy(
-            logits.flatten(0, 1),
-            target_ids.flatten(),
-            ignore_index=PAD_ID,
-            label_smoothing=self.label_smoothing,
-        )
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.precision == "bfloat16"):
+            loss = self.loss(source_ids, target_ids)
         self.optimizer.zero_grad()
         loss.backward()
         exact = self._float64_norm() if self.exact_norm else None
@@ -324,6 +327,16 @@ class TorchUpdate:
         self.optimizer.step()
         self.schedule.step()
         return loss.detach(), norm if exact is None else exact
+
+    def _loss(self, source_ids, target_ids):
+        bos = torch.full_like(target_ids[:, :1], BOS_ID)
+        logits = self.model(source_ids, torch.cat([bos, target_ids[:, :-1]], dim=1))
+        return functional.cross_entropy(
+            logits.flatten(0, 1),
+            target_ids.flatten(),
+            ignore_index=PAD_ID,
+            label_smoothing=self.label_smoothing,
+        )
 
     def _float64_norm(self):
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]

@@ -104,7 +104,7 @@ def open_run(request):
 
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
-    # Ways of training that compute in one precision only do not record it.
+    # Counted models and earlier versions did not record it.
     earlier = {"precision": DEFAULTS["precision"], **directory.config()["options"]}
     found = pace.resumed(options, names, earlier)
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]

@@ -172,7 +172,7 @@ def print_plan(run):
         lengths = [side.lengths for side in corpus]
         for line in memory.report(update, largest_shape(epochs.first, *lengths)):
             console.write_result(line)
-        del update
+        del update, model
         gc.collect()
         for line in _precisions(run, seconds):
             console.write_result(line)
