@@ -35,7 +35,6 @@ from decoding.alignment.links import (  # noqa: E402
     score_alignments,
     symmetrise,
 )
-from training.expectation_maximisation import text_alignment  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -65,9 +64,13 @@ OURS = {
         ["--model=ibm2", "--set", "positions=diagonal", *_TRAINING],
     ),
     "ibm1 + hmm": (["--model=hmm"], ["--model=hmm_alignment", *_TRAINING]),
+    "fertility": (["--model=fertility"], ["--model=hmm_fertility"]),
 }
-# Name -> model of align.py whose directions are trained to agree.
-AGREEING = {"ibm1 + hmm, agreeing": "hmm", "fertility, agreeing": "fertility"}
+# The same for models whose directions are trained to agree.
+AGREEING = {
+    "ibm1 + hmm, agreeing": (["--model=hmm"], ["--model=hmm_alignment", *_TRAINING]),
+    "fertility, agreeing": (["--model=fertility"], ["--model=hmm_fertility"]),
+}
 EFLOMAL = """
 import sys, eflomal
 source, target, forward, reverse = sys.argv[1:]
@@ -100,13 +103,14 @@ def ours(flags_of, sides, work, reverse):
     return *run_ours(align, links, sides, work, train), links
 
 
-def agreeing(model, sides, work):
+def agreeing(flags_of, sides, work):
     """Trains both directions so that they agree; returns as `ours`."""
     links = work / "agree.align"
+    align, train = flags_of
     if not FLAGS.held_out:
-        return *run_ours([f"--model={model}", "--symmetrise=agree"], links, sides, work), links
+        return *run_ours([*align, "--symmetrise=agree"], links, sides, work), links
     folders = [f"--model_dir={work}/forward", f"--reverse_model_dir={work}/reverse"]
-    train = ["--model=hmm_alignment", *_TRAINING, *folders, *texts_of(sides)]
+    train = [*train, *folders, *texts_of(sides)]
     return *run_ours([*folders, "--symmetrise=agree"], links, sides, work, train), links
 
 
@@ -193,9 +197,8 @@ def aligners():
         ]
         for name, flags_of in OURS.items()
     }
-    for name, model in AGREEING.items():
-        if model in text_alignment.CHAINS or not FLAGS.held_out:  # train.py has no fertilities.
-            found[name] = lambda sides, work, model=model: [agreeing(model, sides, work)]
+    for name, both in AGREEING.items():
+        found[name] = lambda sides, work, flags_of=both: [agreeing(flags_of, sides, work)]
     if importlib.util.find_spec("eflomal"):
         found["eflomal"] = lambda sides, work: [eflomal(sides, work)]
     if shutil.which("fast_align"):

@@ -457,6 +457,11 @@ MODELS = {
         "ibm1 + ibm2",
     ),
     "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
+    "hmm_fertility": (
+        "and how many words each word becomes",
+        None,
+        "AER 0.115, Hansards en-fr, both directions (`align.py`)",
+    ),
     "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
     "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),

@@ -85,7 +85,7 @@ OPTIONS = (
         "update",
         "gradient",
         "How the model learns: by gradient descent, or by expectation maximisation (only ibm1, "
-        "ibm2 and hmm_alignment, whose default it is).",
+        "ibm2, hmm_alignment and hmm_fertility, whose default it is).",
         _WAY,
         choices=("gradient", "em"),
     ),
@@ -345,6 +345,13 @@ OPTIONS = (
         "model2_steps",
         0,
         "Number of iterations of Model 2 after those of Model 1.",
+        _ITERATIONS,
+        0,
+    ),
+    Option(
+        "hmm_steps",
+        0,
+        "Number of iterations of hmm_fertility without fertilities, after those of Model 2.",
         _ITERATIONS,
         0,
     ),

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import keras
 
 from models.base import LARGEST, SettingError, require
+from models.fertility import FertilityModel
 from models.ibm import AlignmentModel
 from models.ngram import NgramLanguageModel
 from models.rnn import RecurrentTranslationModel
@@ -61,6 +62,11 @@ PRESETS = {
         AlignmentModel,
         {"positions": "jumps", "null_probability": 0.2},
         "hidden Markov model, Vogel et al. 1996, NULL as Och and Ney 2003; no published score",
+    ),
+    "hmm_fertility": (
+        FertilityModel,
+        {},
+        "hmm_alignment with fertilities, Zhao and Gildea 2010; no published score",
     ),
     "ibm1_factored": (
         WordAttention,

@@ -47,6 +47,14 @@ BY_MODEL = {
     "ibm1": _TABLE,
     "ibm2": {**_TABLE, "model1_steps": 3, "alpha": 0.1},
     "hmm_alignment": {**_TABLE, "model1_steps": 3, "model2_steps": 2, "alpha": 0.1},
+    # As many iterations without fertilities as in `align.py --model=fertility`.
+    "hmm_fertility": {
+        **_TABLE,
+        "model1_steps": 2,
+        "hmm_steps": 2,
+        "alpha": 0.001,
+        "leave_one_out": True,
+    },
     "ibm1_factored": _WORDS,
     "attention_ibm1": _WORDS,
     "attention_ibm2": _WORDS,
@@ -64,6 +72,12 @@ BY_MODEL = {
     "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
     "transformer_big": {"learning_rate": 5e-4},
     "ngram_lm": {"update": "counting"},
+}
+
+BY_MODEL_AND_UPDATE = {
+    # Only the last iteration is validated, because perplexity, which chooses the best weights, does
+    # not count fertilities.
+    ("hmm_fertility", "em"): {"eval_every_steps": 10},
 }
 
 # As Vaswani et al. 2017, section 5.1.
@@ -138,6 +152,7 @@ def options(model, dataset, given):
     of_both = BY_MODEL_AND_DATASET.get((model, dataset), {})
     found = {**DEFAULTS, **of_model, **BY_DATASET.get(dataset, {}), **of_both, **given}
     found.update(UPDATES[found["update"]].defaults)
+    found.update(BY_MODEL_AND_UPDATE.get((model, found["update"]), {}))
     if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
         found["max_words"] = 0
     return {**found, **given}

@@ -3,6 +3,7 @@
 import models
 from data_pipeline.files import UserError
 from model_directory.options import AUTO, check_given
+from models.fertility import FertilityModel
 from models.ibm import AlignmentModel
 from models.ngram import NgramLanguageModel
 from training.expectation_maximisation.em_update import EMUpdate
@@ -11,8 +12,13 @@ from training.updates.gradient import GradientUpdate
 
 UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
 
-# Class of models -> names of their ways of training. All other models train by gradient only.
-_WAYS = {AlignmentModel: ("em", "gradient"), NgramLanguageModel: ("counting",)}
+# Class of models -> names of their ways of training; the first class that a model belongs to
+# decides. All other models train by gradient only.
+_WAYS = {
+    FertilityModel: ("em",),
+    AlignmentModel: ("em", "gradient"),
+    NgramLanguageModel: ("counting",),
+}
 
 
 def ways_of(preset):

@@ -12,6 +12,7 @@ import pytest
 import tensorflow as tf
 
 import models
+from models.fertility import FertilityModel
 from models.ibm import AlignmentModel
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
@@ -47,11 +48,12 @@ TINY = {
     },
     WordAttention: {"width": 16},
     AlignmentModel: {"max_positions": 8, "max_jump": 3},
+    FertilityModel: {"max_jump": 3},
 }
 
 # Adam's learning rate for tables of word pairs: a step moves each logit only by this rate. In
 # models with a width, the steps of many weights add up.
-RATES = {AlignmentModel: 0.1}
+RATES = {AlignmentModel: 0.1, FertilityModel: 0.1}
 
 
 def has_history(model):

@@ -22,6 +22,7 @@ from decoding.search.searcher import padded
 from decoding.search.terms import length_normaliser
 from decoding.serving import saved_model_client
 from model_directory.directory import ModelDirectory
+from models.fertility import FertilityModel
 from models.ibm import AlignmentModel
 from models.rnn import RecurrentTranslationModel
 from models.transformer import Transformer
@@ -47,18 +48,19 @@ KINDS = {
     RecurrentTranslationModel: ("cross",),
     WordAttention: ("cross",),
     AlignmentModel: ("cross",),
+    FertilityModel: ("cross",),
 }
 # At these sizes, each of these presets is another preset with fewer layers or without a table of
-# positions, or differs from it only in dropout or the place of a normalisation. The laws of all
-# models are tested with these, too; here only `make test-slow` runs them.
+# positions or fertilities, or differs from it only in dropout or the place of a normalisation. The
+# laws of all models are tested with these, too; here only `make test-slow` runs them.
 LIKE_ANOTHER = (
-    *("ibm1", "attention_ibm1", "lstm_luong"),
+    *("ibm1", "hmm_alignment", "attention_ibm1", "lstm_luong"),
     *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
     "transformer_deep_shallow",
 )
 # Presets that are exported here. exports_test.py and `make test-slow` export all presets.
 EXPORTED = (
-    *("hmm_alignment", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "lstm_conv"),
+    *("hmm_fertility", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "lstm_conv"),
     *("transformer_simple", "transformer_tiny"),
 )
 

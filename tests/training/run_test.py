@@ -15,7 +15,7 @@ UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
     "counts under XLA": ("hmm_alignment", {"jit_compile": True}, "leave it out"),
     "iterations of a gradient": ("ibm2", {"update": "gradient", "alpha": 0.1}, "--alpha=0.1: not"),
-    "counts of a network": ("lstm_luong", {"update": "em"}, "by em: ibm1, ibm2, hmm_alignment"),
+    "counts of a network": ("lstm_luong", {"update": "em"}, "by em: ibm1, ibm2, hmm_align"),
     "smooth counts": ("ibm1", {"label_smoothing": 0.1}, "--label_smoothing=0.1: not"),
     "best of no translations": (
         "lstm_luong",
@@ -41,12 +41,14 @@ def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     assert options["max_steps"] == of_update["max_steps"] != of_dataset["max_steps"]
     assert options["num_pieces"] == of_dataset["num_pieces"] != DEFAULTS["num_pieces"]
     assert options["tokenizer"] == of_model["tokenizer"] != DEFAULTS["tokenizer"]
+    of_both = recipes.options("hmm_fertility", "demo", {})  # Some models change their update's.
+    assert of_both["eval_every_steps"] == of_both["max_steps"] == of_update["max_steps"]
 
 
 @pytest.mark.parametrize("dataset", ["demo", "wmt14_en_de", "files"])
 @pytest.mark.parametrize("update", ["em", "gradient"])
 def test_no_corpus_limits_the_words_of_a_table(dataset, update):
-    for preset in ("ibm1", "ibm2", "hmm_alignment"):
+    for preset in ("ibm1", "ibm2", "hmm_alignment", "hmm_fertility"):
         options = recipes.options(preset, dataset, {"update": update})
         assert (options["tokenizer"], options["max_words"]) == ("word", 0)
     assert recipes.options("ibm1", dataset, {"max_words": 9})["max_words"] == 9

@@ -172,10 +172,10 @@ def fertility_ratios(words, posteriors, sources, threads=2):
         threads: as `training.expectation_maximisation.iteration.expect`.
 
     Returns:
-        `[MOST + 1, F]` float64; row c is log P(fertility c + 1) - log P(fertility c), except that
-        the last row repeats the one before it.
+        `[MOST + 1, F + 1]` float64; row c is log P(fertility c + 1) - log P(fertility c), except
+        that the last row repeats the one before it. The last column is for all other words.
     """
-    num_words = words.first_pairs.size
+    num_words = words.first_pairs.size + 1
 
     def work(blocks):
         found = np.zeros([MOST + 1, num_words])

@@ -3,10 +3,13 @@
 import os
 from typing import ClassVar
 
+import numpy as np
 import tensorflow as tf
 
+import models
 from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
+from models.fertility import FertilityModel
 from training.evaluation import perplexity
 from training.expectation_maximisation.agreement import agreeing_step
 from training.expectation_maximisation.collapsed import (
@@ -14,6 +17,7 @@ from training.expectation_maximisation.collapsed import (
     agree,
     collapsed_step,
     expected_translation,
+    fertility_ratios,
     first_collapsed,
 )
 from training.expectation_maximisation.iteration import (
@@ -42,11 +46,16 @@ class EMUpdate(Update):
         alpha: as `training.expectation_maximisation.iteration.em_step`.
         model1_steps: iterations of Model 1 before all others.
         model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
-        leave_one_out: whether iterations are those of `collapsed.collapsed_step`.
+        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
+        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
+            `FertilityModel` must be.
     """
 
     name = "em"
-    options = ("model1_steps", "model2_steps", "alpha", "leave_one_out", "reverse_model_dir")
+    options = (
+        *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
+        "reverse_model_dir",
+    )
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
     defaults: ClassVar = {
         "max_steps": 10,
@@ -58,13 +67,22 @@ class EMUpdate(Update):
     }
 
     def __init__(
-        self, model, words, *, alpha=0.0, model1_steps=0, model2_steps=0, leave_one_out=False
+        self,
+        model,
+        words,
+        *,
+        alpha=0.0,
+        model1_steps=0,
+        model2_steps=0,
+        hmm_steps=0,
+        leave_one_out=False,
     ):
         self.model = model
         self.corpus = words
         self.num_tokens = words.num_tokens
         self.alpha = alpha
         self.model1_steps, self.model2_steps = model1_steps, model2_steps
+        self.hmm_steps = hmm_steps
         self.size = model.settings["max_positions"]
         self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
         self.iteration = tf.Variable(0, dtype=tf.int64)
@@ -89,6 +107,14 @@ class EMUpdate(Update):
                 "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
                 "impossible; add --alpha=0.001"
             )
+        has_fertilities = issubclass(models.model_class(preset), FertilityModel)
+        if has_fertilities and not options["leave_one_out"]:
+            raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
+        if options["hmm_steps"] and not has_fertilities:
+            raise UserError(
+                f"--hmm_steps={options['hmm_steps']}: --model={preset} has no fertilities before "
+                "which to train; leave it out"
+            )
 
     @classmethod
     def companion(cls, directory, config):
@@ -98,7 +124,7 @@ class EMUpdate(Update):
     @classmethod
     def make(cls, run, model):
         """As `Update.make`; trains both directions if the run has a companion directory."""
-        names = ("alpha", "model1_steps", "model2_steps", "leave_one_out")
+        names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
         if not run.companion:
             return cls(model, run.prepared.words, **options)
@@ -130,7 +156,14 @@ class EMUpdate(Update):
             return "Model 1"
         if iteration < self.model1_steps + self.model2_steps:
             return "Model 2"
+        if self._is_fertile(iteration):
+            return "HMM with fertilities"
         return f"positions: {self.model.settings['positions']}"
+
+    def _is_fertile(self, iteration):
+        """Returns whether an iteration is one with fertilities; iterations count from 0."""
+        before = self.model1_steps + self.model2_steps + self.hmm_steps
+        return isinstance(self.model, FertilityModel) and iteration >= before
 
     def step(self, words):
         """Makes one iteration.
@@ -171,7 +204,8 @@ class EMUpdate(Update):
         """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
-        return collapsed_step(words, state, alpha=self.alpha, threads=THREADS)
+        fertile = self._is_fertile(int(self.iteration))
+        return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
     def take_collapsed(self, state, words):
         """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood."""
@@ -179,7 +213,18 @@ class EMUpdate(Update):
         self.counted.assign(state.counted)
         translation = expected_translation(words, state.counted, self.alpha, THREADS)
         self.take(Estimate(translation, state.positions), words)
+        if isinstance(self.model, FertilityModel):
+            self._take_fertilities(words, state.posteriors)
         return state.log_likelihood
+
+    def _take_fertilities(self, words, posteriors):
+        """Stores in the model how probable the fertilities of all source words are."""
+        sources = words.spread(np.arange(words.first_pairs.size))
+        ratios = fertility_ratios(words, posteriors, sources, THREADS)[:-1].T
+        known = words.source_words[words.first_pairs]
+        table = np.repeat(ratios[-1:], self.model.source_vocab_size, axis=0)
+        table[known] = ratios[:-1]
+        self.model.log_ratios.assign(table)
 
     def take(self, estimate, words):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""

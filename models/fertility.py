@@ -1,0 +1,113 @@
+"""The hidden Markov alignment model with fertilities: how many target words each word becomes.
+
+Brown et al. 1993, section 4.4, for fertilities; Zhao and Gildea 2010, "A Fast Fertility Hidden
+Markov Model for Word Alignment Using MCMC", for their place in a hidden Markov model.
+"""
+
+import keras
+from keras import ops
+
+from models.ibm import AlignmentModel
+from models.layers.masks import padding_mask
+from models.layers.source_positions import is_null
+
+MOST = 4  # As in `training.expectation_maximisation.collapsed`.
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
+class FertilityModel(AlignmentModel):
+    """The hidden Markov model, in which every source word has a distribution of its fertility.
+
+    The fertility of a source word is the number of target words that are linked to it. An alignment
+    is as probable as in the hidden Markov model times the probabilities n of the fertilities:
+
+        P(a | e, f)  ~  prod_i P(a_i | a_{i-1}) t(e_i | f_{a_i})  prod_j n(links of f_j | f_j)
+
+    NULL has no fertility. `align` approximates the posterior of a link in two steps: it finds the
+    links by the hidden Markov model; then it finds them again, with t(e_i | f_j) multiplied by
+    n(c + 1 | f_j) / n(c | f_j), where c is the expected number of links of source word j to other
+    target words. Between whole numbers c, the logarithm of the factor is interpolated.
+
+    `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
+    (`AlignmentModel`, "jumps").
+
+    Args:
+        source_vocab_size: number of source ids.
+        target_vocab_size: number of target ids.
+        max_jump: as `AlignmentModel`.
+        null_probability: as `AlignmentModel`.
+        smoothing: as `AlignmentModel`.
+        num_word_pairs: as `AlignmentModel`.
+        pad_id: id of padding.
+        bos_id: id that starts target sentences.
+        eos_id: id that ends target sentences.
+
+    Raises:
+        SettingError: a setting out of its range, naming it.
+
+    Example:
+        >>> model = FertilityModel(100, 90)
+        >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
+        >>> model.align(ids, ids).shape
+        TensorShape([1, 3, 3])
+    """
+
+    def __init__(
+        self,
+        source_vocab_size,
+        target_vocab_size,
+        *,
+        max_jump=20,
+        null_probability=0.08,
+        smoothing=0.02,
+        num_word_pairs=0,
+        **kwargs,
+    ):
+        super().__init__(
+            source_vocab_size,
+            target_vocab_size,
+            positions="jumps",
+            max_jump=max_jump,
+            null_probability=null_probability,
+            smoothing=smoothing,
+            num_word_pairs=num_word_pairs,
+            **kwargs,
+        )
+
+    def build(self, input_shape=None):
+        if self.built:
+            return
+        # Column c: log n(c + 1) - log n(c). At first, all fertilities are equally probable.
+        self.log_ratios = self.add_weight(
+            name="fertility_log_ratios",
+            shape=(self.source_vocab_size, MOST),
+            dtype="float32",
+            autocast=False,
+            initializer="zeros",
+            trainable=False,
+        )
+        super().build(input_shape)
+
+    def align(self, source_ids, target_ids):
+        """Returns an approximation of the posterior P(a_i = j | e, f)."""
+        source_mask = padding_mask(source_ids, self.pad_id)
+        target_mask = padding_mask(target_ids, self.pad_id)
+        translation = self._translation(source_ids, target_ids)
+        links = self.positions.smoothed(source_mask, translation, target_mask)
+        links = ops.where(target_mask[:, :, None], links, 0.0)
+        factors = self._factors(source_ids, ops.sum(links, axis=1, keepdims=True) - links)
+        factors = ops.where(is_null(source_mask)[:, None, :], 1.0, factors)
+        return self.positions.smoothed(source_mask, translation * factors, target_mask)
+
+    def _factors(self, source_ids, others):
+        """Computes n(c + 1 | f_j) / n(c | f_j) for c `others`, which is `[B, T, S]`."""
+        ratios = ops.take(self.log_ratios, source_ids, axis=0)[:, None]  # [B, 1, S, MOST]
+        logs = ratios[..., 0]
+        for c in range(1, MOST):
+            slope = ratios[..., c] - ratios[..., c - 1]
+            logs = logs + ops.clip(others - (c - 1), 0.0, 1.0) * slope
+        return ops.exp(logs)
+
+    def get_config(self):
+        config = super().get_config()
+        return {n: v for n, v in config.items() if n not in ("positions", "max_positions")}
