@@ -20,7 +20,7 @@ from absl import flags
 import models
 from command_line import console
 from command_line.flag_values import define, group, shortened
-from data_pipeline import datasets
+from data_pipeline import datasets, streams
 from data_pipeline.files import UserError, check_folder
 from data_pipeline.held_out import hold_out
 from data_pipeline.tokenization import tokenizers
@@ -38,7 +38,13 @@ FLAGS = flags.FLAGS
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
 with group("Model and model directory"):
-    flags.DEFINE_string("model", "transformer_tiny", f"Model to train, one of: {_NAMES}.")
+    flags.DEFINE_string(
+        "model",
+        "",
+        f"Model to train, one of: {_NAMES}. Default: that of a run that is resumed or of "
+        "--init_from; for files of your own, the one that suits their size; for other corpora, "
+        "transformer_tiny.",
+    )
     flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
         "model_dir",
@@ -128,12 +134,29 @@ def settings_given(preset):
     return settings
 
 
-def corpus_files():
-    """Returns (dataset name, train and valid `Split` of files, or None for a dataset by name)."""
+def known_model(begun):
+    """Returns the name of the model to train; None if the size of the text is to choose it.
+
+    Args:
+        begun: configuration of the run that is resumed, or None.
+    """
+    if FLAGS.model:
+        return FLAGS.model
+    if begun:
+        return begun["model"]
+    return ModelDirectory(FLAGS.init_from).config()["model"] if FLAGS.init_from else None
+
+
+def corpus_files(reads_source):
+    """Returns (dataset name, train and valid `Split` of files, or None for a dataset by name).
+
+    Args:
+        reads_source: whether the model reads source sentences.
+    """
     own = {name: FLAGS[name].value for name in OWN_FILES}
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
     if FLAGS.dataset in ("", "files") and any(own.values()):
-        return "files", _own_splits(own)
+        return "files", _own_splits(own, reads_source)
     if sizes:
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if any(own.values()):
@@ -145,20 +168,19 @@ def corpus_files():
     return FLAGS.dataset or "demo", None
 
 
-def _own_splits(own):
+def _own_splits(own, reads_source):
     """Returns the `Split`s of files of the user's own; holds out parts that have no files."""
     splits = {
         split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
         for split in ("train", "valid")
     }
     has_valid = any(splits["valid"])
-    targets_suffice = not models.model_class(FLAGS.model).reads_source
     needed = [f"{split}_{side}" for split in splits for side in tokenizers.SIDES]
     missing = [
         f"--{name}"
         for name in needed
         if not own[name]
-        and not (targets_suffice and name.endswith("source"))
+        and (reads_source or not name.endswith("source"))
         and (has_valid or name.startswith("train"))
     ]
     if missing:
@@ -189,12 +211,31 @@ def prepare(dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def options_given():
+def size_of(split):
+    """Returns (number of pairs, approximate number of target tokens) of a `Split` of files.
+
+    Six bytes are about a word in languages with spaces, and in Chinese about a word, too.
+    """
+    lines = streams.open_target(split)
+    return len(lines), lines.num_bytes // 6
+
+
+def print_choices(chosen, pairs, tokens):
+    """Prints the flags (name -> value) that the size of the user's own text has chosen."""
+    if chosen:
+        flags_chosen = " ".join(f"{name}={value}" for name, value in chosen.items())
+        print(
+            f"for {pairs:,} pairs, about {tokens:,} target tokens: {flags_chosen}; give any of "
+            "these flags to choose another value"
+        )
+
+
+def options_given(preset):
     """Returns name -> value of the training options on the command line."""
     given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
     if FLAGS.vocab_size is None:
         return given
-    tokenizer = recipes.options(FLAGS.model, "", given)["tokenizer"]
+    tokenizer = recipes.options(preset, "", given)["tokenizer"]
     origin = FLAGS.init_from or FLAGS.teacher
     if origin and "tokenizer" not in given:
         tokenizer = model_directories(origin)[0].config()["tokenizer"]
@@ -208,35 +249,47 @@ def options_given():
 
 def read_flags():
     """Returns the flags as a `Request`."""
-    dataset, splits = corpus_files()
-    given = options_given()
-    given_settings = settings_given(FLAGS.model)
+    directory = ModelDirectory(FLAGS.model_dir[0])
+    begun = directory.config() if directory.exists() else None
+    known, tokens = known_model(begun), None
+    dataset, splits = corpus_files(not known or models.model_class(known).reads_source)
+    if dataset == "files":
+        pairs, tokens = size_of(splits["train"])
+    preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
+    given = options_given(preset)
+    given_settings = settings_given(preset)
     of_tokenizer, inherited = {}, {}
     if FLAGS.init_from:
         of_tokenizer, inherited = fine_tuning.inherit(
-            FLAGS.init_from, FLAGS.model, given, given_settings
+            FLAGS.init_from, preset, given, given_settings
         )
     elif FLAGS.teacher:
         of_tokenizer = vocabulary_options(FLAGS.teacher, given)
-    options = recipes.options(FLAGS.model, dataset, {**of_tokenizer, **given})
-    valid = models.preset_settings(FLAGS.model)
-    settings = recipes.settings(FLAGS.model, dataset)
+    options = recipes.options(preset, dataset, {**of_tokenizer, **given}, tokens)
+    valid = models.preset_settings(preset)
+    settings = recipes.settings(preset, dataset, tokens)
+    if begun and tokens is not None:  # Earlier versions had other recipes.
+        settings = {name: begun["settings"].get(name, valid[name]) for name in settings}
+    elif tokens is not None:
+        of_size = recipes.options_of_size(preset, tokens, {**of_tokenizer, **given})
+        chosen = {f"--{n}": v for n, v in of_size.items() if BY_NAME[n].applies(options)}
+        chosen |= {f"--set {n}": v for n, v in settings.items() if n not in given_settings}
+        print_choices({**({} if known else {"--model": preset}), **chosen}, pairs, tokens)
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
     if options["guide"] and "alignment_head" in valid:
         settings["alignment_head"] = "first"  # The others stay free to attend to other words.
     settings.update({**inherited, **given_settings})
     undecided = pace.undecided(dataset, options, given)
-    check_options(FLAGS.model, options, given, undecided)
+    check_options(preset, options, given, undecided)
     options = recipes.completed(options)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options = {**options, "max_length": options["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    # Earlier versions had other recipes for the size of a vocabulary.
-    kept = [name for name in ("num_pieces", "max_words") if name not in given]
+    kept = [name for name in recipes.CHANGED if name not in given]
     kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
     return run.Request(
-        model=FLAGS.model,
+        model=preset,
         settings=settings,
         dataset=dataset,
         splits=splits or prepare(dataset),
@@ -298,7 +351,9 @@ def print_end(this):
     """Prints the result of a `Run`, and how to use the model."""
     path = this.directory.path
     print(*summary.table([this.directory]), sep="\n")
-    flag = "model_dir" if models.model_class(FLAGS.model).reads_source else "language_model"
+    flag = (
+        "model_dir" if models.model_class(this.config["model"]).reads_source else "language_model"
+    )
     print(f"the model is in {path}; translate.py --{flag}={path} uses it")
     if this.companion:
         print(

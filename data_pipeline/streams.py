@@ -58,6 +58,7 @@ class FileLines:
     Attributes:
         paths: as given.
         sizes: number of lines of each file.
+        num_bytes: length of all lines, in bytes.
         blank: for each file, True if it holds only white space.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
 
@@ -74,6 +75,7 @@ class FileLines:
     def __init__(self, *paths):
         self.paths = paths
         self.sizes = []
+        self.num_bytes = 0
         self.blank = []
         self._digests = []  # SHA-256 of all lines up to the end of each file.
         digest = hashlib.sha256()
@@ -86,6 +88,7 @@ class FileLines:
                     digest.update(block)
                     separator = b"\n"
                     count += block.count(b"\n") + 1
+                    self.num_bytes += len(block)
                     blank = blank and not block.strip()
                     progress.update(len(block) + 1)
                 self.sizes.append(count)

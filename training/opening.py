@@ -104,8 +104,9 @@ def open_run(request):
 
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
-    # Counted models and earlier versions did not record it.
-    earlier = {"precision": DEFAULTS["precision"], **directory.config()["options"]}
+    # Counted models did not record them, nor did earlier versions.
+    unrecorded = {name: DEFAULTS[name] for name in ("precision", "bpe_dropout")}
+    earlier = {**unrecorded, **directory.config()["options"]}
     found = pace.resumed(options, names, earlier)
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
     if kept:

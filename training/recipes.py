@@ -1,8 +1,10 @@
 """Default training options and model settings, by model and by corpus.
 
 A flag overrides the way of training, which overrides the corpus, which overrides the model, which
-overrides `DEFAULTS`.
+overrides `DEFAULTS`. A corpus without a name, of a user's own files, is known by its size.
 """
+
+import math
 
 from model_directory.options import BY_NAME, DEFAULTS
 
@@ -107,6 +109,18 @@ BY_MODEL_AND_DATASET = {
     },
 }
 
+# Up to so many target tokens: preset, dropout, and the option `bpe_dropout`. Small texts are soon
+# known by heart, and large models learn more slowly.
+_BY_SIZE = (
+    (200_000, "transformer_tiny", 0.3, 0.1),
+    (3_000_000, "transformer_tiny", 0.2, 0.1),
+    (30_000_000, "transformer_small", 0.1, 0.1),
+    (math.inf, "transformer_base", 0.1, 0.0),
+)
+# Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
+CHANGED = ("num_pieces", "max_words", "bpe_dropout")
+_OF_ANY_SIZE = dict.fromkeys(row[1] for row in _BY_SIZE)  # Presets that the table knows.
+
 # Settings of the model, unless --set overrides them or the preset lacks them.
 MODEL_SETTINGS_BY_DATASET = {
     # A few passes over 24,000 pairs leave no time to overfit.
@@ -118,13 +132,35 @@ MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
 }
 
 
-def settings(model, dataset):
+def preset(tokens):
+    """Returns the name of the preset that suits a text of so many target tokens."""
+    return _of_size(tokens)[1]
+
+
+def _of_size(tokens):
+    return next(row for row in _BY_SIZE if tokens <= row[0])
+
+
+def _num_pieces(tokens):
+    """Returns a number of pieces that grows with the root of the text, up to that of WMT14.
+
+    A piece must occur often enough to be learned, in small texts above all.
+    """
+    pieces = 6 * math.sqrt(tokens)
+    return min(max(round(pieces / 500) * 500, 500), _WMT14["num_pieces"])
+
+
+def settings(model, dataset, tokens=None):
     """Returns name -> value of the model's settings that suit a corpus better than the preset's.
 
     Args:
         model: preset name.
         dataset: name of a corpus, or "files".
+        tokens: approximate number of target tokens of files; None if their size is to choose
+            nothing.
     """
+    if tokens is not None:
+        return {"dropout": _of_size(tokens)[2]} if model in _OF_ANY_SIZE else {}
     import models  # Here, because programs that run without TensorFlow read the tables above.
 
     valid = models.preset_settings(model)
@@ -135,27 +171,45 @@ def settings(model, dataset):
     return {name: value for name, value in found.items() if name in valid}
 
 
-def options(model, dataset, given):
+def options(model, dataset, given, tokens=None):
     """Returns all training options.
 
     Args:
         model: preset name.
         dataset: name of a corpus, or "files".
         given: name -> value of the options that the user gave.
+        tokens: as `settings`.
 
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
     from training.ways import UPDATES  # Here, for the same reason.
 
-    of_model = BY_MODEL.get(model, {})
+    of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
+    if tokens is not None:
+        of_corpus = options_of_size(model, tokens, given)
     of_both = BY_MODEL_AND_DATASET.get((model, dataset), {})
-    found = {**DEFAULTS, **of_model, **BY_DATASET.get(dataset, {}), **of_both, **given}
+    found = {**DEFAULTS, **of_model, **of_corpus, **of_both, **given}
     found.update(UPDATES[found["update"]].defaults)
     found.update(BY_MODEL_AND_UPDATE.get((model, found["update"]), {}))
     if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
         found["max_words"] = 0
     return {**found, **given}
+
+
+def options_of_size(model, tokens, given):
+    """Returns name -> value of the options that the size of a text chooses.
+
+    Args:
+        model: preset name.
+        tokens: approximate number of target tokens.
+        given: name -> value of the options that the user gave, which are not chosen.
+    """
+    found = {"num_pieces": _num_pieces(tokens)}
+    # A vocabulary that exists already may have pieces of another kind than BPE.
+    if model in _OF_ANY_SIZE and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
+        found["bpe_dropout"] = _of_size(tokens)[3]
+    return {name: value for name, value in found.items() if name not in given}
 
 
 def completed(options):

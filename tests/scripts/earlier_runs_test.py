@@ -2,7 +2,8 @@
 
 `tests/earlier_runs/before` holds model directories as the first version left them in the middle of
 a run. `tests/earlier_runs/after` holds the last checkpoints of the same runs, also made by the
-first version. Times, TensorBoard files and older checkpoints are left out.
+first version, or, for the two models with dropout, by the first version that draws its random
+numbers as today. Times, TensorBoard files and older checkpoints are left out.
 """
 
 import json

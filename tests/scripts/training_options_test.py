@@ -190,3 +190,25 @@ def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus, cap
     assert done.status == 1 and done.err.count("\n") == 1
     assert expected in done.err
     assert not (folder / f"bad {name}").exists()
+
+
+def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, capsys):
+    small = [flag for flag in QUICK if not flag.startswith(("--model=", "--vocab_size"))]
+    places = [f"--model_dir={folder / 'chosen'}", f"--data_dir={folder / 'data'}"]
+    command = [*corpus, *small, "--num_pieces=300", "--bleu_lines=0", *places]
+    done = run_script("train", [*command, "--max_steps=2"], capsys)
+    assert done.status == 0, done.err
+    chosen = "--model=transformer_tiny --bpe_dropout=0.1 --set dropout=0.3"
+    assert re.search(rf"for 60 pairs, about \d+ target tokens: {chosen}; give any", done.out)
+    path = folder / "chosen" / "config.json"
+    config = json.loads(path.read_text(encoding="utf-8"))
+    assert config["model"] == "transformer_tiny" and config["settings"]["dropout"] == 0.3
+    assert config["options"]["bpe_dropout"] == 0.1
+    # A run that another version began with other choices goes on with them.
+    del config["options"]["bpe_dropout"]
+    config["settings"]["dropout"] = 0.25
+    path.write_text(json.dumps(config), encoding="utf-8")
+    done = run_script("train", [*command, "--max_steps=3"], capsys)
+    assert done.status == 0, done.err
+    assert ", --bpe_dropout=0.0\n" in done.out and "dropout=0.25" in done.out
+    assert "target tokens:" not in done.out

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import models
 from data_pipeline.files import UserError
 from model_directory.directory import ModelDirectory
 from model_directory.options import DEFAULTS
@@ -65,6 +66,31 @@ def test_the_demo_model_is_shallower_than_its_preset_on_the_demo_corpus_alone():
         for model in ("transformer_tiny", "transformer_small")
     ]
     assert steps == [1400, 700]
+
+
+def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
+    order = models.preset_names()
+    before = None
+    for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
+        preset = recipes.preset(tokens)
+        found = recipes.options(preset, "files", {}, tokens)
+        dropout = recipes.settings(preset, "files", tokens)["dropout"]
+        row = order.index(preset), found["num_pieces"], -dropout, -found["bpe_dropout"]
+        assert 500 <= found["num_pieces"] <= 37_000
+        assert before is None or all(a <= b for a, b in zip(before, row, strict=True))
+        before = row
+    assert preset == "transformer_base" and row[1:] == (37_000, -0.1, 0)
+
+
+def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit():
+    given = {"num_pieces": 700, "bpe_dropout": 0.0}
+    options = recipes.options("transformer_tiny", "files", given, 1000)
+    assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
+    ready = {"vocab_file": "unigram.model"}
+    assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
+    # Published settings of other models stay.
+    assert recipes.options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
+    assert recipes.settings("lstm_luong", "files", 1000) == {}
 
 
 def test_a_rate_that_falls_does_so_until_the_last_step():

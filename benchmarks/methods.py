@@ -1,0 +1,181 @@
+"""Trains `transformer_tiny` on small corpora, with one method at a time and with recipes.
+
+    pip install sacremoses
+    python benchmarks/methods.py --corpus=multi30k_en_de --data=data/multi30k
+    python benchmarks/methods.py --corpus=europarl10k --data=data/europarl10k --only=plain,r_drop
+    python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe --seeds=1,2,3
+
+A complete run is not trained again; a run that was stopped resumes. All runs of a corpus but those
+of its recipe make the same number of updates. Validation text alone chooses weights and length
+penalty. The test text is translated once, and the result is written to docs/results/methods/, where
+results_table.py reads it.
+"""
+
+import json
+import resource
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from absl import flags  # noqa: E402
+
+from benchmarks.scripts import run  # noqa: E402
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
+from decoding.scores import corpus_scores  # noqa: E402
+
+RESULTS = ROOT / "docs" / "results" / "methods"
+
+
+class Corpus(NamedTuple):
+    """A corpus and what all runs on it share.
+
+    Attributes:
+        source: suffix of the source files.
+        target: suffix of the target files.
+        valid: name of the validation text.
+        test: name of the test text.
+        flags: flags of train.py for all runs but those of the recipe.
+        recipe: flags of train.py for the best known training.
+        is_raw: whether the text is cased and not tokenised.
+    """
+
+    source: str
+    target: str
+    valid: str
+    test: str
+    flags: tuple
+    recipe: tuple
+    is_raw: bool
+
+
+_LAST = ("--average_checkpoints=8", "--save_every_steps=250", "--patience=0")
+_MULTI30K = (
+    *("--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=4096", "--bleu_lines=200"),
+    *("--schedule=cosine", "--learning_rate=4e-3", "--warmup_steps=800"),
+    *("--eval_every_steps=1000", *_LAST),
+)
+# As chosen by BLEU on the validation text.
+_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--precision=bfloat16", "--max_steps=9500")
+_EUROPARL = (
+    *("--num_pieces=2000", "--max_tokens_per_batch=2048"),
+    *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
+    *("--eval_every_steps=500", *_LAST),
+)
+_EUROPARL_RECIPE = (*_EUROPARL, "--bpe_dropout=0.1", "--max_steps=6000")
+
+
+def _multi30k(source, target):
+    short = (*_MULTI30K, "--max_steps=3000")
+    return Corpus(source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE, True)
+
+
+CORPORA = {
+    "multi30k_en_de": _multi30k("en", "de"),
+    "multi30k_de_en": _multi30k("de", "en"),
+    "multi30k_en_fr": _multi30k("en", "fr"),
+    "europarl10k": Corpus(
+        "de", "en", "val", "test", (*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE, False
+    ),
+}
+METHODS = {
+    "plain": (),
+    "bpe_dropout": ("--bpe_dropout=0.1",),
+    "r_drop": ("--r_drop=5",),
+    "token_dropout": ("--source_token_dropout=0.1", "--target_token_dropout=0.1"),
+    "relative": ("--set=positions=relative",),
+    "rotary": ("--set=positions=rotary",),
+    "shared_layers": ("--set=share_layers=cycle_reversed", "--set=distinct_layers=2"),
+    "ema": ("--ema_decay=0.999",),
+    "bfloat16": ("--precision=bfloat16",),
+}
+
+FLAGS = flags.FLAGS
+
+flags.DEFINE_enum("corpus", "multi30k_en_de", CORPORA, "Corpus to train on.")
+flags.DEFINE_string("data", "data/multi30k", "Folder of the corpus.")
+flags.DEFINE_string("runs", "runs/methods", "Folder for the model directories.")
+flags.DEFINE_list("only", [], "Methods to train. Default: all, and the recipe.")
+flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
+
+
+def train_command(corpus, method, seed, model_dir):
+    """Returns the command that trains a run, as a list."""
+    text = [
+        f"--{split}_{side}={FLAGS.data}/{name}.{getattr(corpus, side)}"
+        for split, name in (("train", "train"), ("valid", corpus.valid))
+        for side in ("source", "target")
+    ]
+    recipe = corpus.recipe if method == "recipe" else (*corpus.flags, *METHODS[method])
+    common = ("--model=transformer_tiny", *recipe, f"--seed={seed}")
+    return ["train.py", *common, *text, f"--model_dir={model_dir}"]
+
+
+def translate_command(corpus, model_dir):
+    """Returns the command that translates the test text and scores it, as a list."""
+    test = f"{FLAGS.data}/{corpus.test}"
+    scoring = () if corpus.is_raw else ("--tokenize=none", "--lowercase")
+    return [
+        *("translate.py", f"--model_dir={model_dir}", "--beam_size=5", "--metrics=bleu,chrf"),
+        *(f"--input={test}.{corpus.source}", f"--reference={test}.{corpus.target}", *scoring),
+        *(f"--output={model_dir}/test.{corpus.target}", f"--save_scores={model_dir}/scores.json"),
+    ]
+
+
+def published_measure(outputs, references, language):
+    """Returns BLEU of lower-cased text, tokenised as Moses does; papers on Multi30k give it."""
+    from sacremoses import MosesTokenizer
+
+    tokenizer = MosesTokenizer(language)
+    texts = [
+        [tokenizer.tokenize(line.lower(), return_str=True, escape=False) for line in lines]
+        for lines in (outputs, references)
+    ]
+    return round(corpus_scores(texts[0], [texts[1]], tokenize="none")["bleu"].score, 2)
+
+
+def train_and_score(name, method, seed):
+    """Trains a run, unless it is complete, and writes its result file."""
+    corpus = CORPORA[name]
+    model_dir = f"{FLAGS.runs}/{name}/{method}-{seed}"
+    commands = [
+        train_command(corpus, method, seed, model_dir),
+        translate_command(corpus, model_dir),
+    ]
+    for command in commands:
+        run(command)
+    record = json.loads(Path(model_dir, "scores.json").read_text("utf-8"))
+    record["command"] = [" ".join(["python", *command]) for command in commands]
+    record["method"], record["seed"] = method, seed
+    if corpus.is_raw:
+        texts = (f"{model_dir}/test", f"{FLAGS.data}/{corpus.test}")
+        outputs, references = (read_lines(f"{text}.{corpus.target}") for text in texts)
+        record["bleu_lowercased_moses"] = published_measure(outputs, references, corpus.target)
+    folder = RESULTS / name
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
+    write_text(folder / f"{method}-{seed}.json", text)
+
+
+def main(argv):
+    """Trains and scores the methods asked for."""
+    del argv
+    known = [*METHODS, "recipe"]
+    unknown = set(FLAGS.only) - set(known)
+    if unknown:
+        raise UserError(
+            f"--only: no method {', '.join(sorted(unknown))}; expected some of {', '.join(known)}"
+        )
+    for method in FLAGS.only or known:
+        for seed in FLAGS.seeds:
+            train_and_score(FLAGS.corpus, method, int(seed))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"processor time: {(used.ru_utime + used.ru_stime) / 60:.0f} minutes")
+    return 0
+
+
+if __name__ == "__main__":
+    console.run(main)
