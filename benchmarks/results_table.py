@@ -9,6 +9,7 @@ The files in its folders are written by the script named in the docstring of the
 
 import itertools
 import json
+import statistics
 import sys
 from pathlib import Path
 
@@ -94,6 +95,42 @@ def europarl_table():
             ),
         ]
     )
+
+
+METHOD_COLUMNS = (
+    *("corpus", "method", "runs", "updates", "minutes", "valid BLEU"),
+    *("BLEU", "chrF", "as published"),
+)
+
+
+def methods_table():
+    """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all seeds."""
+    found = {}
+    for path in sorted((RESULTS / "methods").glob("*/*.json")):
+        result = json.loads(path.read_text("utf-8"))
+        found.setdefault((path.parent.name, result["method"]), []).append(result)
+    rows = []
+    for (corpus, method), results in found.items():
+        measures = [
+            [r["training"]["steps"] for r in results],
+            [r["training"]["minutes"] for r in results],
+            [r["training"]["best"]["bleu"] for r in results],
+            *([r[name] for r in results] for name in ("bleu", "chrf")),
+            [r["bleu_lowercased_moses"] for r in results if "bleu_lowercased_moses" in r],
+        ]
+        cells = map(_mean_and_spread, measures, (0, 0, 1, 2, 2, 2))
+        rows.append((corpus, f"`{method}`", str(len(results)), *cells))
+    return markdown([METHOD_COLUMNS, *rows])
+
+
+def _mean_and_spread(numbers, digits):
+    """Formats the mean of numbers; if they differ, with the smallest and the largest."""
+    if not numbers:
+        return ""
+    mean, least, largest = (
+        f"{number:,.{digits}f}" for number in (statistics.mean(numbers), min(numbers), max(numbers))
+    )
+    return mean if least == largest else f"{mean} ({least} to {largest})"
 
 
 ALIGNMENT_COLUMNS = (
@@ -616,6 +653,7 @@ TABLES = {
     "options": options_table,
     "results": general_table,
     "europarl10k": europarl_table,
+    "methods": methods_table,
     "demo_alignment": alignment_table,
     "aligners": lambda: aligner_table("hansards"),
     "aligners_held_out": lambda: aligner_table("demo_held_out"),
