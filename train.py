@@ -271,9 +271,10 @@ def read_flags():
     if begun and tokens is not None:  # Earlier versions had other recipes.
         settings = {name: begun["settings"].get(name, valid[name]) for name in settings}
     elif tokens is not None:
+        fixed = {**inherited, **given_settings}
         of_size = recipes.options_of_size(preset, tokens, {**of_tokenizer, **given})
         chosen = {f"--{n}": v for n, v in of_size.items() if BY_NAME[n].applies(options)}
-        chosen |= {f"--set {n}": v for n, v in settings.items() if n not in given_settings}
+        chosen |= {f"--set {n}": v for n, v in settings.items() if n not in fixed}
         print_choices({**({} if known else {"--model": preset}), **chosen}, pairs, tokens)
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
         settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
