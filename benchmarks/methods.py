@@ -4,11 +4,12 @@
     python benchmarks/methods.py --corpus=multi30k_en_de --data=data/multi30k
     python benchmarks/methods.py --corpus=europarl10k --data=data/europarl10k --only=plain,r_drop
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe --seeds=1,2,3
+    python benchmarks/methods.py --corpus=demo --data=data/demo --only=plain,guide
 
 A complete run is not trained again; a run that was stopped resumes. All runs of a corpus but those
 of its recipe make the same number of updates. Validation text alone chooses weights and length
 penalty. The test text is translated once, and the result is written to docs/results/methods/, where
-results_table.py reads it.
+results_table.py reads it. Alignments of the demo corpus are scored, too.
 """
 
 import json
@@ -40,7 +41,9 @@ class Corpus(NamedTuple):
         test: name of the test text.
         flags: flags of train.py for all runs but those of the recipe.
         recipe: flags of train.py for the best known training.
-        is_raw: whether the text is cased and not tokenised.
+        scoring: flags of translate.py that choose the measure.
+        is_cased: whether BLEU is to be given as papers on the corpus do, too, in lower case.
+        dataset: name of the corpus if train.py knows it by name.
     """
 
     source: str
@@ -49,7 +52,9 @@ class Corpus(NamedTuple):
     test: str
     flags: tuple
     recipe: tuple
-    is_raw: bool
+    scoring: tuple = ()
+    is_cased: bool = False
+    dataset: str = ""
 
 
 _LAST = ("--average_checkpoints=8", "--save_every_steps=250", "--patience=0")
@@ -58,7 +63,6 @@ _MULTI30K = (
     *("--schedule=cosine", "--learning_rate=4e-3", "--warmup_steps=800"),
     *("--eval_every_steps=1000", *_LAST),
 )
-# As chosen by BLEU on the validation text.
 _MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--precision=bfloat16", "--max_steps=9500")
 _EUROPARL = (
     *("--num_pieces=2000", "--max_tokens_per_batch=2048"),
@@ -70,7 +74,7 @@ _EUROPARL_RECIPE = (*_EUROPARL, "--bpe_dropout=0.1", "--max_steps=6000")
 
 def _multi30k(source, target):
     short = (*_MULTI30K, "--max_steps=3000")
-    return Corpus(source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE, True)
+    return Corpus(source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE, is_cased=True)
 
 
 CORPORA = {
@@ -78,8 +82,11 @@ CORPORA = {
     "multi30k_de_en": _multi30k("de", "en"),
     "multi30k_en_fr": _multi30k("en", "fr"),
     "europarl10k": Corpus(
-        "de", "en", "val", "test", (*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE, False
+        *("de", "en", "val", "test", (*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE),
+        scoring=("--tokenize=none", "--lowercase"),
     ),
+    # train.py has a recipe for it.
+    "demo": Corpus("en", "de", "valid", "test", (), (), dataset="demo"),
 }
 METHODS = {
     "plain": (),
@@ -91,6 +98,7 @@ METHODS = {
     "shared_layers": ("--set=share_layers=cycle_reversed", "--set=distinct_layers=2"),
     "ema": ("--ema_decay=0.999",),
     "bfloat16": ("--precision=bfloat16",),
+    "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
 
 FLAGS = flags.FLAGS
@@ -104,24 +112,55 @@ flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
 
 def train_command(corpus, method, seed, model_dir):
     """Returns the command that trains a run, as a list."""
-    text = [
+    recipe = corpus.recipe if method == "recipe" else (*corpus.flags, *METHODS[method])
+    flags = [flag.format(guide=_guide_dir(corpus)) for flag in recipe]
+    own = ["--model=transformer_tiny", *flags, f"--seed={seed}"]
+    return ["train.py", *own, *_text(corpus), f"--model_dir={model_dir}"]
+
+
+def guide_command(corpus):
+    """Returns the command that trains the aligner for --guide, with the pieces of the runs."""
+    pieces = [flag for flag in corpus.flags if flag.startswith("--num_pieces")]
+    folder = _guide_dir(corpus)
+    where = [f"--model_dir={folder}", f"--reverse_model_dir={folder}_reverse"]
+    return ["train.py", "--model=hmm_alignment", "--tokenizer=bpe", *pieces, *_text(corpus), *where]
+
+
+def _guide_dir(corpus):
+    name = next(name for name, other in CORPORA.items() if other is corpus)
+    return f"{FLAGS.runs}/{name}/guide"
+
+
+def _text(corpus):
+    """Returns the flags of train.py that name the text."""
+    if corpus.dataset:
+        return [f"--dataset={corpus.dataset}"]
+    return [
         f"--{split}_{side}={FLAGS.data}/{name}.{getattr(corpus, side)}"
         for split, name in (("train", "train"), ("valid", corpus.valid))
         for side in ("source", "target")
     ]
-    recipe = corpus.recipe if method == "recipe" else (*corpus.flags, *METHODS[method])
-    common = ("--model=transformer_tiny", *recipe, f"--seed={seed}")
-    return ["train.py", *common, *text, f"--model_dir={model_dir}"]
 
 
 def translate_command(corpus, model_dir):
     """Returns the command that translates the test text and scores it, as a list."""
     test = f"{FLAGS.data}/{corpus.test}"
-    scoring = () if corpus.is_raw else ("--tokenize=none", "--lowercase")
     return [
-        *("translate.py", f"--model_dir={model_dir}", "--beam_size=5", "--metrics=bleu,chrf"),
-        *(f"--input={test}.{corpus.source}", f"--reference={test}.{corpus.target}", *scoring),
+        *("translate.py", f"--model_dir={model_dir}", "--beam_size=5", *corpus.scoring),
+        *(f"--input={test}.{corpus.source}", f"--reference={test}.{corpus.target}"),
         *(f"--output={model_dir}/test.{corpus.target}", f"--save_scores={model_dir}/scores.json"),
+    ]
+
+
+def align_command(corpus, model_dir):
+    """Returns the command that aligns the test text and scores the links; None without gold."""
+    test, pair = f"{FLAGS.data}/{corpus.test}", f"{corpus.source}-{corpus.target}"
+    if not (ROOT / f"{test}.{pair}").exists():
+        return None
+    return [
+        *("align.py", f"--model_dir={model_dir}", f"--gold={test}.{pair}"),
+        *(f"--source={test}.{corpus.source}", f"--target={test}.{corpus.target}"),
+        *(f"--alignments={model_dir}/test.{pair}", f"--save_scores={model_dir}/links.json"),
     ]
 
 
@@ -142,17 +181,22 @@ def train_and_score(name, method, seed):
     corpus = CORPORA[name]
     model_dir = f"{FLAGS.runs}/{name}/{method}-{seed}"
     commands = [
+        *([guide_command(corpus)] if method == "guide" else []),
         train_command(corpus, method, seed, model_dir),
         translate_command(corpus, model_dir),
+        align_command(corpus, model_dir),
     ]
+    commands = [command for command in commands if command]
     for command in commands:
         run(command)
-    record = json.loads(Path(model_dir, "scores.json").read_text("utf-8"))
+    record = json.loads((ROOT / model_dir / "scores.json").read_text("utf-8"))
     record["command"] = [" ".join(["python", *command]) for command in commands]
     record["method"], record["seed"] = method, seed
-    if corpus.is_raw:
+    if commands[-1][0] == "align.py":
+        record["aer"] = json.loads((ROOT / model_dir / "links.json").read_text("utf-8"))["aer"]
+    if corpus.is_cased:
         texts = (f"{model_dir}/test", f"{FLAGS.data}/{corpus.test}")
-        outputs, references = (read_lines(f"{text}.{corpus.target}") for text in texts)
+        outputs, references = (read_lines(ROOT / f"{text}.{corpus.target}") for text in texts)
         record["bleu_lowercased_moses"] = published_measure(outputs, references, corpus.target)
     folder = RESULTS / name
     folder.mkdir(parents=True, exist_ok=True)
