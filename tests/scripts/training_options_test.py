@@ -196,9 +196,11 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
     small = [flag for flag in QUICK if not flag.startswith(("--model=", "--vocab_size"))]
     places = [f"--model_dir={folder / 'chosen'}", f"--data_dir={folder / 'data'}"]
     command = [*corpus, *small, "--num_pieces=300", "--bleu_lines=0", *places]
-    done = run_script("train", [*command, "--max_steps=2"], capsys)
+    done = run_script("train", [*command, "--set=nothing=0"], capsys)
+    assert "lstm_lexical has no such setting" in done.err
+    done = run_script("train", [*command, "--model=transformer_tiny", "--max_steps=2"], capsys)
     assert done.status == 0, done.err
-    chosen = "--model=transformer_tiny --bpe_dropout=0.1 --set dropout=0.3"
+    chosen = "--bpe_dropout=0.1 --set dropout=0.3"
     assert re.search(rf"for 60 pairs, about \d+ target tokens: {chosen}; give any", done.out)
     path = folder / "chosen" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))

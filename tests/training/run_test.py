@@ -74,7 +74,7 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
         preset = recipes.preset(tokens)
         found = recipes.options(preset, "files", {}, tokens)
-        dropout = recipes.settings(preset, "files", tokens)["dropout"]
+        dropout = recipes.settings("transformer_tiny", "files", tokens)["dropout"]
         row = order.index(preset), found["num_pieces"], -dropout, -found["bpe_dropout"]
         assert 500 <= found["num_pieces"] <= 37_000
         assert before is None or all(a <= b for a, b in zip(before, row, strict=True))
@@ -88,7 +88,8 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
     ready = {"vocab_file": "unigram.model"}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
-    # Published settings of other models stay.
+    # Dropout of recurrent models, and published recipes of other models, stay.
+    assert recipes.settings("lstm_lexical", "files", 1000) == {}
     assert recipes.options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
     assert recipes.settings("lstm_luong", "files", 1000) == {}
 
