@@ -273,7 +273,7 @@ def read_flags():
     elif tokens is not None:
         fixed = {**inherited, **given_settings}
         of_size = recipes.options_of_size(preset, tokens, {**of_tokenizer, **given})
-        chosen = {f"--{n}": v for n, v in of_size.items() if BY_NAME[n].applies(options)}
+        chosen = {f"--{name}": value for name, value in of_size.items()}
         chosen |= {f"--set {n}": v for n, v in settings.items() if n not in fixed}
         print_choices({**({} if known else {"--model": preset}), **chosen}, pairs, tokens)
     if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":

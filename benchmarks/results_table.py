@@ -99,7 +99,7 @@ def europarl_table():
 
 METHOD_COLUMNS = (
     *("corpus", "method", "runs", "updates", "minutes", "valid BLEU"),
-    *("BLEU", "chrF", "as published"),
+    *("BLEU", "chrF", "as published", "AER"),
 )
 
 
@@ -116,9 +116,9 @@ def methods_table():
             [r["training"]["minutes"] for r in results],
             [r["training"]["best"]["bleu"] for r in results],
             *([r[name] for r in results] for name in ("bleu", "chrf")),
-            [r["bleu_lowercased_moses"] for r in results if "bleu_lowercased_moses" in r],
+            *([r[name] for r in results if name in r] for name in ("bleu_lowercased_moses", "aer")),
         ]
-        cells = map(_mean_and_spread, measures, (0, 0, 1, 2, 2, 2))
+        cells = map(_mean_and_spread, measures, (0, 0, 1, 2, 2, 2, 3))
         rows.append((corpus, f"`{method}`", str(len(results)), *cells))
     return markdown([METHOD_COLUMNS, *rows])
 

@@ -29,7 +29,10 @@ SMALL = {
     "num_heads": 2,
     "ffn_width": 32,
 }
-SMALL_FLAGS = [f"--set={name}={value}" for name, value in SMALL.items()]
+SMALL_FLAGS = [
+    "--model=transformer_tiny",
+    *(f"--set={name}={value}" for name, value in SMALL.items()),
+]
 
 # Settings of the same size for any preset; settings that a preset does not have are left out.
 SMALL_ANYWHERE = {

@@ -119,7 +119,7 @@ _BY_SIZE = (
     (math.inf, "transformer_base", 0.1, 0.0),
 )
 # Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
-CHANGED = ("num_pieces", "max_words", "bpe_dropout")
+CHANGED = ("num_pieces", "max_words", "bpe_dropout", "guide_weight")
 _OF_ANY_SIZE = frozenset(row[1] for row in _BY_SIZE)
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
@@ -211,7 +211,8 @@ def options_of_size(model, tokens, given):
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _OF_ANY_SIZE and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]
-    return {name: value for name, value in found.items() if name not in given}
+    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **given}
+    return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 
 
 def completed(options):

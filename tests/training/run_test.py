@@ -86,6 +86,7 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     given = {"num_pieces": 700, "bpe_dropout": 0.0}
     options = recipes.options("transformer_tiny", "files", given, 1000)
     assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
+    assert recipes.options_of_size("lstm_lexical", 1000, {"tokenizer": "word"}) == {}
     ready = {"vocab_file": "unigram.model"}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
     # Dropout of recurrent models, and published recipes of other models, stay.
