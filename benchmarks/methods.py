@@ -35,6 +35,7 @@ class Corpus(NamedTuple):
     """A corpus and what all runs on it share.
 
     Attributes:
+        title: name of the corpus in tables.
         source: suffix of the source files.
         target: suffix of the target files.
         valid: name of the validation text.
@@ -46,6 +47,7 @@ class Corpus(NamedTuple):
         dataset: name of the corpus if train.py knows it by name.
     """
 
+    title: str
     source: str
     target: str
     valid: str
@@ -74,7 +76,10 @@ _EUROPARL_RECIPE = (*_EUROPARL, "--bpe_dropout=0.1", "--max_steps=6000")
 
 def _multi30k(source, target):
     short = (*_MULTI30K, "--max_steps=3000")
-    return Corpus(source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE, is_cased=True)
+    return Corpus(
+        *("Multi30k", source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE),
+        is_cased=True,
+    )
 
 
 CORPORA = {
@@ -82,11 +87,12 @@ CORPORA = {
     "multi30k_de_en": _multi30k("de", "en"),
     "multi30k_en_fr": _multi30k("en", "fr"),
     "europarl10k": Corpus(
-        *("de", "en", "val", "test", (*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE),
+        *("Europarl, 10,000 pairs", "de", "en", "val", "test"),
+        *((*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE),
         scoring=("--tokenize=none", "--lowercase"),
     ),
     # train.py has a recipe for it.
-    "demo": Corpus("en", "de", "valid", "test", (), (), dataset="demo"),
+    "demo": Corpus("demo corpus", "en", "de", "valid", "test", (), (), dataset="demo"),
 }
 METHODS = {
     "plain": (),
@@ -191,6 +197,7 @@ def train_and_score(name, method, seed):
         run(command)
     record = json.loads((ROOT / model_dir / "scores.json").read_text("utf-8"))
     record["command"] = [" ".join(["python", *command]) for command in commands]
+    record["data"] = f"{corpus.title} {corpus.source}-{corpus.target}, {corpus.test}"
     record["method"], record["seed"] = method, seed
     if commands[-1][0] == "align.py":
         record["aer"] = json.loads((ROOT / model_dir / "links.json").read_text("utf-8"))["aer"]

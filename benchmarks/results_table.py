@@ -108,7 +108,7 @@ def methods_table():
     found = {}
     for path in sorted((RESULTS / "methods").glob("*/*.json")):
         result = json.loads(path.read_text("utf-8"))
-        found.setdefault((path.parent.name, result["method"]), []).append(result)
+        found.setdefault((result["data"], result["method"]), []).append(result)
     rows = []
     for (corpus, method), results in found.items():
         measures = [
@@ -518,7 +518,7 @@ MODELS = {
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
     "transformer_tiny": (
         "4 + 4 layers, width 128, pre-norm",
-        "multi30k_en_de_transformer_tiny",
+        "methods/multi30k_en_de/recipe-1",
         "bleu",
     ),
     "transformer_small": ("3 + 3 layers, width 256, pre-norm", "demo_alignment", "bleu"),
