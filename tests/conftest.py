@@ -4,6 +4,7 @@ import errno
 import fcntl
 import gc
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,9 @@ def pytest_configure(config):
     # More threads cost more than they save on models of a few weights, also in processes that tests
     # start.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+    # A shell starts a command in the background with Ctrl-C ignored, and so would be all processes
+    # that the tests start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     from command_line import quiet  # Before every module that imports TensorFlow.
 
     replicas = config.option.markexpr == "replicas"
