@@ -60,6 +60,7 @@ flags.DEFINE_integer(
 flags.DEFINE_integer("rounds", 9, "Number of turns of each candidate.", lower_bound=1)
 flags.DEFINE_integer("steps", 4, "Number of updates in a turn.", lower_bound=1)
 flags.DEFINE_integer("warmup_steps", 3, "Number of updates before the first turn.", lower_bound=1)
+flags.DEFINE_bool("compile", True, "Whether torch.compile, which takes minutes, is measured, too.")
 flags.DEFINE_integer("seed", 1, "Seed of weights, dropout and batches.", lower_bound=0)
 flags.DEFINE_string("output", "", "JSON file for all figures.")
 
@@ -267,7 +268,7 @@ def measure(corpus, vocab_size, settings, options):
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
     candidates = {
         make.__name__: Candidate(make.__name__, threads, make, task)
-        for make in (ours, minimal, pytorch, compiled, products)
+        for make in (ours, minimal, pytorch, *([compiled] if FLAGS.compile else []), products)
     }
     first = {name: each.turn(0, warmup)[-1] for name, each in candidates.items()}
     failures = {name: reason for name, reason in first.items() if isinstance(reason, str)}
