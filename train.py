@@ -352,9 +352,8 @@ def print_end(this):
     """Prints the result of a `Run`, and how to use the model."""
     path = this.directory.path
     print(*summary.table([this.directory]), sep="\n")
-    flag = (
-        "model_dir" if models.model_class(this.config["model"]).reads_source else "language_model"
-    )
+    reads_source = models.model_class(this.config["model"]).reads_source
+    flag = "model_dir" if reads_source else "language_model"
     print(f"the model is in {path}; translate.py --{flag}={path} uses it")
     if this.companion:
         print(

@@ -19,7 +19,7 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 import models  # noqa: E402
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.scripts import chosen, run  # noqa: E402
 from command_line import console  # noqa: E402
 from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
 from decoding.pictures.figures import save_curves  # noqa: E402
@@ -175,12 +175,7 @@ def compare_lengths():
 def main(argv):
     """Trains, scores, compares."""
     del argv
-    unknown = set(FLAGS.only) - set(RUNS)
-    if unknown:
-        raise UserError(
-            f"--only: no run {', '.join(sorted(unknown))}; expected some of {', '.join(RUNS)}"
-        )
-    for name in FLAGS.only or RUNS:
+    for name in chosen(FLAGS.only, RUNS, "run"):
         run(train_command(name))
         score(name)
     compare_lengths()

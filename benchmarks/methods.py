@@ -23,9 +23,9 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.scripts import chosen, run  # noqa: E402
 from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
+from data_pipeline.files import read_lines, write_text  # noqa: E402
 from decoding.scores import corpus_scores  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "methods"
@@ -116,25 +116,19 @@ flags.DEFINE_list("only", [], "Methods to train. Default: all, and the recipe.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
 
 
-def train_command(corpus, method, seed, model_dir):
-    """Returns the command that trains a run, as a list."""
+def train_command(corpus, method, seed, model_dir, guide):
+    """Returns the command that trains a run, as a list; `guide` is the directory for --guide."""
     recipe = corpus.recipe if method == "recipe" else (*corpus.flags, *METHODS[method])
-    flags = [flag.format(guide=_guide_dir(corpus)) for flag in recipe]
+    flags = [flag.format(guide=guide) for flag in recipe]
     own = ["--model=transformer_tiny", *flags, f"--seed={seed}"]
     return ["train.py", *own, *_text(corpus), f"--model_dir={model_dir}"]
 
 
-def guide_command(corpus):
+def guide_command(corpus, folder):
     """Returns the command that trains the aligner for --guide, with the pieces of the runs."""
     pieces = [flag for flag in corpus.flags if flag.startswith("--num_pieces")]
-    folder = _guide_dir(corpus)
     where = [f"--model_dir={folder}", f"--reverse_model_dir={folder}_reverse"]
     return ["train.py", "--model=hmm_alignment", "--tokenizer=bpe", *pieces, *_text(corpus), *where]
-
-
-def _guide_dir(corpus):
-    name = next(name for name, other in CORPORA.items() if other is corpus)
-    return f"{FLAGS.runs}/{name}/guide"
 
 
 def _text(corpus):
@@ -185,10 +179,10 @@ def published_measure(outputs, references, language):
 def train_and_score(name, method, seed):
     """Trains a run, unless it is complete, and writes its result file."""
     corpus = CORPORA[name]
-    model_dir = f"{FLAGS.runs}/{name}/{method}-{seed}"
+    model_dir, guide = (f"{FLAGS.runs}/{name}/{part}" for part in (f"{method}-{seed}", "guide"))
     commands = [
-        *([guide_command(corpus)] if method == "guide" else []),
-        train_command(corpus, method, seed, model_dir),
+        *([guide_command(corpus, guide)] if method == "guide" else []),
+        train_command(corpus, method, seed, model_dir, guide),
         translate_command(corpus, model_dir),
         align_command(corpus, model_dir),
     ]
@@ -214,13 +208,7 @@ def train_and_score(name, method, seed):
 def main(argv):
     """Trains and scores the methods asked for."""
     del argv
-    known = [*METHODS, "recipe"]
-    unknown = set(FLAGS.only) - set(known)
-    if unknown:
-        raise UserError(
-            f"--only: no method {', '.join(sorted(unknown))}; expected some of {', '.join(known)}"
-        )
-    for method in FLAGS.only or known:
+    for method in chosen(FLAGS.only, [*METHODS, "recipe"], "method"):
         for seed in FLAGS.seeds:
             train_and_score(FLAGS.corpus, method, int(seed))
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
