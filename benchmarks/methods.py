@@ -59,17 +59,21 @@ class Corpus(NamedTuple):
     dataset: str = ""
 
 
-_LAST = ("--average_checkpoints=8", "--save_every_steps=250", "--patience=0")
+# On one core, because two runs side by side make more updates than one after the other on both.
+_ALL = (
+    *("--average_checkpoints=8", "--save_every_steps=250", "--patience=0"),
+    *("--precision=bfloat16", "--intra_op_threads=1"),
+)
 _MULTI30K = (
     *("--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=4096", "--bleu_lines=200"),
     *("--schedule=cosine", "--learning_rate=4e-3", "--warmup_steps=800"),
-    *("--eval_every_steps=1000", *_LAST),
+    *("--eval_every_steps=1000", *_ALL),
 )
-_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--precision=bfloat16", "--max_steps=9500")
+_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=9500")
 _EUROPARL = (
     *("--num_pieces=2000", "--max_tokens_per_batch=2048"),
     *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
-    *("--eval_every_steps=500", *_LAST),
+    *("--eval_every_steps=500", *_ALL),
 )
 _EUROPARL_RECIPE = (*_EUROPARL, "--bpe_dropout=0.1", "--max_steps=6000")
 
@@ -103,7 +107,7 @@ METHODS = {
     "rotary": ("--set=positions=rotary",),
     "shared_layers": ("--set=share_layers=cycle_reversed", "--set=distinct_layers=2"),
     "ema": ("--ema_decay=0.999",),
-    "bfloat16": ("--precision=bfloat16",),
+    "float32": ("--precision=float32",),
     "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
 

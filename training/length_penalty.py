@@ -9,9 +9,9 @@ from decoding.translator import MAX_INPUT_TOKENS
 from model_directory.options import LENGTH_PENALTY
 
 # The one that is used where none was chosen comes first.
-PENALTIES = (LENGTH_PENALTY, 0.0, 0.3, 1.0, 1.5, 2.0)
+PENALTIES = (LENGTH_PENALTY, 0.0, 0.3, 1.0, 1.5, 2.0, 2.5, 3.0)
 LEAST_LINES = 100  # With fewer, differences of BLEU are chance.
-MOST_LINES = 500
+MOST_LINES = 1000
 _LINES_AT_ONCE = 16
 
 
