@@ -247,6 +247,16 @@ def options_given(preset):
     return {**older, **given}
 
 
+def settings_for(preset, options):
+    """Returns name -> value of the settings that follow from the training options."""
+    valid, found = models.preset_settings(preset), {}
+    if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
+        found["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
+    if options["guide"] and "alignment_head" in valid:
+        found["alignment_head"] = "first"  # The others stay free to attend to other words.
+    return found
+
+
 def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
@@ -265,22 +275,20 @@ def read_flags():
         )
     elif FLAGS.teacher:
         of_tokenizer = vocabulary_options(FLAGS.teacher, given)
-    options = recipes.options(preset, dataset, {**of_tokenizer, **given}, tokens)
-    valid = models.preset_settings(preset)
-    settings = recipes.settings(preset, dataset, tokens)
+    given_before = {**of_tokenizer, **given}
+    options = recipes.options(preset, dataset, given_before, tokens)
+    fixed = {**inherited, **given_settings}
+    of_recipe = recipes.settings(preset, dataset, tokens)
     if begun and tokens is not None:  # Earlier versions had other recipes.
-        settings = {name: begun["settings"].get(name, valid[name]) for name in settings}
+        begun_with = {**models.preset_settings(preset), **begun["settings"]}
+        of_recipe = {name: begun_with[name] for name in of_recipe}
     elif tokens is not None:
-        fixed = {**inherited, **given_settings}
-        of_size = recipes.options_of_size(preset, tokens, {**of_tokenizer, **given})
-        chosen = {f"--{name}": value for name, value in of_size.items()}
-        chosen |= {f"--set {n}": v for n, v in settings.items() if n not in fixed}
-        print_choices({**({} if known else {"--model": preset}), **chosen}, pairs, tokens)
-    if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
-        settings["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
-    if options["guide"] and "alignment_head" in valid:
-        settings["alignment_head"] = "first"  # The others stay free to attend to other words.
-    settings.update({**inherited, **given_settings})
+        chosen = {} if known else {"--model": preset}
+        of_size = recipes.options_of_size(preset, tokens, given_before)
+        chosen |= {f"--{name}": value for name, value in of_size.items()}
+        chosen |= {f"--set {n}": value for n, value in of_recipe.items() if n not in fixed}
+        print_choices(chosen, pairs, tokens)
+    settings = {**of_recipe, **settings_for(preset, options), **fixed}
     undecided = pace.undecided(dataset, options, given)
     check_options(preset, options, given, undecided)
     options = recipes.completed(options)

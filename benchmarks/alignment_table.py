@@ -20,9 +20,9 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 import models  # noqa: E402
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.scripts import chosen, run  # noqa: E402
 from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, write_text  # noqa: E402
+from data_pipeline.files import write_text  # noqa: E402
 from model_directory.directory import ModelDirectory  # noqa: E402
 from training import recipes  # noqa: E402
 
@@ -87,10 +87,7 @@ def score(preset):
 def main(argv):
     """Trains and scores."""
     del argv
-    unknown = set(FLAGS.only) - set(models.preset_names())
-    if unknown:
-        raise UserError(f"--only: no preset {', '.join(sorted(unknown))}")
-    for preset in FLAGS.only or models.preset_names():
+    for preset in chosen(FLAGS.only, models.preset_names(), "preset"):
         run(train_command(preset))
         score(preset)
     return 0
