@@ -1,14 +1,17 @@
-"""Trains `transformer_tiny` on small corpora, with one method at a time and with recipes.
+"""Trains `transformer_tiny` on small corpora, one method at a time; recipes; and other models.
 
     pip install sacremoses
     python benchmarks/methods.py --corpus=multi30k_en_de --data=data/multi30k
     python benchmarks/methods.py --corpus=europarl10k --data=data/europarl10k --only=plain,r_drop
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe --seeds=1,2,3
+    python benchmarks/methods.py --corpus=multi30k_en_de --only=ensemble --seeds=1,2,3
+    python benchmarks/methods.py --corpus=multi30k_en_de --only=gru_bahdanau
     python benchmarks/methods.py --corpus=demo --data=data/demo --only=plain,guide
 
-A complete run is not trained again; a run that was stopped resumes. All runs of a corpus but those
-of its recipe make the same number of updates. Validation text alone chooses weights and length
-penalty. The test text is translated once, and the result is written to docs/results/methods/, where
+A complete run is not trained again; a run that was stopped resumes. All runs with a method make the
+same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
+the recipe's runs of all seeds together. Validation text alone chooses weights and length penalty.
+The test text is translated once, and the result is written to docs/results/methods/, where
 results_table.py reads it. Alignments of the demo corpus are scored, too.
 """
 
@@ -26,6 +29,7 @@ from absl import flags  # noqa: E402
 from benchmarks.scripts import chosen, run  # noqa: E402
 from command_line import console  # noqa: E402
 from data_pipeline.files import read_lines, write_text  # noqa: E402
+from data_pipeline.tokenization.tokenizers import SIDES  # noqa: E402
 from decoding.scores import corpus_scores  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "methods"
@@ -40,9 +44,10 @@ class Corpus(NamedTuple):
         target: suffix of the target files.
         valid: name of the validation text.
         test: name of the test text.
-        flags: flags of train.py for all runs but those of the recipe.
-        recipe: flags of train.py for the best known training.
+        flags: flags of train.py for all runs with a method.
+        recipe: flags of train.py for the best known training; empty: none is known.
         scoring: flags of translate.py that choose the measure.
+        has_unknowns: whether the recipe translates words, of which unknown ones are replaced.
         is_cased: whether BLEU is to be given as papers on the corpus do, too, in lower case.
         dataset: name of the corpus if train.py knows it by name.
     """
@@ -55,6 +60,7 @@ class Corpus(NamedTuple):
     flags: tuple
     recipe: tuple
     scoring: tuple = ()
+    has_unknowns: bool = False
     is_cased: bool = False
     dataset: str = ""
 
@@ -65,17 +71,24 @@ _ALL = (
     *("--precision=bfloat16", "--intra_op_threads=1"),
 )
 _MULTI30K = (
-    *("--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=4096", "--bleu_lines=200"),
+    *("--model=transformer_tiny", "--num_pieces=6000", "--set=dropout=0.2"),
+    *("--max_tokens_per_batch=4096", "--bleu_lines=200"),
     *("--schedule=cosine", "--learning_rate=4e-3", "--warmup_steps=800"),
     *("--eval_every_steps=1000", *_ALL),
 )
 _MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=9500")
 _EUROPARL = (
-    *("--num_pieces=2000", "--max_tokens_per_batch=2048"),
+    *("--model=transformer_tiny", "--num_pieces=2000", "--max_tokens_per_batch=2048"),
     *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
     *("--eval_every_steps=500", *_ALL),
 )
-_EUROPARL_RECIPE = (*_EUROPARL, "--bpe_dropout=0.1", "--max_steps=6000")
+# Words that occur once are unknown; an aligner's lexicon translates them.
+_EUROPARL_RECIPE = (
+    *("--model=lstm_lexical", "--tokenizer=word", "--max_words=0", "--min_word_count=2"),
+    *("--max_tokens_per_batch=400", "--schedule=cosine", "--learning_rate=2e-3"),
+    *("--warmup_steps=200", "--eval_every_steps=2000", "--save_every_steps=500"),
+    *("--average_checkpoints=8", "--patience=0", "--max_steps=20000", "--intra_op_threads=1"),
+)
 
 
 def _multi30k(source, target):
@@ -94,9 +107,13 @@ CORPORA = {
         *("Europarl, 10,000 pairs", "de", "en", "val", "test"),
         *((*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE),
         scoring=("--tokenize=none", "--lowercase"),
+        has_unknowns=True,
     ),
     # train.py has a recipe for it.
-    "demo": Corpus("demo corpus", "en", "de", "valid", "test", (), (), dataset="demo"),
+    "demo": Corpus(
+        *("demo corpus", "en", "de", "valid", "test", ("--model=transformer_tiny",), ()),
+        dataset="demo",
+    ),
 }
 METHODS = {
     "plain": (),
@@ -110,22 +127,29 @@ METHODS = {
     "float32": ("--precision=float32",),
     "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
+# Other models, as `train.py` trains them by default.
+MODELS = ("rnn_attention", "gru_bahdanau", "lstm_conv", "transformer_simple", "transformer_small")
+_MODEL = ("--max_minutes=60", "--bleu_lines=200", "--precision=auto", "--intra_op_threads=1")
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_enum("corpus", "multi30k_en_de", CORPORA, "Corpus to train on.")
 flags.DEFINE_string("data", "data/multi30k", "Folder of the corpus.")
 flags.DEFINE_string("runs", "runs/methods", "Folder for the model directories.")
-flags.DEFINE_list("only", [], "Methods to train. Default: all, and the recipe.")
+flags.DEFINE_list("only", [], "Methods or models to train. Default: all.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
 
 
 def train_command(corpus, method, seed, model_dir, guide):
     """Returns the command that trains a run, as a list; `guide` is the directory for --guide."""
-    recipe = corpus.recipe if method == "recipe" else (*corpus.flags, *METHODS[method])
-    flags = [flag.format(guide=guide) for flag in recipe]
-    own = ["--model=transformer_tiny", *flags, f"--seed={seed}"]
-    return ["train.py", *own, *_text(corpus), f"--model_dir={model_dir}"]
+    if method in ("recipe", "ensemble"):
+        own = corpus.recipe
+    elif method in MODELS:
+        own = (f"--model={method}", *_MODEL)
+    else:
+        own = (*corpus.flags, *(flag.format(guide=guide) for flag in METHODS[method]))
+    where = [f"--seed={seed}", *_text(corpus), f"--model_dir={model_dir}"]
+    return ["train.py", *own, *where]
 
 
 def guide_command(corpus, folder):
@@ -142,18 +166,25 @@ def _text(corpus):
     return [
         f"--{split}_{side}={FLAGS.data}/{name}.{getattr(corpus, side)}"
         for split, name in (("train", "train"), ("valid", corpus.valid))
-        for side in ("source", "target")
+        for side in SIDES
     ]
 
 
-def translate_command(corpus, model_dir):
-    """Returns the command that translates the test text and scores it, as a list."""
+def translate_commands(corpus, model_dirs, folder, has_unknowns):
+    """Returns the commands that translate and score the test text, the last one, as lists."""
     test = f"{FLAGS.data}/{corpus.test}"
-    return [
-        *("translate.py", f"--model_dir={model_dir}", "--beam_size=5", *corpus.scoring),
+    before, unknowns = [], []
+    if has_unknowns:
+        text = [f"--{side}={FLAGS.data}/train.{getattr(corpus, side)}" for side in SIDES]
+        lexicon = f"--lexicon={folder}/lexicon"
+        before, unknowns = [["align.py", *text, lexicon]], ["--replace_unknowns", lexicon]
+    last = [
+        *("translate.py", f"--model_dir={','.join(model_dirs)}", "--beam_size=5"),
+        *(*corpus.scoring, *unknowns),
         *(f"--input={test}.{corpus.source}", f"--reference={test}.{corpus.target}"),
-        *(f"--output={model_dir}/test.{corpus.target}", f"--save_scores={model_dir}/scores.json"),
+        *(f"--output={folder}/test.{corpus.target}", f"--save_scores={folder}/scores.json"),
     ]
+    return [*before, last]
 
 
 def align_command(corpus, model_dir):
@@ -180,41 +211,59 @@ def published_measure(outputs, references, language):
     return round(corpus_scores(texts[0], [texts[1]], tokenize="none")["bleu"].score, 2)
 
 
-def train_and_score(name, method, seed):
-    """Trains a run, unless it is complete, and writes its result file."""
+def all_commands(corpus, method, seeds, runs):
+    """Returns the commands that train, translate and align, as lists, and the folder of results.
+
+    Args:
+        corpus: `Corpus`.
+        method: one of `METHODS` or `MODELS`, "recipe" or "ensemble".
+        seeds: list of str; one, but for "ensemble".
+        runs: folder of the model directories.
+    """
+    guide, folder = f"{runs}/guide", f"{runs}/{method}-{'-'.join(seeds)}"
+    if method == "ensemble":
+        model_dirs, links = [f"{runs}/recipe-{seed}" for seed in seeds], None
+    else:
+        model_dirs, links = [folder], align_command(corpus, folder)
+    commands = [guide_command(corpus, guide)] if method == "guide" else []
+    for seed, model_dir in zip(seeds, model_dirs, strict=True):
+        commands.append(train_command(corpus, method, seed, model_dir, guide))
+    has_unknowns = corpus.has_unknowns and method in ("recipe", "ensemble")
+    commands += translate_commands(corpus, model_dirs, folder, has_unknowns)
+    return commands + ([links] if links else []), folder
+
+
+def train_and_score(name, method, seeds):
+    """Trains runs, unless they are complete, and writes the result file of all together."""
     corpus = CORPORA[name]
-    model_dir, guide = (f"{FLAGS.runs}/{name}/{part}" for part in (f"{method}-{seed}", "guide"))
-    commands = [
-        *([guide_command(corpus, guide)] if method == "guide" else []),
-        train_command(corpus, method, seed, model_dir, guide),
-        translate_command(corpus, model_dir),
-        align_command(corpus, model_dir),
-    ]
-    commands = [command for command in commands if command]
+    commands, folder = all_commands(corpus, method, seeds, f"{FLAGS.runs}/{name}")
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
     for command in commands:
         run(command)
-    record = json.loads((ROOT / model_dir / "scores.json").read_text("utf-8"))
+    record = json.loads((ROOT / folder / "scores.json").read_text("utf-8"))
     record["command"] = [" ".join(["python", *command]) for command in commands]
     record["data"] = f"{corpus.title} {corpus.source}-{corpus.target}, {corpus.test}"
-    record["method"], record["seed"] = method, seed
+    record["method"] = method
     if commands[-1][0] == "align.py":
-        record["aer"] = json.loads((ROOT / model_dir / "links.json").read_text("utf-8"))["aer"]
+        record["aer"] = json.loads((ROOT / folder / "links.json").read_text("utf-8"))["aer"]
     if corpus.is_cased:
-        texts = (f"{model_dir}/test", f"{FLAGS.data}/{corpus.test}")
+        texts = (f"{folder}/test", f"{FLAGS.data}/{corpus.test}")
         outputs, references = (read_lines(ROOT / f"{text}.{corpus.target}") for text in texts)
         record["bleu_lowercased_moses"] = published_measure(outputs, references, corpus.target)
-    folder = RESULTS / name
-    folder.mkdir(parents=True, exist_ok=True)
+    (RESULTS / name).mkdir(parents=True, exist_ok=True)
     text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    write_text(folder / f"{method}-{seed}.json", text)
+    write_text(RESULTS / name / f"{Path(folder).name}.json", text)
 
 
 def main(argv):
     """Trains and scores the methods asked for."""
     del argv
-    for method in chosen(FLAGS.only, [*METHODS, "recipe"], "method"):
-        for seed in FLAGS.seeds:
-            train_and_score(FLAGS.corpus, method, int(seed))
+    corpus = CORPORA[FLAGS.corpus]
+    best = ["recipe", "ensemble"] if corpus.recipe else []
+    for method in chosen(FLAGS.only, [*METHODS, *best, *MODELS], "method or model"):
+        together = [FLAGS.seeds] if method == "ensemble" else [[seed] for seed in FLAGS.seeds]
+        for seeds in together:
+            train_and_score(FLAGS.corpus, method, seeds)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(f"processor time: {(used.ru_utime + used.ru_stime) / 60:.0f} minutes")
     return 0

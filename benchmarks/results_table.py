@@ -98,23 +98,27 @@ def europarl_table():
 
 
 METHOD_COLUMNS = (
-    *("corpus", "method", "runs", "updates", "minutes", "valid BLEU"),
+    *("corpus", "method or model", "runs", "updates", "minutes", "valid BLEU"),
     *("BLEU", "chrF", "as published", "AER"),
 )
 
 
 def methods_table():
-    """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all seeds."""
+    """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all runs.
+
+    An ensemble's updates and minutes are those of all its models together.
+    """
     found = {}
     for path in sorted((RESULTS / "methods").glob("*/*.json")):
         result = json.loads(path.read_text("utf-8"))
         found.setdefault((result["data"], result["method"]), []).append(result)
     rows = []
     for (corpus, method), results in found.items():
+        trained = [r["training"] for r in results]
+        trained = [each if isinstance(each, list) else [each] for each in trained]
         measures = [
-            [r["training"]["steps"] for r in results],
-            [r["training"]["minutes"] for r in results],
-            [r["training"]["best"]["bleu"] for r in results],
+            *([sum(m[name] for m in each) for each in trained] for name in ("steps", "minutes")),
+            [each[0]["best"]["bleu"] for each in trained if len(each) == 1],
             *([r[name] for r in results] for name in ("bleu", "chrf")),
             *([r[name] for r in results if name in r] for name in ("bleu_lowercased_moses", "aer")),
         ]
