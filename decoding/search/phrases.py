@@ -11,27 +11,33 @@ from data_pipeline.tokenization.vocabularies import SPECIALS
 from decoding.search.constraints import bar
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+_ANYWHERE, _NOT_IN_WORD, _FIRST_OF_PHRASES = range(3)  # States of `BannedPhrases`.
 
 
 class BannedPhrases(NamedTuple):
     """The ways in which tokens spell phrases: an automaton that reads a hypothesis.
 
-    State 0, in which every hypothesis always is, lies before all phrases. Any other state stands
-    for the beginning of a phrase that the last tokens have spelt.
+    Every hypothesis is always in state `_ANYWHERE`, and in state `_NOT_IN_WORD` if its last token
+    does not end in a letter or digit. Any other state stands for the beginning of a phrase that the
+    last tokens have spelt.
 
     Attributes:
         num_states: Q.
         steps: `[E, 3]` int32, (state, token, next state).
         ends: `[F, 2]` int32, (state, token): the token would complete a phrase.
+        not_in_word: `[V]` bool, tokens after which a word may begin without a space.
     """
 
     num_states: int
     steps: np.ndarray
     ends: np.ndarray
+    not_in_word: np.ndarray
 
     def start(self, num_rows):
         """Returns the states of empty hypotheses, `[num_rows, Q]` bool."""
-        return tf.tile([[True] + [False] * (self.num_states - 1)], [num_rows, 1])
+        return tf.tile(
+            [[state < _FIRST_OF_PHRASES for state in range(self.num_states)]], [num_rows, 1]
+        )
 
     def follow(self, reached, token_ids):
         """Returns the states `[N, Q]` after one more token, `[N]` int32, of each hypothesis."""
@@ -40,8 +46,9 @@ class BannedPhrases(NamedTuple):
         counts = tf.math.unsorted_segment_sum(
             tf.transpose(tf.cast(taken, tf.int32)), following, self.num_states
         )
-        before = tf.range(self.num_states) == 0
-        return (tf.transpose(counts) > 0) | before
+        states = tf.range(self.num_states)
+        before = (states == _NOT_IN_WORD) & tf.gather(self.not_in_word, token_ids)[:, None]
+        return (tf.transpose(counts) > 0) | before | (states == _ANYWHERE)
 
     def bar(self, log_probs, reached):
         """Makes tokens impossible, in `[N, V]`, that would complete a phrase."""
@@ -54,8 +61,8 @@ class BannedPhrases(NamedTuple):
 def banned_phrases(phrases, vocabulary):
     """Finds all ways in which the tokens of a vocabulary spell phrases.
 
-    A phrase is found as whole words, in whatever tokens: "Hund" is not part of "▁Hunde", but the
-    tokens "▁Hund" "e" are refused, too, because the first of them is a banned word already.
+    A phrase is found as whole words, in whatever tokens: "er" is not part of "▁Kind" "er". But the
+    tokens "▁er" "st" are refused, too, because the first of them is a banned word already.
 
     Args:
         phrases: list of str, without outer spaces, with single spaces between words.
@@ -64,23 +71,29 @@ def banned_phrases(phrases, vocabulary):
     Returns:
         `BannedPhrases`.
     """
-    inner, starting, ending, whole = _cuts(piece_texts(vocabulary))
-    steps, ends, num_states = [], [], 1
-    for phrase in sorted({phrase.encode() for phrase in phrases}):
+    texts = piece_texts(vocabulary)
+    inner, starting, ending, whole = _cuts(texts)
+    steps, ends, num_states = [], [], _FIRST_OF_PHRASES
+    for text in sorted(set(phrases)):
+        phrase = text.encode()
         size = len(phrase)
-        state_at = [0, *range(num_states, num_states + size - 1)]
+        first = _NOT_IN_WORD if _in_word(text[0]) else _ANYWHERE
+        state_at = [first, *range(num_states, num_states + size - 1)]
         num_states += size - 1
         for start in range(size):
-            from_here = starting if start == 0 else inner
             for end in range(start + 1, size):
-                tokens = from_here[phrase[start:end]]
+                tokens = inner[phrase[start:end]]
                 steps += [(state_at[start], token, state_at[end]) for token in tokens]
-            tokens = (whole if start == 0 else ending)[phrase[start:]]
-            ends += [(state_at[start], token) for token in tokens]
+            ends += [(state_at[start], token) for token in ending[phrase[start:]]]
+        for end in range(1, size):
+            steps += [(_ANYWHERE, token, state_at[end]) for token in starting[phrase[:end]]]
+        ends += [(_ANYWHERE, token) for token in whole[phrase]]
     return BannedPhrases(
         num_states,
         np.array(steps, np.int32).reshape(-1, 3),
         np.array(ends, np.int32).reshape(-1, 2),
+        # Bytes of a letter may be tokens of their own, of which nothing is known.
+        np.array([not _in_word(text.decode(errors="surrogateescape")[-1:]) for text in texts]),
     )
 
 
@@ -115,14 +128,14 @@ def _cuts(texts):
     Where a phrase begins or ends inside a token, the token must have no letter or digit beside it.
 
     Returns:
-        Four dicts of bytes -> ids of tokens: of parts inside a phrase, at its start, at its end,
-        and of whole phrases.
+        Four dicts of bytes -> ids of tokens: of whole tokens, of their ends, of their beginnings,
+        and of parts between. A whole token is among the beginnings, but not among the ends.
     """
     inner, starting, ending, whole = (collections.defaultdict(set) for _ in range(4))
     for token, text in enumerate(texts):
         line = text.decode(errors="surrogateescape")
         offsets = [len(line[:i].encode(errors="surrogateescape")) for i in range(len(line) + 1)]
-        left = [0, *(offsets[i] for i in range(1, len(line)) if not _in_word(line[i - 1]))]
+        left = [offsets[i] for i in range(1, len(line)) if not _in_word(line[i - 1])]
         right = [len(text), *(offsets[i] for i in range(1, len(line)) if not _in_word(line[i]))]
         if text:
             inner[text].add(token)

@@ -38,14 +38,29 @@ def test_no_sequence_of_possible_tokens_spells_a_banned_phrase(style):
     vocabulary = kind([*SPECIALS, *pieces])
     phrases = PHRASES[:3]
     banned = banned_phrases(phrases, vocabulary)
-    pattern = re.compile("|".join(rf"(?<!\w){p}(?!\w)" for p in phrases))
-    tokens, count = range(len(SPECIALS), len(vocabulary)), 0
+    begun = "|".join(rf"(?<!\w){p}" for p in phrases)
+    pattern = re.compile(rf"({begun})(?!\w)")
+    tokens, count, free = range(len(SPECIALS), len(vocabulary)), 0, 0
     for length in (1, 2, 3):
         for ids in itertools.product(tokens, repeat=length):
-            if pattern.search(vocabulary.decode(list(ids))):
+            text = vocabulary.decode(list(ids))
+            if pattern.search(text):
                 assert is_barred(banned, ids, len(vocabulary)), vocabulary.pieces(ids)
                 count += 1
-    assert count > 20
+            elif not re.search(begun, text):
+                assert not is_barred(banned, ids, len(vocabulary)), vocabulary.pieces(ids)
+                free += 1
+    assert count > 20 and free > 20
+
+
+def test_words_that_end_like_a_banned_word_stay_possible():
+    vocabulary = PieceVocabulary([*SPECIALS, "▁Kind", "er", "▁er", "▁(", "st"])
+    banned = banned_phrases(["er"], vocabulary)
+    kind, ending, word, bracket, more = range(4, 9)
+    for ids in ([kind, ending], [kind, ending, more], [bracket, kind, ending]):
+        assert not is_barred(banned, ids, len(vocabulary))
+    for ids in ([ending], [word], [word, more], [kind, word], [bracket, ending]):
+        assert is_barred(banned, ids, len(vocabulary))
 
 
 def test_tokens_far_from_a_phrase_stay_possible():
