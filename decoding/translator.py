@@ -287,10 +287,7 @@ class Translator:
     def _chosen(self, translations):
         """Drops translations with the text of a better one; sorts the rest by expected chrF."""
         if not self.options.sample:
-            first = {}
-            for translation in translations:
-                first.setdefault(translation.text, translation)
-            translations = list(first.values())
+            translations = _with_different_texts(translations)
         if not self.mbr:
             return translations
         translations = translations[: self.mbr]
@@ -300,18 +297,26 @@ class Translator:
             weights = np.ones(len(translations))
         utilities = expected_utilities([translation.text for translation in translations], weights)
         best = np.argsort(-utilities, kind="stable")
-        return [translations[i]._replace(score=float(utilities[i])) for i in best]
+        return _with_different_texts(
+            translations[i]._replace(score=float(utilities[i])) for i in best
+        )
 
     def _joined(self, parts):
-        """Joins the translations of a line's parts; untranslated if any part is untranslated."""
+        """Joins the translations of a line's parts; untranslated if any part is untranslated.
+
+        With minimum Bayes risk, the score is the mean of those of the parts.
+        """
         problem = next((part.problem for part in parts if part.problem), "")
         if problem:
             return untranslated(problem)
         log_prob = sum(part.log_prob for part in parts)
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
+        score = log_prob / float(length_normaliser(len(ids), self.options.length_penalty))
+        if self.mbr:
+            score = float(np.mean([part.score for part in parts if part != EMPTY] or [0.0]))
         return Translation(
             " ".join(part.text for part in parts if part.text),
-            log_prob / float(length_normaliser(len(ids), self.options.length_penalty)),
+            score,
             log_prob,
             all(part.finished for part in parts),
             ids,
@@ -329,6 +334,14 @@ def not_numbers(name, number):
         f"{name} gives scores that are not numbers, for line {number}: its training diverged; "
         "train again, for example with a smaller --learning_rate"
     )
+
+
+def _with_different_texts(translations):
+    """Drops translations with the text of an earlier one."""
+    first = {}
+    for translation in translations:
+        first.setdefault(translation.text, translation)
+    return list(first.values())
 
 
 def _until_end(ids):

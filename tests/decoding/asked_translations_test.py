@@ -109,6 +109,25 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     assert found.text == draws[int(utilities.argmax())].text
 
 
+def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
+    options = {"beam_size": 1, "sample": True, "temperature": 0.2, "max_length_factor": 1.0}
+    draws = Translator(*parts, **options).translate(LINES[:1], n_best=20)[0]
+    texts = {draw.text for draw in draws}
+    assert 1 < len(texts) < 20
+    found = Translator(*parts, mbr=20, **options).translate(LINES[:1], n_best=20)[0]
+    assert len(found) == len(texts) and {each.text for each in found} == texts
+    scores = [each.score for each in found]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared(parts):
+    translator = Translator(*parts, beam_size=3, mbr=3, max_length_factor=1.0, split_sentences=True)
+    sentences = ["one dog.", "Big cat."]
+    ((together,),) = translator.translate([" ".join(sentences)])
+    apart = [best.score for (best,) in translator.translate(sentences)]
+    assert min(apart) > 0 and together.score == pytest.approx(np.mean(apart))
+
+
 def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
     plain, chosen = (
         Translator(*parts, beam_size=1, mbr=mbr).translate(LINES[:1])[0][0] for mbr in (0, 1)
