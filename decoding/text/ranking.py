@@ -1,11 +1,13 @@
 """Ranks the translations of an n-best list by the scores of a model."""
 
 import itertools
+import re
 
 from data_pipeline.files import UserError
 from data_pipeline.streams import FileLines
 
 _SEPARATOR = " ||| "
+_LINE_NUMBER = re.compile("[0-9]{1,18}")
 
 
 class NBestList:
@@ -34,7 +36,7 @@ class NBestList:
             scores = []
             while len(fields) > 1 and _is_number(fields[-1]):
                 scores.insert(0, fields.pop())
-            if not (number.isascii() and number.isdigit() and scores):
+            if not (_LINE_NUMBER.fullmatch(number) and scores):
                 raise UserError(
                     f"{self.path}, line {place}: expected `line ||| translation ||| score`, found "
                     f"{line[:60]!r}"

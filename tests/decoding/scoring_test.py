@@ -178,6 +178,7 @@ def test_a_list_is_sorted_by_the_model_and_keeps_its_earlier_scores(
         ("0 ||| a ||| 1\nx ||| a ||| 1\n", "line 2: expected `line"),
         ("0 ||| a ||| 1\n0 ||| a\n", "line 2: expected `line"),
         ("0 ||| a ||| 1\n\n", "line 2: expected `line"),
+        ("9" * 5000 + " ||| a ||| 1\n", "line 1: expected `line"),
         ("1 ||| a ||| 1\n0 ||| a ||| 1\n", "line 2: line 0 after line 1; sort"),
         ("0 ||| a ||| 1\n7 ||| a ||| 1\n", "of line 7, counted from 0, and the input has 6"),
     ],
