@@ -293,7 +293,7 @@ def make_format(model, tokenizer, plain):
     from decoding.alignment.aligner import Aligner
 
     aligner = Aligner(model, tokenizer) if model.has_alignment else None
-    return formats.JsonLines(tokenizer, FLAGS.n_best > 1, aligner)
+    return formats.JsonLines(tokenizer, FLAGS.n_best > 1, aligner, FLAGS.max_input_tokens)
 
 
 def print_results(*lines):

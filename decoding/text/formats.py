@@ -3,6 +3,8 @@
 import json
 import math
 
+from decoding.translator import MAX_INPUT_TOKENS
+
 
 def plain_lines(window, results):
     """One line for each translation: its text alone."""
@@ -43,26 +45,43 @@ class JsonLines:
         tokenizer: `Tokenizer` of the model.
         n_best: whether each object lists all translations of its line.
         aligner: `decoding.alignment.aligner.Aligner` for links between words, or None.
+        max_input_tokens: longest line that was translated in one piece, in tokens with `</s>`.
+            Longer ones have no links, because the memory for a model's attention grows with the
+            square of a line's length.
 
     Example:
         >>> JsonLines(tokenizer)((0, ["ein Haus"]), results)
         ['{"source": "ein Haus", "translation": "a house", "score": -0.1, ...}']
     """
 
-    def __init__(self, tokenizer, n_best=False, aligner=None):
+    def __init__(self, tokenizer, n_best=False, aligner=None, max_input_tokens=MAX_INPUT_TOKENS):
         self.tokenizer = tokenizer
         self.n_best = n_best
         self.aligner = aligner
+        self.max_input_tokens = max_input_tokens
 
     def __call__(self, window, results):
         """Formats the results of a window, see `plain_lines`."""
         _, lines = window
-        links = [None] * len(lines)
-        if self.aligner:
-            links = self.aligner.links(lines, [best.text for best, *_ in results])
         return [
             json.dumps(self._record(*line), ensure_ascii=False, allow_nan=False)
-            for line in zip(lines, results, links, strict=True)
+            for line in zip(lines, results, self._links(lines, results), strict=True)
+        ]
+
+    def _links(self, lines, results):
+        """Returns the links of each line, or None for those that are not to be aligned."""
+        if not self.aligner:
+            return [None] * len(lines)
+        lengths = map(len, self.tokenizer.source.encode(lines))
+        in_parts = [length > self.max_input_tokens for length in lengths]
+        texts = [
+            "" if is_long or best.problem else best.text
+            for is_long, (best, *_) in zip(in_parts, results, strict=True)
+        ]
+        found = self.aligner.links(lines, texts)
+        return [
+            None if is_long and not best.problem else links
+            for is_long, links, (best, *_) in zip(in_parts, found, results, strict=True)
         ]
 
     def _record(self, source, found, links):

@@ -5,16 +5,18 @@ import json
 
 import pytest
 
+import models
 from data_pipeline.files import UserError
 from data_pipeline.live_lines import LiveLines, reader
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.alignment.aligner import Aligner
 from decoding.text import formats
 from decoding.text.kept import KeptTranslations
 from decoding.text.streaming import translations, windows
 from decoding.translator import TOO_LONG, Translator
 from tests.hostile.inputs import hostile_lines
-from tests.tiny import Echo, pairs
+from tests.tiny import SMALL, Echo, pairs
 
 
 @pytest.fixture(scope="module")
@@ -104,6 +106,20 @@ def test_json_lines_of_lines_that_have_no_translation_are_valid(translator):
         assert records[2]["score"] is None and records[1]["tokens"] == ["</s>"]
         assert all(("n_best" in record) == n_best for record in records)
         assert all("alignment" not in record for record in records)
+
+
+def test_json_lines_link_no_words_of_lines_in_parts_or_without_a_score(translator):
+    tokenizer = translator.tokenizer
+    model = models.create("transformer_tiny", *[len(tokenizer.source)] * 2, **SMALL)
+    lines = ["one dog", "big cat. " * 20, "two cats"]
+    parts = Translator(translator.model, tokenizer, beam_size=1, split_long_lines=True)
+    parts.max_input_tokens = 20
+    results = parts.translate(lines)
+    results[2] = [results[2][0]._replace(problem=TOO_LONG)]  # As a pair that is not scored.
+    write = formats.JsonLines(tokenizer, aligner=Aligner(model, tokenizer), max_input_tokens=20)
+    records = [json.loads(line) for line in write((0, lines), results)]
+    assert "alignment" in records[0] and records[1]["translation"] == " ".join(lines[1].split())
+    assert "alignment" not in records[1] and records[2]["alignment"] == []
 
 
 def test_every_hostile_line_has_one_line_of_output_in_every_format(translator, tmp_path):
