@@ -242,17 +242,17 @@ def the_export():
 
 def the_directories():
     """Returns the list of `ModelDirectory` of --model_dir, of --channel_model, or `the_export`."""
+    if FLAGS.language_model_weight is not None and not FLAGS.language_model:
+        raise UserError("--language_model_weight needs --language_model")
     if FLAGS.engine == "ctranslate2":
         return [the_export()]
     if FLAGS.export_dir:
         raise UserError("--export_dir needs --engine=ctranslate2")
     if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
         raise UserError("give either --model_dir, or --channel_model with --language_model")
-    if not FLAGS.language_model and (
-        FLAGS.channel_model or FLAGS.language_model_weight is not None
-    ):
-        raise UserError("--channel_model and --language_model_weight need --language_model")
     if FLAGS.channel_model:
+        if not FLAGS.language_model:
+            raise UserError("--channel_model needs --language_model")
         return [ModelDirectory(FLAGS.channel_model)]
     return model_directories(FLAGS.model_dir)
 

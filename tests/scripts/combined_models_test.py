@@ -327,8 +327,8 @@ def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
         (["--model_dir={forward},{language}"], "ngram_lm, which does not translate"),
         ([], "give either --model_dir, or --channel_model with --language_model"),
         (["--model_dir={forward}", "--channel_model={backward}"], "give either --model_dir, or"),
-        (["--channel_model={backward}"], "need --language_model"),
-        (["--model_dir={forward}", "--language_model_weight=1"], "need --language_model"),
+        (["--channel_model={backward}"], "needs --language_model"),
+        (["--model_dir={forward}", "--language_model_weight=1"], "needs --language_model"),
         (["--model_dir={language}"], "ngram_lm, which does not translate"),
         (["--model_dir={forward}", "--language_model={backward}"], "ibm1, a translation model"),
         (
