@@ -330,7 +330,8 @@ def print_scores(outputs, text, run, seconds):
 
 def check_paths():
     """Raises `UserError` if an output cannot be written, or would replace an input."""
-    inputs = [FLAGS.input, FLAGS.score, FLAGS.rank, FLAGS.baseline, *FLAGS.reference.split(",")]
+    flags = ("input", "score", "rank", "baseline", "lexicon", "prefix", "required", "banned")
+    inputs = [*(FLAGS[name].value for name in flags), *FLAGS.reference.split(",")]
     taken = {os.path.realpath(path): path for path in inputs if path}
     for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
         check_writable(path)

@@ -812,6 +812,15 @@ BAD_TRANSLATION = {
     "unknown tokenisation": (["--reference=/no/such.de", "--tokenize=foo"], "one of none, zh, 13a"),
     "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
     "the input for the output": (["--output=translate.py", "--input=translate.py"], "two flags"),
+    "the prefixes for the output": (["--output=x.de", "--prefix=x.de"], "two flags"),
+    "the lexicon for the scores": (
+        ["--save_scores=x", "--lexicon=x", "--reference=y"],
+        "two flags",
+    ),
+    "another engine and a weight": (
+        ["--engine=ctranslate2", "--language_model_weight=0"],
+        "--language_model_weight needs --language_model",
+    ),
     "missing reference": (["--reference=/no/such.de"], "/no/such.de"),
     "an unknown metric": (["--metrics=bleurt", "--reference=/no/such"], "some of bleu,chrf,ter"),
     "a metric without a reference": (["--metrics=ter"], "--metrics needs --reference"),
