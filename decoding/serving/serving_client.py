@@ -9,11 +9,13 @@ tensorflow-serving-api (requirements-extra.txt). This file needs nothing else of
 """
 
 import argparse
+import http.client
 import itertools
 import json
 import os
 import sys
 import urllib.error
+import urllib.parse
 import urllib.request
 
 DEFAULT = -1  # Stands for the default of an option, see decoding/serving/saved_model.py.
@@ -33,7 +35,8 @@ class RestClient:
     """
 
     def __init__(self, address, model, seconds=60):
-        self.url = f"{address.rstrip('/')}/v1/models/{model}:predict"
+        name = urllib.parse.quote(model, safe="")
+        self.url = f"{address.rstrip('/')}/v1/models/{name}:predict"
         self.seconds = seconds
 
     def predict(self, signature, inputs):
@@ -50,8 +53,8 @@ class RestClient:
             ServerError: the server refuses, or does not answer.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
-        request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
         try:
+            request = urllib.request.Request(self.url, body, {"Content-Type": "application/json"})
             with urllib.request.urlopen(request, timeout=self.seconds) as answer:
                 return json.load(answer)["outputs"]
         except urllib.error.HTTPError as error:
@@ -61,6 +64,11 @@ class RestClient:
         except OSError as error:
             reason = getattr(error, "reason", None) or error
             raise ServerError(f"{self.url}: no answer ({reason})") from None
+        except (http.client.HTTPException, ValueError, LookupError, TypeError):
+            raise ServerError(
+                f"{self.url}: no answer of TensorFlow Serving's REST API; check the address and "
+                "its port, such as http://localhost:8501"
+            ) from None
 
     def close(self):
         """Does nothing: each request has a connection of its own."""
@@ -158,9 +166,12 @@ def main(arguments=None):
     parser.add_argument("--batch_size", type=int, default=32, help="lines of a request")
     flags = parser.parse_args(arguments)
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
+    if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
+        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdout.reconfigure(encoding="utf-8")
     try:
         server = client(flags.address, flags.model)
-        lines = (line.rstrip("\n") for line in sys.stdin)
+        lines = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)
         while batch := list(itertools.islice(lines, flags.batch_size)):
             for found in translations(server, batch, **options):
                 for score, text in found:

@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import socket
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -111,6 +112,31 @@ def test_the_program_translates_its_input(address, monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", io.StringIO("dog\n"))
     main([address, "example", "--n_best=2", "--beam_size=3", "--length_penalty=1"])
     assert capsys.readouterr().out == "4.0000\tDOG 0\n5.0000\tDOG 1\n"
+
+
+def test_the_program_reads_utf8_and_ends_lines_at_line_feeds_alone(address, monkeypatch, capsys):
+    data = io.BytesIO("a\rb\r\nü\n".encode())
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data, encoding="latin-1"))
+    main([address, "example"])
+    assert capsys.readouterr().out == "A\rB 0\nü 0\n"
+
+
+def test_an_address_of_something_else_is_one_line():
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def answer():
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"\0\0\x06 not HTTP/1.1\n")
+
+        port = other.getsockname()[1]
+        for address in ("localhost", f"http://127.0.0.1:{port}"):
+            with ThreadPoolExecutor(1) as thread:
+                if "http" in address:
+                    thread.submit(answer)
+                with pytest.raises(ServerError, match="no answer of TensorFlow Serving's REST API"):
+                    translations(client(address, "a model"), ["dog"])
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
