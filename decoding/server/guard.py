@@ -40,7 +40,7 @@ class Guard:
 
     def __init__(self, app, names=()):
         self._app = app
-        self._names = {"localhost", *names}
+        self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
 
     async def __call__(self, scope, receive, send):
         """Answers one request."""

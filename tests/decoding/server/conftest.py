@@ -16,5 +16,5 @@ def example(tmp_path_factory):
 @pytest.fixture(scope="package")
 def client(example):
     """A `Client` of a server of the example, with small limits."""
-    with running(example, ("model.example",), max_lines=8, max_body_bytes=4096) as found:
+    with running(example, ("model.example", ""), max_lines=8, max_body_bytes=4096) as found:
         yield found
