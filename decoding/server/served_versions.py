@@ -94,10 +94,13 @@ class ServedVersions:
         A version that cannot be loaded, perhaps because it is still being copied, is tried again
         when its files have changed.
         """
-        newest = await asyncio.to_thread(newest_version, self._folder)
-        if not newest or int(newest.name) == self.number:
+        try:
+            newest = await asyncio.to_thread(newest_version, self._folder)
+            if not newest or int(newest.name) == self.number:
+                return
+            contents = await asyncio.to_thread(_contents, newest)
+        except OSError:  # For a moment, such as too many open files; it is looked for again.
             return
-        contents = await asyncio.to_thread(_contents, newest)
         if contents == self._tried:
             return
         self._tried, number = contents, int(newest.name)

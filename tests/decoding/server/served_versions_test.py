@@ -1,6 +1,7 @@
 """A new version takes the place of the one that is served, and no request is lost."""
 
 import asyncio
+import resource
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -87,6 +88,24 @@ def test_a_damaged_version_is_passed_over_until_its_files_change(folder, second,
     assert len(printed) == 1 and printed[0].startswith("version 2 cannot be loaded: ")
     shutil.copytree(second, folder / "2", dirs_exist_ok=True)
     asyncio.run(versions.refresh())
+    assert states(versions) == {"1": "END", "2": "AVAILABLE"}
+
+
+def test_a_folder_that_cannot_be_read_for_a_moment_is_read_again(folder, second):
+    versions = ServedVersions(folder, "example")
+    shutil.copytree(second, folder / "2")
+
+    async def refresh_twice():
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (0, limits[1]))  # No file can be opened.
+        try:
+            await versions.refresh()
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        assert versions.number == 1
+        await versions.refresh()
+
+    asyncio.run(refresh_twice())
     assert states(versions) == {"1": "END", "2": "AVAILABLE"}
 
 
