@@ -110,6 +110,7 @@ def translations_to_compare(model, tokenizer, **search):
     Raises:
         UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
+    name = FLAGS.check_input or "the built-in lines"
     lines = read_lines(FLAGS.check_input) if FLAGS.check_input else warm_up.SAMPLES
     translator = Translator(model, tokenizer, name=f"the model in {FLAGS.model_dir}", **search)
     with Progress("translating", len(lines), "lines") as progress:
@@ -118,13 +119,13 @@ def translations_to_compare(model, tokenizer, **search):
     left = [n for n, translation in enumerate(found, start=1) if translation.problem]
     if left:
         print(
-            f"{FLAGS.check_input}: {len(left)} of {len(lines)} lines are not compared, the first "
-            f"is line {left[0]} ({found[left[0] - 1].problem})",
+            f"{name}: {len(left)} of {len(lines)} lines are not compared, the first is line "
+            f"{left[0]} ({found[left[0] - 1].problem})",
             file=sys.stderr,
         )
     compared = [both for both in zip(lines, found, strict=True) if not both[1].problem]
     if not any(line.strip() for line, _ in compared):
-        raise UserError(f"{FLAGS.check_input}: no line to compare; give some source sentences")
+        raise UserError(f"{name}: no line to compare; give --check_input some source sentences")
     return tuple(zip(*compared, strict=True))
 
 

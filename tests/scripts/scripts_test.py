@@ -571,7 +571,7 @@ def test_lines_too_long_for_the_export_are_counted_and_no_line_is_no_check(
     assert done.status == 1 and not (tmp_path / "serving").exists()
     assert done.err.splitlines()[-2:] == [
         f"{text}: 1 of 2 lines are not compared, the first is line 2 (longer than the limit)",
-        f"error: {text}: no line to compare; give some source sentences",
+        f"error: {text}: no line to compare; give --check_input some source sentences",
     ]
 
 
