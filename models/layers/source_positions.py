@@ -19,8 +19,13 @@ def lengths_of(mask):
 
 
 def is_null(source_mask):
-    """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL."""
-    return ops.equal(ops.arange(ops.shape(source_mask)[1]), lengths_of(source_mask)[:, None] - 1)
+    """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL.
+
+    In a row of nothing but padding, which fills up a batch of fixed shape, NULL is the first
+    position, so that probabilities and their gradients stay finite there.
+    """
+    last = ops.maximum(lengths_of(source_mask) - 1, 0)
+    return ops.equal(ops.arange(ops.shape(source_mask)[1]), last[:, None])
 
 
 class Uniform(keras.layers.Layer):
@@ -37,7 +42,7 @@ class Uniform(keras.layers.Layer):
         Returns:
             `[B, T, S]` float32, or `[B, 1, S]` if all target positions have the same prior.
         """
-        mask = ops.cast(source_mask, "float32")
+        mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
 
     def unpack(self, array):

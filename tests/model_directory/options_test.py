@@ -17,6 +17,7 @@ from training.evaluation import CRITERIA
 from training.updates.gradient import LOSS_AVERAGES
 from training.updates.precision import PRECISIONS
 from training.updates.schedules import SCHEDULES
+from training.updates.token_dropout import UNITS
 
 
 @pytest.mark.parametrize(
@@ -26,6 +27,7 @@ from training.updates.schedules import SCHEDULES
         ("precision", PRECISIONS),
         ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
+        ("token_dropout_unit", UNITS),
     ],
 )
 def test_choices_are_those_that_the_training_knows(name, known):

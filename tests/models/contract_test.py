@@ -247,6 +247,10 @@ def pad(array, columns):
     return np.pad(array, ((0, 0), (0, columns)), constant_values=PAD)
 
 
+def pad_rows(array, rows):
+    return np.pad(array, ((0, rows), (0, 0)), constant_values=PAD)
+
+
 # Decoding
 
 
@@ -331,6 +335,15 @@ def test_extra_padding_changes_nothing(graphs, logits):
         graphs.align(ids(source), ids(target)).numpy()[:, :T, :S][REAL_TARGET],
         expected[REAL_TARGET],
     )
+
+
+def test_a_row_of_nothing_but_padding_is_finite_and_changes_nothing(graphs, logits):
+    """Such rows fill up batches of fixed shape."""
+    source, target = pad_rows(SOURCE, 1), pad_rows(TARGET, 1)
+    found = logits_of(graphs, source, target)
+    close(found[:B][REAL_TARGET], logits[REAL_TARGET])
+    assert np.isfinite(found).all()
+    assert np.isfinite(graphs.align(ids(source), ids(target))).all()
 
 
 def test_batch_neighbours_change_nothing(graphs, logits):
@@ -451,8 +464,9 @@ def test_score_is_the_log_softmax_of_call_at_the_targets(graphs, logits):
 
 
 def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
+    source, target = pad_rows(SOURCE, 1), pad_rows(TARGET, 1)
     with tf.GradientTape() as tape:
-        loss = -tf.reduce_sum(model.score(ids(SOURCE), ids(TARGET))[REAL_TARGET])
+        loss = -tf.reduce_sum(model.score(ids(source), ids(target))[target != PAD])
     weights = model.trainable_variables
     for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
         assert gradient is not None, weight.path
