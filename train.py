@@ -290,7 +290,9 @@ def read_flags():
         print_choices(chosen, pairs, tokens)
     settings = {**of_recipe, **settings_for(preset, options), **fixed}
     undecided = pace.undecided(dataset, options, given)
-    check_options(preset, options, given, undecided)
+    recorded = begun["options"] if begun else {}  # Checked when the run began.
+    new = {name: value for name, value in given.items() if recorded.get(name) != value}
+    check_options(preset, options, new, undecided)
     options = recipes.completed(options)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options = {**options, "max_length": options["max_tokens_per_batch"]}

@@ -62,6 +62,7 @@ def open_run(request):
         devices.join(directory, requested)
     is_new = not directory.exists()
     if is_new:
+        _check_passes(requested)
         directory.check_free()
     else:
         options = _resumed_options(options, request.kept, directory)
@@ -100,6 +101,18 @@ def open_run(request):
         precision, seconds = choose_precision(run)
         run = run.with_options(precision=precision)
     return run.with_options(**choose_pace(run, request.undecided if is_new else [], seconds))
+
+
+def _check_passes(config):
+    """Raises `UserError` if R-Drop would compare two equal passes of the model."""
+    settings = {**models.preset_settings(config["model"]), **config["settings"]}
+    rates = {name: rate for name, rate in settings.items() if "dropout" in name}
+    if config["options"].get("r_drop") and not any(rates.values()):
+        remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
+        raise UserError(
+            f"--r_drop={config['options']['r_drop']:g}: {config['model']} has no dropout here, so "
+            f"both passes over a batch would be the same; leave it out{remedy}"
+        )
 
 
 def _resumed_options(options, names, directory):

@@ -175,6 +175,7 @@ BAD = {
     "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),
     "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
     "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
+    "two equal passes": (["--r_drop=5", "--set=dropout=0"], "--r_drop=5: transformer_tiny has no"),
     "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),
     "decay of Adam": (["--weight_decay=0.1"], "--weight_decay needs --optimizer=adamw"),
     "no plateau": (["--plateau_factor=0.1"], "needs --schedule=plateau, found schedule=inverse"),

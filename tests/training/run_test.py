@@ -18,6 +18,12 @@ UNFIT = {
     "iterations of a gradient": ("ibm2", {"update": "gradient", "alpha": 0.1}, "--alpha=0.1: not"),
     "counts of a network": ("lstm_luong", {"update": "em"}, "by em: ibm1, ibm2, hmm_align"),
     "smooth counts": ("ibm1", {"label_smoothing": 0.1}, "--label_smoothing=0.1: not"),
+    "shares of an iteration": ("ibm1", {"corpus_weights": "1,3"}, "takes every pair exactly once"),
+    "target words that nothing reads": (
+        "attention_ibm2",
+        {"target_token_dropout": 0.1},
+        "not with --model=attention_ibm2, which does not read the target",
+    ),
     "best of no translations": (
         "lstm_luong",
         {"keep_best_by": "bleu", "bleu_lines": 0},

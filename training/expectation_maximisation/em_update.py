@@ -9,6 +9,7 @@ import tensorflow as tf
 import models
 from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
+from model_directory.options import DEFAULTS
 from models.fertility import FertilityModel
 from training.evaluation import perplexity
 from training.expectation_maximisation.agreement import agreeing_step
@@ -97,6 +98,12 @@ class EMUpdate(Update):
     @classmethod
     def check(cls, preset, options, given, undecided=()):
         """As `Update.check`."""
+        for name in ("corpus_weights", "temperature"):
+            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
+                raise UserError(
+                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
+                    "exactly once; leave it out"
+                )
         if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
             raise UserError(
                 "--reverse_model_dir cannot average checkpoints; leave out "

@@ -34,11 +34,9 @@ LOSS_AVERAGES = ("tokens", "sentences")
 # Options that a model that predicts "scores" does not take, and why.
 _NOT_WITH_SCORES = {
     "label_smoothing": "which maximises its exact likelihood",
-    "r_drop": "which has no dropout",
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "source_token_dropout": "whose table has only the word pairs of the text",
-    "target_token_dropout": "which does not read the target before a word",
 }
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
@@ -119,6 +117,11 @@ class GradientUpdate(Update):
                     f"--{name}={options[name]}: not with --model={preset}, "
                     f"{_NOT_WITH_SCORES[name]}; leave it out"
                 )
+        if models.model_class(preset).tracks_coverage and given.get("target_token_dropout"):
+            raise UserError(
+                f"--target_token_dropout={options['target_token_dropout']}: not with --model="
+                f"{preset}, which does not read the target before a word; leave it out"
+            )
         if options["guide"] and models.model_class(preset).predicts != "features":
             raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
         if "guide_weight" in given and not options["guide"]:

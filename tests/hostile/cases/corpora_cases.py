@@ -137,7 +137,8 @@ def _mixtures():
         if weights == "":
             refused = Works(trained)
         flags = (*both_sides, f"--corpus_weights={weights}")
-        yield train_case(group, f"--corpus_weights={weights}", refused, *flags, prepare=start)
+        more = {"preset": "ibm1_factored", "prepare": start}
+        yield train_case(group, f"--corpus_weights={weights}", refused, *flags, **more)
     for sides in (("a,", "b,"), (",a", ",b"), ("a,a2", "b"), ("a", "b,b2"), ("a,nowhere", "b,b2")):
         flags = (f"--train_source={sides[0]}", f"--train_target={sides[1]}")
         refused = Refused("comma|source|nowhere", ("data",))
