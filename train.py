@@ -212,12 +212,19 @@ OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
 def size_of(split):
-    """Returns (number of pairs, approximate number of target tokens) of a `Split` of files.
+    """Measures a `Split` of files.
 
     Six bytes are about a word in languages with spaces, and in Chinese about a word, too.
+
+    Returns:
+        (number of pairs, approximate number of target tokens, number of different characters of
+        both sides; 0 for a text of so many tokens that it does not matter).
     """
-    lines = streams.open_target(split)
-    return len(lines), lines.num_bytes // 6
+    sides = streams.open_split(split) if split[0] else [streams.open_target(split)]
+    tokens, characters = sides[-1].num_bytes // 6, set()
+    if tokens <= recipes.MOST_TO_COUNT:
+        characters.update(*itertools.chain(*sides))
+    return len(sides[-1]), tokens, len(characters)
 
 
 def print_choices(chosen, pairs, tokens):
@@ -261,10 +268,10 @@ def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known, tokens = known_model(begun), None
+    known, tokens, characters = known_model(begun), None, 0
     dataset, splits = corpus_files(not known or models.model_class(known).reads_source)
     if dataset == "files":
-        pairs, tokens = size_of(splits["train"])
+        pairs, tokens, characters = size_of(splits["train"])
     preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
     given = options_given(preset)
     given_settings = settings_given(preset)
@@ -276,7 +283,7 @@ def read_flags():
     elif FLAGS.teacher:
         of_tokenizer = vocabulary_options(FLAGS.teacher, given)
     given_before = {**of_tokenizer, **given}
-    options = recipes.options(preset, dataset, given_before, tokens)
+    options = recipes.options(preset, dataset, given_before, tokens, characters)
     fixed = {**inherited, **given_settings}
     of_recipe = recipes.settings(preset, dataset, tokens)
     if begun and tokens is not None:  # Earlier versions had other recipes.
@@ -284,7 +291,7 @@ def read_flags():
         of_recipe = {name: begun_with[name] for name in of_recipe}
     elif tokens is not None:
         chosen = {} if known else {"--model": preset}
-        of_size = recipes.options_of_size(preset, tokens, given_before)
+        of_size = recipes.options_of_size(preset, tokens, given_before, characters)
         chosen |= {f"--{name}": value for name, value in of_size.items()}
         chosen |= {f"--set {n}": value for n, value in of_recipe.items() if n not in fixed}
         print_choices(chosen, pairs, tokens)

@@ -118,6 +118,10 @@ _BY_SIZE = (
     (30_000_000, "transformer_small", 0.1, 0.1),
     (math.inf, "transformer_base", 0.1, 0.0),
 )
+_OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
+# Up to so many target tokens, `options` has to know the number of characters: larger texts get more
+# pieces than any language has characters.
+MOST_TO_COUNT = 3_000_000
 # Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
 CHANGED = ("num_pieces", "max_words", "bpe_dropout", "guide_weight")
 _OF_ANY_SIZE = frozenset(row[1] for row in _BY_SIZE)
@@ -142,13 +146,15 @@ def _of_size(tokens):
     return next(row for row in _BY_SIZE if tokens <= row[0])
 
 
-def _num_pieces(tokens):
+def _num_pieces(tokens, characters):
     """Returns a number of pieces that grows with the root of the text, up to that of WMT14.
 
-    A piece must occur often enough to be learned, in small texts above all.
+    A piece must occur often enough to be learned, in small texts above all. But every character
+    needs a piece of its own, and a small Chinese text has thousands of them.
     """
+    least = math.ceil((_OTHER_PIECES + characters) / 500) * 500
     pieces = 6 * math.sqrt(tokens)
-    return min(max(round(pieces / 500) * 500, 500), _WMT14["num_pieces"])
+    return min(max(round(pieces / 500) * 500, least), _WMT14["num_pieces"])
 
 
 def settings(model, dataset, tokens=None):
@@ -173,7 +179,7 @@ def settings(model, dataset, tokens=None):
     return {name: value for name, value in found.items() if name in valid}
 
 
-def options(model, dataset, given, tokens=None):
+def options(model, dataset, given, tokens=None, characters=0):
     """Returns all training options.
 
     Args:
@@ -181,6 +187,7 @@ def options(model, dataset, given, tokens=None):
         dataset: name of a corpus, or "files".
         given: name -> value of the options that the user gave.
         tokens: as `settings`.
+        characters: as `options_of_size`.
 
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
@@ -189,7 +196,7 @@ def options(model, dataset, given, tokens=None):
 
     of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
     if tokens is not None:
-        of_corpus = options_of_size(model, tokens, given)
+        of_corpus = options_of_size(model, tokens, given, characters)
     of_both = BY_MODEL_AND_DATASET.get((model, dataset), {})
     found = {**DEFAULTS, **of_model, **of_corpus, **of_both, **given}
     found.update(UPDATES[found["update"]].defaults)
@@ -199,15 +206,18 @@ def options(model, dataset, given, tokens=None):
     return {**found, **given}
 
 
-def options_of_size(model, tokens, given):
+def options_of_size(model, tokens, given, characters=0):
     """Returns name -> value of the options that the size of a text chooses.
 
     Args:
         model: preset name.
         tokens: approximate number of target tokens.
         given: name -> value of the options that the user gave, which are not chosen.
+        characters: number of different characters of both sides; 0: fewer than pieces in any case.
     """
-    found = {"num_pieces": _num_pieces(tokens)}
+    found = {}
+    if not given.get("vocab_file"):  # It has pieces already.
+        found["num_pieces"] = _num_pieces(tokens, characters)
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _OF_ANY_SIZE and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]

@@ -2,12 +2,13 @@
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from tests.scripts.running import run_script, train
-from tests.tiny import SMALL_FLAGS, corpus_flags
+from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
 QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=128", "--log_every_steps=2"]
 OPTIONS = [
@@ -215,3 +216,17 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
     assert done.status == 0, done.err
     assert ", --bpe_dropout=0.0\n" in done.out and "dropout=0.25" in done.out
     assert "target tokens:" not in done.out
+
+
+def test_a_small_text_of_many_characters_gets_a_vocabulary_that_holds_them(folder, corpus, capsys):
+    texts = ["".join(chr(0x4E00 + 25 * i + j) for j in range(25)) for i in range(40)]
+    path = folder / "characters"
+    path.write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    english = next(flag for flag in corpus if flag.startswith("--train_source=")).partition("=")[2]
+    lines = Path(english).read_text(encoding="utf-8").splitlines()[:40]
+    (folder / "english").write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    own = [f"--train_source={path}", f"--train_target={folder / 'english'}", "--bleu_lines=0"]
+    flags = [*small_flags("ibm1_factored"), "--tokenizer=bpe", "--max_steps=1"]
+    done = train(folder, "chinese", *own, *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert "target tokens: --num_pieces=1500; give" in done.out

@@ -88,6 +88,13 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     assert preset == "transformer_base" and row[1:] == (37_000, -0.1, 0)
 
 
+def test_every_character_of_a_text_gets_a_piece():
+    for tokens, characters, expected in ((1000, 239, 500), (1000, 240, 1000), (10**6, 3000, 6000)):
+        options = recipes.options("lstm_lexical", "files", {}, tokens, characters)
+        assert options["num_pieces"] == expected
+    assert recipes.options("lstm_lexical", "files", {}, 1000, 10**5)["num_pieces"] == 37_000
+
+
 def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit():
     given = {"num_pieces": 700, "bpe_dropout": 0.0}
     options = recipes.options("transformer_tiny", "files", given, 1000)
@@ -95,6 +102,7 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     assert recipes.options_of_size("lstm_lexical", 1000, {"tokenizer": "word"}) == {}
     ready = {"vocab_file": "unigram.model"}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
+    assert recipes.options_of_size("transformer_tiny", 1000, ready) == {}
     # Dropout of recurrent models, and published recipes of other models, stay.
     assert recipes.settings("lstm_lexical", "files", 1000) == {}
     assert recipes.options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
