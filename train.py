@@ -196,7 +196,7 @@ def _own_splits(own, reads_source):
         test_size=FLAGS.test_size,
     )
     for name in [*found.splits][1:]:
-        files = " and ".join(filter(None, found.splits[name]))
+        files = " and ".join(str(path) for path in found.splits[name] if path)
         print(f"held out {found.sizes[name]:,} pairs in {files}")
     if found.num_dropped:
         print(f"left out {found.num_dropped:,} further pairs of these source sentences")

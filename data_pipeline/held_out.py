@@ -48,13 +48,15 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
         `HeldOut`.
 
     Raises:
-        UserError: a file cannot be read or written, or there are too few different sentences.
+        UserError: a file cannot be read or written, there are too few different sentences, or
+            nothing is left of one of several corpora.
     """
     sides = open_split(train) if train.source else [open_target(train)]
     if valid_size is None:
         valid_size = min(max(len(sides[0]) // 20, 1), _MOST_VALID)
     asked = {"valid": valid_size, "test": test_size}
     part_of = _parts(sides, [*asked.values()])
+    _check_corpora(sides[0], part_of)
     names = ["train", *(name for name, size in asked.items() if size)]
     digest = hashlib.sha256(b"".join(side.digest for side in sides))
     digest.update(repr((asked, sides[0].sizes)).encode())
@@ -68,7 +70,11 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
     if not all(path.exists() for side in paths.values() for files in side for path in files):
         _write(sides, part_of, paths)
     splits = {
-        name: Split(*[""] * (2 - len(files)), *(",".join(map(str, side)) for side in files))
+        # A single path stays a path, because its folder may have a comma in its name.
+        name: Split(
+            *[""] * (2 - len(files)),
+            *(side[0] if len(side) == 1 else ",".join(map(str, side)) for side in files),
+        )
         for name, files in paths.items()
     }
     sizes = {name: int(np.sum(part_of == _code(name))) for name in names}
@@ -109,6 +115,17 @@ def _parts(sides, held_out):
         part_of[first[start : start + size]] = part
         start += size
     return part_of
+
+
+def _check_corpora(side, part_of):
+    """Raises `UserError` if one of the corpora has no pair to train on."""
+    corpora = np.split(part_of, np.cumsum(side.sizes)[:-1])
+    for path, parts in zip(side.paths, corpora, strict=True):
+        if not (parts == _TRAIN).any():
+            raise UserError(
+                f"{path}: all of its {parts.size:,} lines are held out or repeat a sentence that "
+                "is; leave this corpus out, or give --valid_source and --valid_target"
+            )
 
 
 def _write(sides, part_of, paths):

@@ -74,3 +74,19 @@ def test_a_language_model_needs_only_targets(tmp_path):
 def test_too_little_text_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"a\.en: \d+ different .*too few to hold out 200"):
         hold_out(text(tmp_path), tmp_path / "out", valid_size=150, test_size=50)
+
+
+def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path):
+    one = Split(tmp_path / "one.en", tmp_path / "one.de")
+    for path in one:
+        write_lines(path, ["a sentence"])
+    whole = text(tmp_path, 60)
+    joined = Split(*(f"{a},{b}" for a, b in zip(whole, one, strict=True)))
+    count = len({source for source, target in pairs(joined) if source and target.strip()})
+    with pytest.raises(UserError, match=r"one\.en: all of its 1 lines are held out"):
+        hold_out(joined, tmp_path / "out", valid_size=count - 2)
+
+
+def test_the_name_of_the_folder_may_have_a_comma(tmp_path):
+    found = hold_out(text(tmp_path), tmp_path / "a,b", valid_size=5)
+    assert len(pairs(found.splits["valid"])) == 5
