@@ -199,7 +199,8 @@ class Translator:
         found_in = _in_order(search, batches, self.num_threads)
         for rows, searched in zip(batches, found_in, strict=True):
             for i, found in zip(rows, searched, strict=True):
-                results[i] = self._translations(texts[i], numbers[owners[i]], found, n_best)
+                wanted = n_best if i < len(lines) else 1  # The best one of each part is joined.
+                results[i] = self._translations(texts[i], numbers[owners[i]], found, wanted)
             done({i: results[i] for i in rows if i < len(lines)})
         of_parts = iter(results[len(lines) :])
         for i, some in parts.items():
@@ -269,7 +270,8 @@ class Translator:
             return [untranslated(IMPOSSIBLE)]
         target_ids = [_until_end(found.ids[k].tolist()) for k in places]
         if self.unknowns:
-            texts = self.unknowns.texts(line, target_ids)
+            texts, replaced = self.unknowns.texts(line, target_ids)
+            words = {id(ids): some for ids, some in zip(target_ids, replaced, strict=True)}
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
         translations = [
@@ -282,7 +284,11 @@ class Translator:
             )
             for k, text, ids in zip(places, texts, target_ids, strict=True)
         ]
-        return self._chosen(translations)[:n_best]
+        chosen = self._chosen(translations)[:n_best]
+        if self.unknowns:
+            for translation in chosen:
+                self.unknowns.count(words[id(translation.ids)])
+        return chosen
 
     def _chosen(self, translations):
         """Drops translations with the text of a better one; sorts the rest by expected chrF."""

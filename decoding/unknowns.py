@@ -62,7 +62,7 @@ class UnknownReplacer:
         lexicon: source word -> target word.
 
     Attributes:
-        counts: replacements so far: "translated" with the lexicon, and "copied".
+        counts: replacements that were counted: "translated" with the lexicon, and "copied".
 
     Raises:
         UserError: the model has no alignment, or the tokenizer never gives UNK.
@@ -92,26 +92,31 @@ class UnknownReplacer:
             target_ids: the ids of each translation, a list of lists.
 
         Returns:
-            list of str.
+            (texts, words), two lists: of each translation the text, and the source words whose
+            replacements are in it, for `count`.
         """
+        decode = self.tokenizer.target.decode
         if not any(UNK_ID in ids for ids in target_ids):
-            return [self.tokenizer.target.decode(ids) for ids in target_ids]
+            return [decode(ids) for ids in target_ids], [[] for _ in target_ids]
         (source_ids,) = self.tokenizer.source.encode([source_line])
         words = self.tokenizer.source.split(source_line)
         weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
         # The last source position is </s>, which is not a word.
         positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding
-        return [
-            self.tokenizer.target.decode(
-                ids,
-                unknowns=[
-                    self._replacement(words[position])
-                    for token, position in zip(ids, row, strict=False)
-                    if token == UNK_ID
-                ],
-            )
+        replaced = [
+            [words[position] for token, position in zip(ids, row, strict=False) if token == UNK_ID]
             for ids, row in zip(target_ids, positions, strict=True)
         ]
+        texts = [
+            decode(ids, unknowns=[self.lexicon.get(word, word) for word in some])
+            for ids, some in zip(target_ids, replaced, strict=True)
+        ]
+        return texts, replaced
+
+    def count(self, words):
+        """Counts the replacements of a translation that is written: source words, from `texts`."""
+        for word in words:
+            self.counts["translated" if word in self.lexicon else "copied"] += 1
 
     def summary(self):
         """Reports the replacements so far, in one line."""
@@ -119,7 +124,3 @@ class UnknownReplacer:
             f"unknown words in translations: {self.counts['copied']:,} copied from the source, "
             f"{self.counts['translated']:,} translated with the lexicon"
         )
-
-    def _replacement(self, word):
-        self.counts["translated" if word in self.lexicon else "copied"] += 1
-        return self.lexicon.get(word, word)

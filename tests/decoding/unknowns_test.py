@@ -59,7 +59,7 @@ def test_a_transformer_chooses_the_word_by_its_guided_head(tokenizer):
     heads = model.attention_maps(*(tf.constant(row, tf.int32) for row in batch))
     places = heads["decoder/0/cross"][0, :, :3, :-1].numpy().argmax(axis=-1)
     assert (places[0] != places[1]).any(), "the heads agree too much to test anything"
-    (text,) = UnknownReplacer(model, tokenizer).texts(line, [ids])
+    (text,), _ = UnknownReplacer(model, tokenizer).texts(line, [ids])
     assert text.split() == [line.split()[place] for place in places[0]]
 
 
@@ -89,6 +89,15 @@ def test_a_lexicon_translates_the_words_it_has(model, tokenizer):
             assert other.text == " ".join(lexicon.get(word, word) for word in one.text.split())
     assert more["translated"] > 0
     assert more["translated"] + more["copied"] == counts["copied"]
+
+
+def test_replacements_are_counted_in_what_is_written_alone(model, tokenizer):
+    for options in ({"beam_size": 4}, {"beam_size": 4, "mbr": 4, "split_sentences": True}):
+        replacer = UnknownReplacer(model, tokenizer)
+        translator = Translator(model, tokenizer, unknowns=replacer, **options)
+        results = translator.translate([*LINES, "zebra sees zebra. The zebra runs."], 2)
+        written = sum(t.ids.count(UNK_ID) for translations in results for t in translations)
+        assert written and replacer.counts == {"copied": written}
 
 
 def test_without_it_no_unknown_word_is_emitted(model, tokenizer):
@@ -142,6 +151,6 @@ def test_weights_of_a_word_are_those_of_its_own_position(model, tokenizer):
     replacer = UnknownReplacer(model, tokenizer)
     line = "one zebra sees the dog"
     ids = [[UNK_ID, 5, UNK_ID, 6, UNK_ID, 3], [UNK_ID, 3]]
-    together = replacer.texts(line, ids)
-    assert together == [replacer.texts(line, [row])[0] for row in ids]
+    together, _ = replacer.texts(line, ids)
+    assert together == [replacer.texts(line, [row])[0][0] for row in ids]
     assert np.all([word in line.split() for word in together[1].split()])
