@@ -16,7 +16,6 @@ from command_line import startup, small_operations, quiet  # noqa: F401, I001 - 
 
 # isort: split
 
-import contextlib
 import itertools
 import json
 import os
@@ -35,8 +34,7 @@ from command_line.flag_values import (
     set_length_penalty,
 )
 from command_line.machine import machine
-from data_pipeline.files import UserError, check_writable, growing_file, write_text
-from data_pipeline.progress import Progress
+from data_pipeline.files import UserError, check_writable, write_text
 from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
 from decoding.scoring import Scorer
 from decoding.search.requests import OPTIONS, check_requests, translator_options
@@ -44,10 +42,9 @@ from decoding.search.shortlist import SIZES, make_shortlist
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.text import formats
 from decoding.text.input_text import open_text
-from decoding.text.kept import KeptTranslations
-from decoding.text.ranking import NBestList, ranked_lines
+from decoding.text.ranking import NBestList
 from decoding.text.remarks import Remarks
-from decoding.text.streaming import translations, windows
+from decoding.text.whole_texts import Output, rank_text, score_text, translate_text, unfinished
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
 from model_directory.combined_models import (
@@ -339,12 +336,7 @@ def check_paths():
             raise UserError(f"{path}: given for two flags; give each flag a file of its own")
         taken[os.path.realpath(path)] = path
     if FLAGS.output:
-        check_writable(unfinished())
-
-
-def unfinished():
-    """Returns the path where translations are kept until all are done."""
-    return f"{FLAGS.output}.unfinished"
+        check_writable(unfinished(FLAGS.output))
 
 
 def what_translates():
@@ -442,87 +434,87 @@ def check_scoring(mode):
         raise UserError(f"--{mode} needs --input, the text that was translated")
 
 
-def write_all(text, lines_of, stack):
-    """Writes the output for a text window by window, each as soon as it is done.
+def the_output(text):
+    """Returns the `Output` for the lines of a `Text`."""
+    return Output(
+        FLAGS.output,
+        lambda lines: console.write_result(*lines),
+        FLAGS.batch_size,
+        what_translates(),
+        shows_progress=not text.prompts and bool(FLAGS.output or not sys.stdout.isatty()),
+    )
+
+
+def score_or_rank(text, model, tokenizer, common):
+    """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
         text: `Text`.
-        lines_of: function of a window and a function that takes the number of lines done since its
-            last call; returns lines of output.
-        stack: `contextlib.ExitStack`, which completes --output in the end.
+        model: the model.
+        tokenizer: its `Tokenizer`.
+        common: arguments that `Scorer` and `Translator` have in common.
     """
-    write, advance = (lambda lines: console.write_result(*lines)), (lambda count: None)
-    if FLAGS.output:
-        write = stack.enter_context(growing_file(FLAGS.output))
-    if not text.prompts and (FLAGS.output or not sys.stdout.isatty()):
-        name = "scoring" if FLAGS.score or FLAGS.rank else "translating"
-        advance = stack.enter_context(Progress(name, text.size, "lines")).update
-    for window in windows(text.read, FLAGS.batch_size):
-        write(lines_of(window, advance))
-
-
-def translate(text, translator, formatted, remarks):
-    """Translates a text; `remarks` counts what is to be said about it.
-
-    Returns:
-        The best translations, list of str, if they are to be scored; otherwise an empty list.
-    """
-    outputs, kept, num_lines = [], None, 0
-
-    def lines_of(window, advance):
-        nonlocal num_lines
-        first, lines = window
-        num_lines = first + len(lines)
-        if not translator.unknowns:
-            translator.check_known(lines, text.name, first + 1)
-        results = translations(translator, window, FLAGS.n_best, kept, advance)
-        remarks.add([len(ids) for ids in translator.tokenizer.source.encode(lines)], results)
-        if text.references:
-            outputs.extend(best.text for best, *_ in results)
-        return formatted(window, results)
-
-    with contextlib.ExitStack() as stack:
-        if FLAGS.output:
-            kept = stack.enter_context(KeptTranslations(unfinished(), what_translates()))
-            if kept.num_taken_up:
-                print(
-                    f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
-                    file=sys.stderr,
-                )
-        write_all(text, lines_of, stack)
-        translator.check_asked(num_lines)
-    return outputs
-
-
-def score(text, scorer, formatted):
-    """Scores the translations of --score, which are the reference of the text."""
+    scorer = Scorer(model, tokenizer, **common)
+    if FLAGS.rank:
+        rank_text(text, scorer, the_output(text), NBestList(FLAGS.rank))
+        return
+    formatted = make_format(model, tokenizer, formats.log_prob_lines)
     if len(text.references) != 1:
         raise UserError(f"--score={FLAGS.score}: expected one translation, found several")
-    targets = iter(text.references[0])
-
-    def lines_of(window, advance):
-        first, lines = window
-        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), first + 1)
-        advance(len(lines))
-        return formatted(window, [[translation] for translation in scored])
-
-    with contextlib.ExitStack() as stack:
-        write_all(text, lines_of, stack)
+    score_text(text, scorer, the_output(text), formatted)
     print_results(scorer.summary())
 
 
-def rank(text, scorer):
-    """Scores and sorts the translations of --rank."""
-    n_best = NBestList(FLAGS.rank)
+def make_translator(directories, model, tokenizer, lexicon, common):
+    """Returns the `Translator`; arguments as `score_or_rank`, and what was read from --lexicon."""
+    return Translator(
+        model,
+        tokenizer,
+        **search_options(directories, model, tokenizer),
+        split_long_lines=FLAGS.long_lines == "split",
+        split_sentences=FLAGS.split_sentences,
+        num_threads=os.cpu_count(),
+        unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
+        engine=model if FLAGS.engine == "ctranslate2" else None,
+        **common,
+    )
 
-    def lines_of(window, advance):
-        found = ranked_lines(scorer, n_best, window)
-        advance(len(window[1]))
-        return found
 
-    with contextlib.ExitStack() as stack:
-        write_all(text, lines_of, stack)
-        n_best.check_end(text.size)
+def translate(text, translator, directories, model, config):
+    """Translates the text and prints what is to be said about it, and its scores.
+
+    Args:
+        text: `Text`.
+        translator: `Translator`.
+        directories: list of `ModelDirectory`.
+        model: the model.
+        config: its configuration.
+    """
+    plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
+    plain = formats.tagged_lines(FLAGS.tag) if FLAGS.tag else plain
+    plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
+    training = None
+    if text.references:  # Read before the work, in case it is damaged.
+        training = [directory.summary() for directory in directories]
+        training = training[0] if len(training) == 1 else training
+    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"], FLAGS.n_best)
+    began = time.monotonic()
+    outputs = translate_text(
+        text,
+        translator,
+        the_output(text),
+        n_best=FLAGS.n_best,
+        formatted=make_format(model, translator.tokenizer, plain),
+        remarks=remarks,
+    )
+    seconds = time.monotonic() - began
+    for remark in remarks:
+        print(remark, file=sys.stderr)
+    if translator.unknowns:
+        print(translator.unknowns.summary(), file=sys.stderr)
+    if text.references:
+        facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
+        print_scores(outputs, text, {**config, **facts}, seconds)
 
 
 def main(argv):
@@ -547,46 +539,10 @@ def main(argv):
     paths = ", ".join(str(directory.path) for directory in directories)
     common = {"name": f"the model in {paths}", **{n: FLAGS[n].value for n in names}}
     if FLAGS.score or FLAGS.rank:
-        scorer = Scorer(model, tokenizer, **common)
-        if FLAGS.rank:
-            rank(text, scorer)
-        else:
-            score(text, scorer, make_format(model, tokenizer, formats.log_prob_lines))
+        score_or_rank(text, model, tokenizer, common)
         return 0
-    translator = Translator(
-        model,
-        tokenizer,
-        **search_options(directories, model, tokenizer),
-        split_long_lines=FLAGS.long_lines == "split",
-        split_sentences=FLAGS.split_sentences,
-        num_threads=os.cpu_count(),
-        unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
-        engine=model if FLAGS.engine == "ctranslate2" else None,
-        **common,
-    )
-    plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
-    plain = formats.tagged_lines(FLAGS.tag) if FLAGS.tag else plain
-    plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
-    training = None
-    if text.references:
-        training = [directory.summary() for directory in directories]
-        training = training[0] if len(training) == 1 else training
-    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"], FLAGS.n_best)
-    began = time.monotonic()
-    outputs = translate(text, translator, make_format(model, tokenizer, plain), remarks)
-    seconds = time.monotonic() - began
-    for remark in remarks:
-        print(remark, file=sys.stderr)
-    if translator.unknowns:
-        print(translator.unknowns.summary(), file=sys.stderr)
-    if text.references:
-        run = {
-            **config,
-            "parameters": model.count_params(),
-            "training": training,
-            "machine": machine(),
-        }
-        print_scores(outputs, text, run, seconds)
+    translator = make_translator(directories, model, tokenizer, lexicon, common)
+    translate(text, translator, directories, model, config)
     return 0
 
 

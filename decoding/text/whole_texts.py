@@ -1,0 +1,138 @@
+"""Translates, scores or ranks a whole text window by window, into a file or a stream."""
+
+import contextlib
+import itertools
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+from data_pipeline.files import growing_file
+from data_pipeline.progress import Progress
+from decoding.text.kept import KeptTranslations
+from decoding.text.ranking import ranked_lines
+from decoding.text.streaming import translations, windows
+
+
+class Output(NamedTuple):
+    """Where lines of output go.
+
+    Attributes:
+        path: file for them; "" if there is none.
+        write: function of a list of lines, which is called in order if there is no file.
+        batch_size: lines that are done at once, see `windows`.
+        made_by: everything besides the text that the lines depend on, see `KeptTranslations`.
+        shows_progress: whether to show progress on standard error.
+    """
+
+    path: str
+    write: Callable
+    batch_size: int
+    made_by: dict
+    shows_progress: bool = True
+
+
+def unfinished(path):
+    """Returns the path where translations for a file are kept until all are done."""
+    return f"{path}.unfinished"
+
+
+def translate_text(text, translator, output, *, n_best, formatted, remarks):
+    """Translates a text.
+
+    Args:
+        text: `Text`.
+        translator: `Translator`.
+        output: `Output`; translations for a file are kept until all are done.
+        n_best: translations of each line.
+        formatted: function of a window and its results; returns lines, see `formats`.
+        remarks: `Remarks`, which counts what is to be reported.
+
+    Returns:
+        The best translations, list of str, if the text has references; otherwise an empty list.
+    """
+    outputs, kept, num_lines = [], None, 0
+
+    def lines_of(window, advance):
+        nonlocal num_lines
+        first, lines = window
+        num_lines = first + len(lines)
+        if not translator.unknowns:
+            translator.check_known(lines, text.name, first + 1)
+        results = translations(translator, window, n_best, kept, advance)
+        remarks.add([len(ids) for ids in translator.tokenizer.source.encode(lines)], results)
+        if text.references:
+            outputs.extend(best.text for best, *_ in results)
+        return formatted(window, results)
+
+    with contextlib.ExitStack() as stack:
+        if output.path:
+            kept = stack.enter_context(KeptTranslations(unfinished(output.path), output.made_by))
+            if kept.num_taken_up:
+                print(
+                    f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
+                    file=sys.stderr,
+                )
+        _write_all(text, lines_of, output, "translating", stack)
+        translator.check_asked(num_lines)
+    return outputs
+
+
+def score_text(text, scorer, output, formatted):
+    """Scores given translations, which are the only reference of the text.
+
+    Args:
+        text: `Text`.
+        scorer: `decoding.scoring.Scorer`.
+        output: `Output`.
+        formatted: as in `translate_text`.
+    """
+    (targets,) = map(iter, text.references)
+
+    def lines_of(window, advance):
+        first, lines = window
+        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), first + 1)
+        advance(len(lines))
+        return formatted(window, [[translation] for translation in scored])
+
+    with contextlib.ExitStack() as stack:
+        _write_all(text, lines_of, output, "scoring", stack)
+
+
+def rank_text(text, scorer, output, n_best):
+    """Scores and sorts the translations of each line.
+
+    Args:
+        text: `Text` of a known size.
+        scorer: `decoding.scoring.Scorer`.
+        output: `Output`.
+        n_best: `NBestList`.
+    """
+
+    def lines_of(window, advance):
+        found = ranked_lines(scorer, n_best, window)
+        advance(len(window[1]))
+        return found
+
+    with contextlib.ExitStack() as stack:
+        _write_all(text, lines_of, output, "scoring", stack)
+        n_best.check_end(text.size)
+
+
+def _write_all(text, lines_of, output, name, stack):
+    """Writes the output for a text window by window, each as soon as it is done.
+
+    Args:
+        text: `Text`.
+        lines_of: function of a window and a function that takes the number of lines done since its
+            last call; returns lines of output.
+        output: `Output`.
+        name: of the work, for its progress.
+        stack: `contextlib.ExitStack`, which completes a file in the end.
+    """
+    write, advance = output.write, lambda count: None
+    if output.path:
+        write = stack.enter_context(growing_file(output.path))
+    if output.shows_progress:
+        advance = stack.enter_context(Progress(name, text.size, "lines")).update
+    for window in windows(text.read, output.batch_size):
+        write(lines_of(window, advance))
