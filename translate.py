@@ -223,7 +223,8 @@ def the_export():
             "wrote"
         )
     models = "model_dir", "channel_model", "language_model"
-    for name in (*models, "replace_unknowns", "prefix", "required", "shortlist"):
+    others = "replace_unknowns", "prefix", "required", "shortlist", "coverage_penalty"
+    for name in (*models, *others):
         if FLAGS[name].value:
             raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
     export = CTranslate2Export(FLAGS.export_dir)
@@ -315,12 +316,12 @@ def print_scores(outputs, text, run, seconds):
             record[name] = round(scores[name].score, 2)
             record[f"{name}_signature"] = scores[f"{name}_signature"]
         record |= {
-            "beam_size": FLAGS.beam_size,
+            "beam_size": 1 if FLAGS.sample else FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
             "replace_unknowns": FLAGS.replace_unknowns,
             **requests(),
             "sentences": len(outputs),
-            "translation_seconds": round(seconds, 1),
+            "translation_seconds": seconds,
         }
         write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
@@ -499,7 +500,7 @@ def translate(text, translator, directories, model, config):
         training = training[0] if len(training) == 1 else training
     remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"], FLAGS.n_best)
     began = time.monotonic()
-    outputs = translate_text(
+    outputs, num_taken_up = translate_text(
         text,
         translator,
         the_output(text),
@@ -507,7 +508,7 @@ def translate(text, translator, directories, model, config):
         formatted=make_format(model, translator.tokenizer, plain),
         remarks=remarks,
     )
-    seconds = time.monotonic() - began
+    seconds = None if num_taken_up else round(time.monotonic() - began, 1)
     for remark in remarks:
         print(remark, file=sys.stderr)
     if translator.unknowns:

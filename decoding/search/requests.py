@@ -219,7 +219,7 @@ def translator_options(given, model, tokenizer):
 
     Args:
         given: name -> value of the `OPTIONS` that were given.
-        model: the model.
+        model: the model; needed for a coverage penalty only.
         tokenizer: its `Tokenizer`.
 
     Returns:
@@ -233,8 +233,7 @@ def translator_options(given, model, tokenizer):
         for name, value in given.items()
         if name not in (*_FILES, "shortlist", *_SHORTLIST_SIZES)
     }
-    # An engine, which has no such property, refuses the penalty by itself.
-    if found.get("coverage_penalty") and not getattr(model, "has_alignment", True):
+    if found.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
             "--coverage_penalty: this model has no attention, or attends to all source words "
             "equally, so it covers all alike; leave the flag out"

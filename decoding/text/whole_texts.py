@@ -48,7 +48,8 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
         remarks: `Remarks`, which counts what is to be reported.
 
     Returns:
-        The best translations, list of str, if the text has references; otherwise an empty list.
+        (The best translations, list of str, if the text has references, otherwise an empty list;
+        the number of translations that an earlier run had made).
     """
     outputs, kept, num_lines = [], None, 0
 
@@ -74,7 +75,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
                 )
         _write_all(text, lines_of, output, "translating", stack)
         translator.check_asked(num_lines)
-    return outputs
+    return outputs, kept.num_taken_up if kept else 0
 
 
 def score_text(text, scorer, output, formatted):

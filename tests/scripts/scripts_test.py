@@ -227,7 +227,9 @@ def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
     assert done.out.startswith("BLEU|nrefs:1|case:mixed|") and "chrF2|" in done.out
     assert "TER|" not in done.out
     assert len((folder / "out.de").read_text().splitlines()) == 20
-    assert json.loads((folder / "scores.json").read_text())["sentences"] == 20
+    record = json.loads((folder / "scores.json").read_text())
+    assert record["sentences"] == 20 and record["beam_size"] == 4
+    assert record["translation_seconds"] > 0
 
 
 def test_several_references_and_a_baseline_are_scored(trained, folder, capsys, tmp_path):
@@ -375,8 +377,12 @@ def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, c
     assert [p.name for p in tmp_path.glob("out*")] == [unfinished.name]
     done_before = unfinished.read_bytes().count(b"\n") - 1
     text.write_text("".join(f"{line}\n" for line in lines[:40]))
-    done = run_script("translate", flags, capsys)
+    reference, scores = tmp_path / "reference", tmp_path / "scores"
+    reference.write_text("eins\n" * 40)
+    scored = [*flags, f"--reference={reference}", f"--save_scores={scores}"]
+    done = run_script("translate", scored, capsys)
     assert done.status == 0 and f"resuming with {done_before} translations" in done.err
+    assert json.loads(scores.read_text())["translation_seconds"] is None
     together = output.read_text()
     assert [p.name for p in tmp_path.glob("out*")] == ["out.de"]
     assert run_script("translate", flags, capsys).status == 0
@@ -549,6 +555,7 @@ def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder
     assert done.out.startswith(f"wrote {serving / '1'}; {alike} of 20 lines translated alike")
     for script, flags, refusal in (
         ("translate", [*engine, model], "cannot use --model_dir"),
+        ("translate", [*engine, "--coverage_penalty=1"], "cannot use --coverage_penalty"),
         ("translate", [model, where], "--export_dir needs --engine=ctranslate2"),
         ("translate", ["--engine=ctranslate2"], "needs --export_dir"),
         ("translate", [*engine, "--max_input_tokens=2000"], "was exported for at most 1024"),
