@@ -21,6 +21,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -129,6 +130,12 @@ def name_of_model():
     return name
 
 
+def end_at_sigterm():
+    """Lets SIGTERM end this process like an error, so that temporary folders are removed."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+
+
 def served(name):
     """Loads what is to be served; returns `ServedVersions`."""
     with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
@@ -215,6 +222,7 @@ def main(argv):
     limits = Limits(num_threads=os.cpu_count() or 1, **{each: FLAGS[each].value for each in names})
     with bound_socket() as opened:  # Before the model is loaded, which takes long.
         quiet.start(intra_op_threads=1)
+        end_at_sigterm()
         app = make_app(
             served(name),
             name,

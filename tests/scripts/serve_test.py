@@ -89,6 +89,20 @@ def test_a_killed_server_answers_again_and_a_stopped_one_finishes_its_requests(e
     assert sorted(re.fullmatch(pattern, line)[1] for line in lines) == ["200", "200", "400"]
 
 
+def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path):
+    command = [sys.executable, str(ROOT / "serve.py"), "--port=0", "--model_name=tiny"]
+    command.append(f"--model_dir={model}")
+    output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, env=environment, **output) as process:
+        while process.poll() is None and not any(tmp_path.iterdir()):
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(0.05)
+        process.send_signal(signal.SIGTERM)
+        assert process.communicate() == ("", "")
+    assert process.returncode == 128 + signal.SIGTERM and not any(tmp_path.iterdir())
+
+
 def test_answers_are_those_of_translate(server, model, folder):
     text, out = folder / "lines", folder / "out"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
