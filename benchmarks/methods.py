@@ -82,12 +82,15 @@ _EUROPARL = (
     *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
     *("--eval_every_steps=500", *_ALL),
 )
-# Words that occur once are unknown; an aligner's lexicon translates them.
+# Words that occur once are unknown; an aligner's lexicon translates them. A model of twice the usual
+# width, with more dropout, is at its best after 35 passes over the text.
 _EUROPARL_RECIPE = (
     *("--model=lstm_lexical", "--tokenizer=word", "--max_words=0", "--min_word_count=2"),
+    *("--set=embedding_width=128", "--set=encoder_units=128", "--set=decoder_units=256"),
+    *("--set=embedding_dropout=0.4", "--set=dropout=0.4", "--set=output_dropout=0.4"),
     *("--max_tokens_per_batch=400", "--schedule=cosine", "--learning_rate=2e-3"),
-    *("--warmup_steps=200", "--eval_every_steps=2000", "--save_every_steps=500"),
-    *("--average_checkpoints=8", "--patience=0", "--max_steps=20000", "--intra_op_threads=1"),
+    *("--warmup_steps=200", "--eval_every_steps=1000", "--save_every_steps=250"),
+    *("--average_checkpoints=8", "--patience=0", "--max_steps=10000", "--intra_op_threads=1"),
 )
 
 
