@@ -82,8 +82,8 @@ _EUROPARL = (
     *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
     *("--eval_every_steps=500", *_ALL),
 )
-# Words that occur once are unknown; an aligner's lexicon translates them. A model of twice the usual
-# width, with more dropout, is at its best after 35 passes over the text.
+# Words that occur once are unknown; an aligner's lexicon translates them. The model has twice its
+# usual width, and more dropout.
 _EUROPARL_RECIPE = (
     *("--model=lstm_lexical", "--tokenizer=word", "--max_words=0", "--min_word_count=2"),
     *("--set=embedding_width=128", "--set=encoder_units=128", "--set=decoder_units=256"),
