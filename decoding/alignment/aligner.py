@@ -53,13 +53,17 @@ class Aligner:
         # Without AutoGraph, which a model does not need and which would hide the model's errors.
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
-    def count_unknown(self, text):
+    def count_unknown(self, text, *, is_start=True):
         """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
+
+        Args:
+            text: `ParallelText`.
+            is_start: as `EncodedText.count_unknown`.
 
         Raises:
             UserError: no line of a side has a known word.
         """
-        return EncodedText(self.tokenizer, *text).count_unknown(self.name)
+        return EncodedText(self.tokenizer, *text).count_unknown(self.name, is_start=is_start)
 
     def links(self, source_lines, target_lines, *, threshold=None, description=None):
         """Aligns every line with its translation.

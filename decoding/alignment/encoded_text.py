@@ -37,8 +37,13 @@ class EncodedText:
         if not self.of_words:
             self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
 
-    def count_unknown(self, model_name):
+    def count_unknown(self, model_name, *, is_start=True):
         """Counts the lines that have words, but no word of the vocabulary.
+
+        Args:
+            model_name: name of the model in errors.
+            is_start: False for a later part of a longer text, which may be as short as one line: it
+                is not refused.
 
         Raises:
             UserError: no line of a side has a known word. The error names the model.
@@ -49,7 +54,7 @@ class EncodedText:
             num_known = np.bincount(rows[ids != UNK_ID], minlength=lengths.size) - 1
             words = lengths > 1
             unknown = int((words & (num_known == 0)).sum())
-            if unknown and unknown == words.sum():
+            if is_start and unknown and unknown == words.sum():
                 raise UserError(
                     f"{name}, lines 1 to {lengths.size}: {model_name} knows none of their words; "
                     "expected text in the language and tokenisation that it was trained on"

@@ -132,10 +132,10 @@ def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, link
     with Progress("summarising heads", len(text[1][0]), "lines") as progress:
         for lines in _chunks(*text[1]):
             encoded = EncodedText(tokenizer, text[0], lines)
-            unknown[name] += encoded.count_unknown(name)
+            unknown[name] += encoded.count_unknown(name, is_start=not done)
             correct = gold and gold[done : done + len(lines[0])]
             if linker:
-                unknown[linker.name] += linker.count_unknown((text[0], lines))
+                unknown[linker.name] += linker.count_unknown((text[0], lines), is_start=not done)
                 correct = [GoldAlignment(*[frozenset(x)] * 2) for x in linker.links(*lines)]
             for rows in batches(encoded.lengths[None], _CELLS // num_maps):
                 _check_size(encoded, rows, num_maps, text[0], done)

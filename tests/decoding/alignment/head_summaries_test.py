@@ -211,6 +211,16 @@ def test_the_mean_of_a_layer_has_the_score_of_its_links(tokenizers):
         assert heads["cross", 1, head].score == pytest.approx(expected)
 
 
+def test_unknown_words_at_the_end_of_a_long_text_are_counted(tokenizers, monkeypatch):
+    monkeypatch.setattr(head_summaries, "_PAIRS_AT_ONCE", 3)
+    lines = ["dog", "cat", "dog", "qqq"], ["Hund", "Katze", "Hund", "zzz"]
+    ibm1 = models.create("ibm1", *map(len, tokenizers["word"][1:]))
+    linker = Aligner(ibm1, tokenizers["word"], name="the linker")
+    model = Drawn(decoder_0_cross=uniform)
+    found = summaries(model, tokenizers["word"], lines, linker=linker)
+    assert found.pairs == 4 and found.unknown == {"the model": 2, "the linker": 2}
+
+
 def test_the_table_and_the_record_have_every_head(tokenizers):
     gold = [parse_gold("0-0", "gold")]
     model = Drawn(encoder_0_self=uniform, decoder_0_self=diagonal, decoder_0_cross=diagonal)
