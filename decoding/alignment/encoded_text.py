@@ -10,7 +10,7 @@ from decoding.alignment.subword_merging import word_weights
 
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
 # so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
-_MAX_COST = 1 << 22
+MAX_COST = 1 << 22
 
 
 class EncodedText:
@@ -95,7 +95,7 @@ class EncodedText:
         return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
 
 
-def batches(lengths, max_cost=_MAX_COST):
+def batches(lengths, max_cost=MAX_COST):
     """Yields the rows `[B]` of batches of pairs of similar length.
 
     Args:

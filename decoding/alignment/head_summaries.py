@@ -35,7 +35,7 @@ from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.alignment.aligner import decide_links
-from decoding.alignment.encoded_text import EncodedText, batches
+from decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
 from decoding.alignment.links import (
     AlignmentScore,
     GoldAlignment,
@@ -137,7 +137,8 @@ def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, link
             if linker:
                 unknown[linker.name] += linker.count_unknown((text[0], lines), is_start=not done)
                 correct = [GoldAlignment(*[frozenset(x)] * 2) for x in linker.links(*lines)]
-            for rows in batches(encoded.lengths[None], _CELLS // num_maps):
+            # A model of few heads needs memory for other things, such as tables of word pairs.
+            for rows in batches(encoded.lengths[None], min(_CELLS // num_maps, MAX_COST)):
                 _check_size(encoded, rows, num_maps, text[0], done)
                 totals.add(encoded, rows, correct)
                 pairs += rows.size
