@@ -61,10 +61,7 @@ def dataset_of(corpus, plan, first_batch=0):
     """Returns the batches of an `EpochPlan` as a `Dataset`, as `batches` does."""
     rows, sizes = plan.batches(first_batch)
     with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
-        source, target = (
-            tf.RaggedTensor.from_row_lengths(_tensor(side.ids), side.lengths, validate=False)
-            for side in corpus
-        )
+        source, target = map(sentence_look_up, corpus)
     rows = tf.RaggedTensor.from_row_lengths(rows, sizes)
     if plan.shapes is None:
         dataset = tf.data.Dataset.from_tensor_slices((rows,))
@@ -74,8 +71,8 @@ def dataset_of(corpus, plan, first_batch=0):
     def gather(rows, shape=None):
         size, *widths = (None, None, None) if shape is None else tf.unstack(shape)
         return {
-            "source_ids": tf.gather(source, rows).to_tensor(PAD_ID, shape=[size, widths[0]]),
-            "target_ids": tf.gather(target, rows).to_tensor(PAD_ID, shape=[size, widths[1]]),
+            "source_ids": source(rows).to_tensor(PAD_ID, shape=[size, widths[0]]),
+            "target_ids": target(rows).to_tensor(PAD_ID, shape=[size, widths[1]]),
         }
 
     # Private threads and no autotuning: with the shared threads on two cores, training waited half
@@ -84,6 +81,27 @@ def dataset_of(corpus, plan, first_batch=0):
     options.autotune.enabled = False
     options.threading.private_threadpool_size = 2
     return dataset.map(gather).prefetch(8).with_options(options)
+
+
+def sentence_look_up(side):
+    """Returns a function of pair numbers `[B]` that gives their sentences, ragged ids `[B, *]`.
+
+    The ids of a memory-mapped file are not copied, and there may be any number of them. (TensorFlow
+    fails to gather rows of a ragged tensor that has more than 2^31 values.)
+
+    Args:
+        side: `EncodedSide`.
+    """
+    lengths = side.lengths.astype(np.int64)
+    starts = tf.constant(np.cumsum(lengths) - lengths)
+    ids, lengths = _tensor(side.ids), tf.constant(lengths)
+
+    def look_up(rows):
+        first = tf.gather(starts, rows)
+        places = tf.ragged.range(first, first + tf.gather(lengths, rows))
+        return places.with_values(tf.gather(ids, places.values))
+
+    return look_up
 
 
 def describe(corpus, tokenizer, batching, plan):

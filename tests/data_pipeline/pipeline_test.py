@@ -15,6 +15,7 @@ from data_pipeline.pipeline import (
     describe,
     encode_corpus,
     plan_batches,
+    sentence_look_up,
 )
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
@@ -158,6 +159,20 @@ def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
     assert same_batches(
         arrays(batches(copied, Batching(BUDGET))), arrays(batches(corpus, Batching(BUDGET)))
     )
+
+
+def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):
+    lengths = np.array([2**31 - 1, 6, 3], np.int32)
+    path = tmp_path / "ids"
+    with open(path, "wb") as file:
+        file.truncate(4 * int(lengths.sum(dtype=np.int64)))  # Takes no space on the disk.
+    try:
+        ids = np.memmap(path, np.int32, mode="c")
+    except OSError as error:
+        pytest.skip(f"not enough memory to map a large file: {error}")
+    ids[-4:] = 6, 7, 8, 9
+    found = sentence_look_up(EncodedSide(ids, lengths))([2, 1])
+    assert found.to_list() == [[7, 8, 9], [0, 0, 0, 0, 0, 6]]
 
 
 # Description
