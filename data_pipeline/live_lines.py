@@ -39,7 +39,7 @@ class LiveLines:
         self._prompt = prompt
         self._count = 0  # Lines that have been decoded.
         self._ready = collections.deque()  # Lines that have been decoded but not returned.
-        self._rest = b""  # The line that has no end yet.
+        self._rest = []  # The line that has no end yet, in pieces.
         self._ended = False
 
     def read(self, most):
@@ -79,17 +79,22 @@ class LiveLines:
         self._ended = not data
         if self._ended and self._prompt:
             print(file=sys.stderr)  # The prompt is on a line that has no end.
-        block, end, self._rest = (self._rest + data).rpartition(b"\n")
-        if self._ended and self._rest:
-            block, end, self._rest = block + end, self._rest, b""
-        if end:
-            self._decode(block + end)
+        head, end, rest = data.rpartition(b"\n")
+        if end or self._ended:  # Joined only now, or a long line would be copied at every block.
+            whole = b"".join([*self._rest, head, end])
+            self._rest = []
+            if whole:
+                self._decode(whole)
+        if rest:
+            self._rest.append(rest)
 
     def _decode(self, block):
         r"""Decodes whole lines, each ended by `\n`; the last line of the stream need not be."""
         if not self._count:
             check_plain(block, self._name)
             block = block.removeprefix(codecs.BOM_UTF8)
+        if not block:  # Nothing but the mark.
+            return
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
         lines = decode_block(block, self._name, self._count).split("\n")
         self._count += len(lines)

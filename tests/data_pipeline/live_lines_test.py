@@ -45,6 +45,14 @@ def test_the_size_of_a_block_changes_nothing(pipe, monkeypatch, block):
     assert found == decode_lines(text.encode(), "text")
 
 
+@pytest.mark.parametrize(("data", "lines"), [(b"", []), (b"\xef\xbb\xbf", []), (b"\n", [""])])
+def test_a_stream_without_text_has_as_many_lines_as_a_file(pipe, data, lines):
+    target, source = pipe
+    target.write(data)
+    target.close()
+    assert LiveLines(source, "the pipe").read(9) == lines == decode_lines(data, "text")
+
+
 def test_long_lines_end_a_window_early(pipe, monkeypatch):
     monkeypatch.setattr(live_lines, "_MOST_CHARACTERS", 10)
     target, source = pipe
