@@ -32,7 +32,7 @@ def decode_lines(data, name, first_line=1):
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
     A lone `\r`, U+2028, U+0085 and the like do not end a line, unlike in `str.splitlines`. A byte
-    order mark at the start is dropped.
+    order mark at the start of the first line is dropped.
 
     Args:
         data: bytes.
@@ -45,8 +45,9 @@ def decode_lines(data, name, first_line=1):
     Raises:
         UserError: the data are compressed, or not UTF-8 (the message names the line).
     """
-    check_plain(data, name)
-    data = data.removeprefix(codecs.BOM_UTF8)
+    if first_line == 1:
+        check_plain(data, name)
+        data = data.removeprefix(codecs.BOM_UTF8)
     try:
         lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as error:

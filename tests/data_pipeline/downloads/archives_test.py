@@ -46,7 +46,7 @@ def test_only_a_line_feed_ends_a_line(tmp_path, suffix):
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
 def test_the_size_of_a_block_changes_nothing(tmp_path, monkeypatch, block):
     rng = random.Random(block)
-    data = "".join(rng.choices("aä€😀\n\r\u2028", k=300)).encode()
+    data = "".join(rng.choices("aä€😀\n\r\u2028\ufeff", k=300)).encode()
     path = tmp_path / "x"
     path.write_bytes(data)
     monkeypatch.setattr(archives, "_BLOCK", block)
