@@ -65,7 +65,9 @@ with group("Text"):
             flags.DEFINE_string(
                 f"{_split}_{_side}",
                 "",
-                f"File of your own {_what} text, {_side} side, one sentence a line.",
+                f"File of your own {_what} text, {_side} side, one sentence a line"
+                + (_split == "train") * ", or several files, separated by commas"
+                + "; or a .tsv, given for both sides.",
             )
     flags.DEFINE_integer(
         "valid_size",
@@ -75,7 +77,7 @@ with group("Text"):
         lower_bound=1,
     )
     flags.DEFINE_integer(
-        "test_size", 0, "Training pairs that are held out for a test.", lower_bound=0
+        "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
     )
     flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
     flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")

@@ -161,7 +161,7 @@ with group("Search"):
         "long_lines",
         "skip",
         ["skip", "split"],
-        "What is done with lines above --max_input_tokens: skip leaves them untranslated, split "
+        "How lines above --max_input_tokens are treated: skip leaves them untranslated, split "
         "translates them in parts.",
     )
 for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):

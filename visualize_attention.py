@@ -65,7 +65,8 @@ with group("Picture or page of the attention between a sentence and its translat
     flags.DEFINE_string(
         "input",
         "",
-        "File of sentences, one a line, instead of --source, for an .html of links or --heads.",
+        "File of sentences, one a line, instead of --source: for --heads, or for an --output that "
+        "ends in .html, which then links to a page for each sentence.",
     )
     flags.DEFINE_string("target_input", "", "File of their translations. Default: the model's own.")
     flags.DEFINE_string(

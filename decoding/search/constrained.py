@@ -1,4 +1,4 @@
-"""A model around which the requests of a search are put."""
+"""Puts the requests of a search around a model, by changing the scores of its tokens."""
 
 import tensorflow as tf
 

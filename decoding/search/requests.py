@@ -82,7 +82,7 @@ OPTIONS = (
     Option(
         "diversity_strength",
         _UNASKED.diversity_strength,
-        "What a token costs, in log-probability, for each hypothesis of an earlier group that has "
+        "Cost of a token, in log-probability, for each hypothesis of an earlier group that has "
         "it at the same place.",
         _DIVERSITY,
         0,

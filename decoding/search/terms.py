@@ -1,4 +1,4 @@
-"""The terms of a search: what it is told and what it returns."""
+"""The arguments and results of a search."""
 
 from typing import Any, NamedTuple
 
