@@ -72,11 +72,11 @@ _ALL = (
 )
 _MULTI30K = (
     *("--model=transformer_tiny", "--num_pieces=6000", "--set=dropout=0.2"),
-    *("--max_tokens_per_batch=4096", "--bleu_lines=200"),
-    *("--schedule=cosine", "--learning_rate=4e-3", "--warmup_steps=800"),
-    *("--eval_every_steps=1000", *_ALL),
+    *("--max_tokens_per_batch=2048", "--bleu_lines=200"),
+    *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=1000"),
+    *("--eval_every_steps=2000", *_ALL),
 )
-_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=9500")
+_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=20000")
 _EUROPARL = (
     *("--model=transformer_tiny", "--num_pieces=2000", "--max_tokens_per_batch=2048"),
     *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
@@ -95,7 +95,7 @@ _EUROPARL_RECIPE = (
 
 
 def _multi30k(source, target):
-    short = (*_MULTI30K, "--max_steps=3000")
+    short = (*_MULTI30K, "--max_steps=5000")
     return Corpus(
         *("Multi30k", source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE),
         is_cased=True,
