@@ -48,10 +48,15 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
         `HeldOut`.
 
     Raises:
-        UserError: a file cannot be read or written, there are too few different sentences, or
-            nothing is left of one of several corpora.
+        UserError: a file cannot be read or written, there are too few different sentences, nothing
+            is left of one of several corpora, or the name of their folder has a comma.
     """
     sides = open_split(train) if train.source else [open_target(train)]
+    if len(sides[0].sizes) > 1 and "," in str(folder):
+        raise UserError(
+            f"{folder}: the name has a comma, which separates the files of several corpora; give "
+            "another --data_dir, or --valid_source and --valid_target"
+        )
     if valid_size is None:
         valid_size = min(max(len(sides[0]) // 20, 1), _MOST_VALID)
     asked = {"valid": valid_size, "test": test_size}

@@ -90,3 +90,10 @@ def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path):
 def test_the_name_of_the_folder_may_have_a_comma(tmp_path):
     found = hold_out(text(tmp_path), tmp_path / "a,b", valid_size=5)
     assert len(pairs(found.splits["valid"])) == 5
+
+
+def test_the_folder_of_several_corpora_may_not_have_a_comma(tmp_path):
+    both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
+    joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))
+    with pytest.raises(UserError, match="x,y: the name has a comma"):
+        hold_out(joined, tmp_path / "x,y", valid_size=5)
