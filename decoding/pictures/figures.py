@@ -72,8 +72,9 @@ def save_curves(
     ending = check_path(path)
     if not series:
         raise ValueError("there are no series to draw")
-    with style([*series, x_label, y_label, title or ""], ending):
-        legend_width = 0.7 + text_widths(list(series), 10).max() if len(series) > 1 else 0
+    names = [printable(name) for name in series]
+    with style([*names, x_label, y_label, title or ""], ending):
+        legend_width = 0.7 + text_widths(names, 10).max() if len(series) > 1 else 0
         figure = Figure(figsize=(6 + legend_width, 4), layout="constrained")
         axes = figure.add_subplot()
         lines = []
@@ -100,7 +101,7 @@ def save_curves(
             axes.xaxis.get_major_locator().set_params(integer=True, nbins=6)
             axes.xaxis.set_major_formatter("{x:,.0f}")
         if len(lines) > 1:  # outside, where it cannot cover a line
-            figure.legend(lines, list(series), loc="outside right upper", frameon=False)
+            figure.legend(lines, names, loc="outside right upper", frameon=False)
         save(figure, path, dpi=150)
 
 

@@ -478,6 +478,12 @@ def test_large_numbers_of_updates_are_written_out(tmp_path):
     assert "1,000,000" in svg_texts(tmp_path / "a.svg")
 
 
+def test_names_of_curves_may_have_control_characters(tmp_path):
+    series = {"runs/a\x01\n": ([1, 2], [1, 2]), "b": ([1, 2], [2, 1])}
+    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
+    assert {r"runs/a\x01\n", "b"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
 @pytest.mark.parametrize("ys", [[4000, 300, 20], [2.5, 3, 4.5]])
 def test_a_logarithmic_axis_has_plain_numbers(tmp_path, ys):
     labels = {"x_label": "updates", "y_label": "perplexity"}
