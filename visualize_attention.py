@@ -165,6 +165,8 @@ def draw_attention():
     if FLAGS.output.lower().endswith(".html"):
         explore_sentence()
         return
+    if FLAGS.target and FLAGS["beam_size"].present:
+        raise UserError("--target needs no search; leave out --beam_size, or --target")
     path, as_numbers = the_model_dir(), FLAGS.output.lower().endswith(attention_numbers.ENDINGS)
     if as_numbers:
         check_numbers()

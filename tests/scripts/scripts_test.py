@@ -448,6 +448,8 @@ def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path, capsys):
     assert read["target_tokens"] == tokenizer.target.pieces(ids[1][0])
     refused = run_script("visualize_attention", [*given, "--output=x.npz", "--layer=1"], capsys)
     assert (refused.status, refused.err.count("\n")) == (1, 1) and "--layer" in refused.err
+    refused = run_script("visualize_attention", [*given, "--output=x.npz", "--beam_size=2"], capsys)
+    assert (refused.status, refused.err.count("\n")) == (1, 1) and "--beam_size" in refused.err
 
 
 def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained, tmp_path, capsys):
