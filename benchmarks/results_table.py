@@ -516,7 +516,11 @@ MODELS = {
     "gru_bahdanau": ("GRU with additive attention, 2015", "demo_alignment", "bleu"),
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
     "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
-    "lstm_lexical": ("and source words that vote for target words", "europarl10k", "beam"),
+    "lstm_lexical": (
+        "and source words that vote for target words",
+        "methods/europarl10k/recipe-1",
+        "bleu",
+    ),
     "lstm_conv": ("convolution, LSTM, reduced-rank attention", "demo_alignment", "bleu"),
     "transformer_simple": ("self-attention and nothing else", "demo_alignment", "bleu"),
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
