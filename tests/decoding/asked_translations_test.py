@@ -110,7 +110,9 @@ def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
 
 
 def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
-    options = {"beam_size": 1, "sample": True, "temperature": 0.2, "max_length_factor": 1.0}
+    # At these temperatures, some of the draws are equal, and not all.
+    temperature = {"bpe": 0.2, "word": 0.6}[parts[1].kind]
+    options = {"beam_size": 1, "sample": True, "temperature": temperature, "max_length_factor": 1.0}
     draws = Translator(*parts, **options).translate(LINES[:1], n_best=20)[0]
     texts = {draw.text for draw in draws}
     assert 1 < len(texts) < 20
