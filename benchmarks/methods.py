@@ -130,9 +130,22 @@ METHODS = {
     "float32": ("--precision=float32",),
     "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
-# Other models, as `train.py` trains them by default.
-MODELS = ("rnn_attention", "gru_bahdanau", "lstm_conv", "transformer_simple", "transformer_small")
-_MODEL = ("--max_minutes=60", "--bleu_lines=200", "--precision=auto", "--intra_op_threads=1")
+# Other models, each for about as long as its flags say on one core: at most an hour. Small batches
+# make more updates in that time.
+_MODEL = (
+    *("--schedule=cosine", "--max_tokens_per_batch=1024", "--learning_rate=1e-3"),
+    *("--eval_every_steps=500", "--bleu_lines=200", *_ALL),
+)
+MODELS = {
+    "rnn_attention": (*_MODEL, "--warmup_steps=500", "--max_steps=7000"),
+    "gru_bahdanau": (*_MODEL, "--warmup_steps=100", "--max_steps=1150"),
+    "lstm_conv": (*_MODEL, "--warmup_steps=500", "--max_steps=6000"),
+    "transformer_simple": (*_MODEL, "--warmup_steps=500", "--max_steps=5000"),
+    "transformer_small": (
+        *(*_MODEL, "--warmup_steps=500", "--max_steps=3500"),
+        *("--max_tokens_per_batch=2048", "--set=dropout=0.2"),
+    ),
+}
 
 FLAGS = flags.FLAGS
 
@@ -148,7 +161,7 @@ def train_command(corpus, method, seed, model_dir, guide):
     if method in ("recipe", "ensemble"):
         own = corpus.recipe
     elif method in MODELS:
-        own = (f"--model={method}", *_MODEL)
+        own = (f"--model={method}", *MODELS[method])
     else:
         own = (*corpus.flags, *(flag.format(guide=guide) for flag in METHODS[method]))
     where = [f"--seed={seed}", *_text(corpus), f"--model_dir={model_dir}"]
