@@ -5,12 +5,14 @@
     python benchmarks/methods.py --corpus=europarl10k --data=data/europarl10k --only=plain,r_drop
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe --seeds=1,2,3
     python benchmarks/methods.py --corpus=multi30k_en_de --only=ensemble --seeds=1,2,3
+    python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe_lowercased
     python benchmarks/methods.py --corpus=multi30k_en_de --only=gru_bahdanau
     python benchmarks/methods.py --corpus=demo --data=data/demo --only=plain,guide
 
 A complete run is not trained again; a run that was stopped resumes. All runs with a method make the
 same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
-the recipe's runs of all seeds together. Validation text alone chooses weights and length penalty.
+the recipe's runs of all seeds together; `recipe_lowercased` is the recipe on text in lower case,
+which papers on Multi30k translate. Validation text alone chooses weights and length penalty.
 The test text is translated once, and the result is written to docs/results/methods/, where
 results_table.py reads it. Alignments of the demo corpus are scored, too.
 """
@@ -50,6 +52,7 @@ class Corpus(NamedTuple):
         has_unknowns: whether the recipe translates words, of which unknown ones are replaced.
         is_cased: whether BLEU is to be given as papers on the corpus do, too, in lower case.
         dataset: name of the corpus if train.py knows it by name.
+        folder: the folder of its files.
     """
 
     title: str
@@ -63,6 +66,7 @@ class Corpus(NamedTuple):
     has_unknowns: bool = False
     is_cased: bool = False
     dataset: str = ""
+    folder: str = ""
 
 
 # On one core, because two runs side by side make more updates than one after the other on both.
@@ -130,20 +134,22 @@ METHODS = {
     "float32": ("--precision=float32",),
     "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
-# Other models, each for about as long as its flags say on one core: at most an hour. Small batches
-# make more updates in that time.
+# With a corpus's recipe.
+BEST = ("recipe", "recipe_lowercased", "ensemble")
+# Other models, each for at most an hour on one core. Small batches make more updates in that time.
 _MODEL = (
-    *("--schedule=cosine", "--max_tokens_per_batch=1024", "--learning_rate=1e-3"),
+    *("--schedule=cosine", "--learning_rate=1e-3"),
     *("--eval_every_steps=500", "--bleu_lines=200", *_ALL),
 )
+_SMALL_BATCHES = (*_MODEL, "--max_tokens_per_batch=1024")
 MODELS = {
-    "rnn_attention": (*_MODEL, "--warmup_steps=500", "--max_steps=7000"),
-    "gru_bahdanau": (*_MODEL, "--warmup_steps=100", "--max_steps=1150"),
-    "lstm_conv": (*_MODEL, "--warmup_steps=500", "--max_steps=6000"),
-    "transformer_simple": (*_MODEL, "--warmup_steps=500", "--max_steps=5000"),
+    "rnn_attention": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=7000"),
+    "gru_bahdanau": (*_SMALL_BATCHES, "--warmup_steps=100", "--max_steps=1150"),
+    "lstm_conv": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=6000"),
+    "transformer_simple": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=5000"),
     "transformer_small": (
-        *(*_MODEL, "--warmup_steps=500", "--max_steps=3500"),
-        *("--max_tokens_per_batch=2048", "--set=dropout=0.2"),
+        *(*_MODEL, "--max_tokens_per_batch=2048", "--set=dropout=0.2"),
+        *("--warmup_steps=500", "--max_steps=3500"),
     ),
 }
 
@@ -156,9 +162,20 @@ flags.DEFINE_list("only", [], "Methods or models to train. Default: all.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
 
 
+def lowercased(corpus, folder):
+    """Writes a corpus in lower case to another folder; returns the `Corpus` there."""
+    (ROOT / folder).mkdir(parents=True, exist_ok=True)
+    for split in ("train", corpus.valid, corpus.test):
+        for suffix in (corpus.source, corpus.target):
+            lines = read_lines(ROOT / corpus.folder / f"{split}.{suffix}")
+            text = "".join(f"{line.lower()}\n" for line in lines)
+            write_text(ROOT / folder / f"{split}.{suffix}", text)
+    return corpus._replace(folder=folder)
+
+
 def train_command(corpus, method, seed, model_dir, guide):
     """Returns the command that trains a run, as a list; `guide` is the directory for --guide."""
-    if method in ("recipe", "ensemble"):
+    if method in BEST:
         own = corpus.recipe
     elif method in MODELS:
         own = (f"--model={method}", *MODELS[method])
@@ -180,7 +197,7 @@ def _text(corpus):
     if corpus.dataset:
         return [f"--dataset={corpus.dataset}"]
     return [
-        f"--{split}_{side}={FLAGS.data}/{name}.{getattr(corpus, side)}"
+        f"--{split}_{side}={corpus.folder}/{name}.{getattr(corpus, side)}"
         for split, name in (("train", "train"), ("valid", corpus.valid))
         for side in SIDES
     ]
@@ -188,10 +205,10 @@ def _text(corpus):
 
 def translate_commands(corpus, model_dirs, folder, has_unknowns):
     """Returns the commands that translate and score the test text, the last one, as lists."""
-    test = f"{FLAGS.data}/{corpus.test}"
+    test = f"{corpus.folder}/{corpus.test}"
     before, unknowns = [], []
     if has_unknowns:
-        text = [f"--{side}={FLAGS.data}/train.{getattr(corpus, side)}" for side in SIDES]
+        text = [f"--{side}={corpus.folder}/train.{getattr(corpus, side)}" for side in SIDES]
         lexicon = f"--lexicon={folder}/lexicon"
         before, unknowns = [["align.py", *text, lexicon]], ["--replace_unknowns", lexicon]
     last = [
@@ -205,7 +222,7 @@ def translate_commands(corpus, model_dirs, folder, has_unknowns):
 
 def align_command(corpus, model_dir):
     """Returns the command that aligns the test text and scores the links; None without gold."""
-    test, pair = f"{FLAGS.data}/{corpus.test}", f"{corpus.source}-{corpus.target}"
+    test, pair = f"{corpus.folder}/{corpus.test}", f"{corpus.source}-{corpus.target}"
     if not (ROOT / f"{test}.{pair}").exists():
         return None
     return [
@@ -232,7 +249,7 @@ def all_commands(corpus, method, seeds, runs):
 
     Args:
         corpus: `Corpus`.
-        method: one of `METHODS` or `MODELS`, "recipe" or "ensemble".
+        method: one of `METHODS`, `MODELS` or `BEST`.
         seeds: list of str; one, but for "ensemble".
         runs: folder of the model directories.
     """
@@ -244,14 +261,16 @@ def all_commands(corpus, method, seeds, runs):
     commands = [guide_command(corpus, guide)] if method == "guide" else []
     for seed, model_dir in zip(seeds, model_dirs, strict=True):
         commands.append(train_command(corpus, method, seed, model_dir, guide))
-    has_unknowns = corpus.has_unknowns and method in ("recipe", "ensemble")
+    has_unknowns = corpus.has_unknowns and method in BEST
     commands += translate_commands(corpus, model_dirs, folder, has_unknowns)
     return commands + ([links] if links else []), folder
 
 
 def train_and_score(name, method, seeds):
     """Trains runs, unless they are complete, and writes the result file of all together."""
-    corpus = CORPORA[name]
+    corpus = CORPORA[name]._replace(folder=FLAGS.data)
+    if method == "recipe_lowercased":
+        corpus = lowercased(corpus, f"{FLAGS.runs}/{name}/lowercased")
     commands, folder = all_commands(corpus, method, seeds, f"{FLAGS.runs}/{name}")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     for command in commands:
@@ -263,7 +282,7 @@ def train_and_score(name, method, seeds):
     if commands[-1][0] == "align.py":
         record["aer"] = json.loads((ROOT / folder / "links.json").read_text("utf-8"))["aer"]
     if corpus.is_cased:
-        texts = (f"{folder}/test", f"{FLAGS.data}/{corpus.test}")
+        texts = (f"{folder}/test", f"{corpus.folder}/{corpus.test}")
         outputs, references = (read_lines(ROOT / f"{text}.{corpus.target}") for text in texts)
         record["bleu_lowercased_moses"] = published_measure(outputs, references, corpus.target)
     (RESULTS / name).mkdir(parents=True, exist_ok=True)
@@ -275,7 +294,7 @@ def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
-    best = ["recipe", "ensemble"] if corpus.recipe else []
+    best = BEST if corpus.recipe else ()
     for method in chosen(FLAGS.only, [*METHODS, *best, *MODELS], "method or model"):
         together = [FLAGS.seeds] if method == "ensemble" else [[seed] for seed in FLAGS.seeds]
         for seeds in together:

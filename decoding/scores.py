@@ -50,16 +50,35 @@ def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_op
     Returns:
         A line of text for each metric: signature, both scores, p-value.
     """
-    from sacrebleu.significance import PairedTest
-
-    systems = [("baseline", baseline), ("outputs", outputs)]
-    named = _metrics(metrics, bleu_options)
-    signatures, found = PairedTest(systems, named, references, test_type="bs")()
+    signatures, found = _resampled([baseline, outputs], references, metrics, bleu_options)
     return [
         f"{name}|{signature} = {found[name][1].score:.2f}, baseline {found[name][0].score:.2f}, "
         f"p = {found[name][1].p_value:.4f}"
         for name, signature in signatures.items()
     ]
+
+
+def p_values(outputs, others, references):
+    """Tests by resampling whether others have another BLEU than outputs; Koehn 2004.
+
+    Args:
+        outputs: list of str.
+        others: list of lists of str, other translations of the same lines.
+        references: as `corpus_scores`.
+
+    Returns:
+        A list of p-values, one for each of `others`.
+    """
+    _, found = _resampled([outputs, *others], references, ["bleu"], {})
+    return [result.p_value for result in found["BLEU"][1:]]
+
+
+def _resampled(texts, references, metrics, bleu_options):
+    """Compares texts with the first; signatures and results by name of the metric."""
+    from sacrebleu.significance import PairedTest
+
+    named = [(str(number), text) for number, text in enumerate(texts)]
+    return PairedTest(named, _metrics(metrics, bleu_options), references, test_type="bs")()
 
 
 def _metrics(names, bleu_options):

@@ -2,16 +2,16 @@
 
 import tensorflow as tf
 
-from decoding.scores import corpus_scores
+from decoding.scores import corpus_scores, p_values
 from decoding.search.searcher import make_search, padded
 from decoding.search.terms import EachSentence, SearchOptions
 from decoding.translator import MAX_INPUT_TOKENS
 from model_directory.options import LENGTH_PENALTY
 
-# The one that is used where none was chosen comes first.
-PENALTIES = (LENGTH_PENALTY, 0.0, 0.3, 1.0, 1.5, 2.0, 2.5, 3.0)
+PENALTIES = (0.0, 0.3, LENGTH_PENALTY, 1.0, 1.5, 2.0, 2.5, 3.0)
 LEAST_LINES = 100  # With fewer, differences of BLEU are chance.
 MOST_LINES = 1000
+SIGNIFICANT = 0.05
 _LINES_AT_ONCE = 16
 
 
@@ -47,9 +47,9 @@ class PenaltyChoice:
             is_late: asked after every few lines; the lines before count if it returns True.
 
         Returns:
-            A dict: the best `length_penalty`, `bleu`, a list of pairs of penalty and BLEU, and the
-            number of `lines` and `beam_size` behind it. None if fewer than `LEAST_LINES` lines were
-            translated.
+            A dict: the `length_penalty` by `choice`, `bleu`, a list of pairs of penalty and BLEU,
+            and the number of `lines` and `beam_size` behind it. None if fewer than `LEAST_LINES`
+            lines were translated.
         """
         options = SearchOptions()
         search = make_search(self.model, options, each_sentence=True)
@@ -69,11 +69,34 @@ class PenaltyChoice:
         if count < LEAST_LINES:
             return None
         references = [reference for _, reference in self.pairs[:count]]
-        bleu = {p: corpus_scores(texts, [references])["bleu"].score for p, texts in outputs.items()}
-        best = max(PENALTIES, key=lambda penalty: (bleu[penalty], -PENALTIES.index(penalty)))
+        penalty, bleu = choice(outputs, references)
         return {
-            "length_penalty": best,
-            "bleu": sorted(bleu.items()),
+            "length_penalty": penalty,
+            "bleu": list(bleu.items()),
             "lines": count,
             "beam_size": options.beam_size,
         }
+
+
+def choice(outputs, references):
+    """Chooses the penalty nearest to the usual one of those not significantly worse than the best.
+
+    References of one text are longer than those of another, so that the best penalty for validation
+    text is often too far from the usual one for the next text.
+
+    Args:
+        outputs: dict from penalty to a list of str, translations with it.
+        references: list of str.
+
+    Returns:
+        The penalty, and a dict from penalty to BLEU.
+    """
+    bleu = {p: corpus_scores(texts, [references])["bleu"].score for p, texts in outputs.items()}
+    best = max(bleu, key=bleu.get)
+    chance = p_values(outputs[best], outputs.values(), [references])
+    good = [
+        penalty
+        for penalty, p in zip(outputs, chance, strict=True)
+        if p >= SIGNIFICANT or bleu[penalty] == bleu[best]
+    ]
+    return min(good, key=lambda penalty: abs(penalty - LENGTH_PENALTY)), bleu

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from decoding.scores import METRICS, corpus_scores, paired_bootstrap
+from decoding.scores import METRICS, corpus_scores, p_values, paired_bootstrap
 
 LINES = [" ".join(random.Random(i).choices("abcdefghij", k=12)) for i in range(40)]
 
@@ -27,3 +27,5 @@ def test_a_paired_bootstrap_tells_a_difference_from_chance():
     again = [a if i % 2 else b for i, (a, b) in enumerate(zip(LINES, other, strict=True))]
     (line,) = paired_bootstrap(swapped, again, [LINES], ["bleu"])
     assert float(line.split("p = ")[1]) > 0.3
+    line, *_ = paired_bootstrap(worse, LINES, [LINES])
+    assert f"{p_values(LINES, [again, worse], [LINES])[1]:.4f}" == line.split("p = ")[1]
