@@ -1,0 +1,124 @@
+"""Tables of the presets, their settings, and the options of training."""
+
+import itertools
+
+import models
+from benchmarks.tables.markdown import markdown, read
+from model_directory.options import AUTO, OPTIONS
+
+# preset: (description, result file, name of the score in it; or the score in words)
+MODELS = {
+    "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
+    "ibm2": (
+        "IBM Model 2: and positions, free or on the diagonal",
+        "alignment/hansards",
+        "ibm1 + ibm2",
+    ),
+    "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
+    "hmm_fertility": (
+        "and how many words each word becomes",
+        None,
+        "AER 0.115, Hansards en-fr, both directions (`align.py`)",
+    ),
+    "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
+    "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
+    "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
+    "attention_ibm2": ("Model 2 as attention over positions", "demo_alignment", "bleu"),
+    "rnn_attention": ("the plainest RNN with attention", "demo_alignment", "bleu"),
+    "lstm_seq2seq": (
+        "LSTM without attention: one vector holds the sentence",
+        "europarl10k",
+        "beam",
+    ),
+    "gru_bahdanau": ("GRU with additive attention, 2015", "demo_alignment", "bleu"),
+    "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
+    "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
+    "lstm_lexical": (
+        "and source words that vote for target words",
+        "methods/europarl10k/recipe-1",
+        "bleu",
+    ),
+    "lstm_conv": ("convolution, LSTM, reduced-rank attention", "demo_alignment", "bleu"),
+    "transformer_simple": ("self-attention and nothing else", "demo_alignment", "bleu"),
+    "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
+    "transformer_tiny": (
+        "4 + 4 layers, width 128, pre-norm",
+        "methods/multi30k_en_de/recipe-1",
+        "bleu",
+    ),
+    "transformer_small": ("3 + 3 layers, width 256, pre-norm", "demo_alignment", "bleu"),
+    "transformer_base": (
+        "6 + 6 layers, width 512: the paper's",
+        None,
+        "(27.3 on WMT14 en-de), Vaswani et al. 2017",
+    ),
+    "transformer_deep_shallow": (
+        "12 + 1 layers, width 512: little work for each output token",
+        None,
+        "(26.9 on WMT14 en-de), Kasai et al. 2021",
+    ),
+    "transformer_big": (
+        "6 + 6 layers, width 1024: the paper's",
+        None,
+        "(28.4 on WMT14 en-de), Vaswani et al. 2017",
+    ),
+}
+
+
+def model_table():
+    """Makes one row for each preset."""
+    rows = (
+        (f"`{preset}`", what, score_of(preset, name, figure))
+        for preset, (what, name, figure) in MODELS.items()
+    )
+    return markdown([("model", "what it is", "score"), *rows])
+
+
+def score_of(preset, name, figure):
+    """Formats the score of a preset, with the data on which it was measured."""
+    if name is None:
+        return figure
+    if name in ("demo_alignment", "europarl10k"):
+        name = f"{name}/{preset}"
+    record = read(name)
+    if name.startswith("demo_alignment"):
+        after = f"demo corpus, {record['training']['minutes']:.0f} min, "
+        after += f"{record['training']['steps']:,} updates"
+        if figure == "aer":
+            return f"AER {record['alignment']['aer']:.3f}, {after}"
+        return f"{record['bleu']:.1f}, {after}"
+    if name.startswith("europarl10k"):
+        return f"{record['scores'][figure]['bleu']:.1f}, Europarl, 10,000 pairs de-en"
+    if name.startswith("alignment"):
+        return f"AER {record['aligners'][figure]['aer']['forward']:.3f}, Hansards en-fr"
+    if figure == "perplexity":
+        return f"perplexity {record['perplexity']['4']['test']:.1f}, demo corpus, order 4"
+    return f"{record['bleu']:.1f}, {record['data']}"
+
+
+def settings_table():
+    """Makes one row for each preset: its class, and every setting that `--set` changes."""
+    rows = []
+    for preset, (model_class, _, origin) in {**models.PRESETS, **models.LANGUAGE_MODELS}.items():
+        settings = ", ".join(f"{n}={v}" for n, v in models.preset_settings(preset).items())
+        rows.append((f"`{preset}`", f"`{model_class.__name__}`", origin, settings))
+    return markdown([("model", "class", "from; what it scores", "settings"), *rows])
+
+
+def options_table():
+    """Makes one table for each group of training options."""
+    lines = []
+    for group, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+        rows = [("option", "default", "values", "what it does", "may change on resume")]
+        for option in options:
+            text, default = option.help.replace("</s>", "`</s>`"), option.default
+            if option.only_with:
+                other, values = option.only_with
+                text += f" Only with `--{other}={'` or `'.join(values)}`."
+            shown = str(default).lower() if isinstance(default, bool) else str(default)
+            resumable = "yes" if option.resumable else ""
+            name, default = f"`--{option.name}`", f"`{shown}`" if shown else ""
+            values = option.expected() + (f", or {AUTO}" if option.automatic else "")
+            rows.append((name, default, values, text, resumable))
+        lines += ["", f"## {group}", "", *markdown(rows)]
+    return lines

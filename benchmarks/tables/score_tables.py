@@ -1,0 +1,204 @@
+"""Tables of scores: translations, alignments and language models."""
+
+import statistics
+
+from benchmarks.tables.markdown import markdown, read, read_all
+
+COLUMNS = ("model", "data", "parameters", "BLEU", "chrF", "training", "machine", "details")
+
+
+def general_table():
+    """Makes one row for each result file, with commands and signatures below."""
+    results = {path.stem: result for path, result in read_all("*.json").items()}
+    lines = markdown([COLUMNS, *(_row(name, r) for name, r in results.items())])
+    for name, r in results.items():
+        lines += ["", f"{name} (`{r['bleu_signature']}`, beam {r['beam_size']}):", "```"]
+        lines += [*r["command"], "```"]
+    return lines
+
+
+def _row(name, r):
+    training = r["training"]
+    return (
+        f"`{r['model']}`",
+        r["data"],
+        f"{r['parameters'] / 1e6:.2f} M",
+        f"**{r['bleu']:.2f}**" + (f" ({r['published']})" if r.get("published") else ""),
+        f"{r['chrf']:.2f}",
+        f"{training['minutes']:.0f} min, {training['steps']:,} steps, seed {r['options']['seed']}",
+        f"{r['machine']['processor']}",
+        f"[{name}](results/{name}.json)",
+    )
+
+
+def demo_output():
+    """Makes the last lines of `make demo`, with the score of its result file."""
+    r = read("demo_en_de_transformer_tiny")
+    score = f"BLEU|{r['bleu_signature']} = {r['bleu']:.2f}"
+    wrote = "wrote runs/demo/attention.png", "wrote serving/demo/1; 500 lines translated alike"
+    return ["```", score, "...", wrote[0], f"{wrote[1]} in a fresh process", "```"]
+
+
+EUROPARL_COLUMNS = (
+    *("model", "vocabulary", "parameters", "valid perplexity"),
+    *("greedy", "beam 5", "UNK replaced", "minutes"),
+)
+
+
+def europarl_table():
+    """Makes one row for each run of benchmarks/europarl10k.py, by number of parameters."""
+    results = [r for r in read_all("europarl10k/*.json").values() if "scores" in r]
+    results.sort(key=lambda r: r["parameters"])
+
+    def bleu(r, search):
+        return f"{r['scores'][search]['bleu']:.2f}" if search in r["scores"] else ""
+
+    def published(r, figure, digits):
+        return f" ({r['published'][figure]:.{digits}f})" if "published" in r else ""
+
+    return markdown(
+        [
+            EUROPARL_COLUMNS,
+            *(
+                (
+                    f"`{r['model']}`" + "".join(f" `{k}={v}`" for k, v in r["settings"].items()),
+                    f"{r['tokenizer']}, {r['vocab_sizes'][0]:,} and {r['vocab_sizes'][1]:,}",
+                    f"{r['parameters'] / 1e6:.2f} M",
+                    f"{r['training']['best']['perplexity']:.1f}" + published(r, "perplexity", 1),
+                    bleu(r, "greedy") + published(r, "bleu", 2),
+                    bleu(r, "beam"),
+                    bleu(r, "replaced"),
+                    f"{r['training']['minutes']:.0f}",
+                )
+                for r in results
+            ),
+        ]
+    )
+
+
+METHOD_COLUMNS = (
+    *("corpus", "method or model", "runs", "updates", "minutes", "valid BLEU"),
+    *("BLEU", "chrF", "as published", "AER"),
+)
+
+
+def methods_table():
+    """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all runs.
+
+    An ensemble's updates and minutes are those of all its models together.
+    """
+    found = {}
+    for result in read_all("methods/*/*.json").values():
+        found.setdefault((result["data"], result["method"]), []).append(result)
+    rows = []
+    for (corpus, method), results in found.items():
+        trained = [r["training"] for r in results]
+        trained = [each if isinstance(each, list) else [each] for each in trained]
+        measures = [
+            *([sum(m[name] for m in each) for each in trained] for name in ("steps", "minutes")),
+            [each[0]["best"]["bleu"] for each in trained if len(each) == 1],
+            *([r[name] for r in results] for name in ("bleu", "chrf")),
+            *([r[name] for r in results if name in r] for name in ("bleu_lowercased_moses", "aer")),
+        ]
+        cells = map(_mean_and_spread, measures, (0, 0, 1, 2, 2, 2, 3))
+        rows.append((corpus, f"`{method}`", str(len(results)), *cells))
+    return markdown([METHOD_COLUMNS, *rows])
+
+
+def _mean_and_spread(numbers, digits):
+    """Formats the mean of numbers; if they differ, with the smallest and the largest."""
+    if not numbers:
+        return ""
+    mean, least, largest = (
+        f"{number:,.{digits}f}" for number in (statistics.mean(numbers), min(numbers), max(numbers))
+    )
+    return mean if least == largest else f"{mean} ({least} to {largest})"
+
+
+ALIGNMENT_COLUMNS = (
+    *("model", "tokens", "parameters", "AER", "precision", "recall", "BLEU", "minutes", "steps"),
+)
+
+
+def alignment_table():
+    """Makes one row for each result of benchmarks/alignment_table.py, the best aligner first."""
+    results = list(read_all("demo_alignment/*.json").values())
+    results.sort(key=lambda r: r["alignment"]["aer"] if "alignment" in r else 2)
+
+    def score(r, figure):
+        return f"{r['alignment'][figure]:.3f}" if "alignment" in r else ""
+
+    return markdown(
+        [
+            ALIGNMENT_COLUMNS,
+            *(
+                (
+                    f"`{r['model']}`",
+                    r["tokenizer"],
+                    f"{r['parameters'] / 1e6:.2f} M",
+                    *(score(r, figure) for figure in ("aer", "precision", "recall")),
+                    f"{r['bleu']:.2f}",
+                    f"{r['training']['minutes']:.0f}",
+                    f"{r['training']['steps']:,}",
+                )
+                for r in results
+            ),
+        ]
+    )
+
+
+SIDES = ("forward", "reverse")
+
+ALIGNER_COLUMNS = ("aligner", "forward", "reverse", "both, best", "seconds", "peak memory")
+
+
+def aligner_table(name):
+    """Makes a row for each aligner of benchmarks/aligners.py; AER, seconds from text to links."""
+    record = read(f"alignment/{name}")
+    rows = []
+    for name, r in record["aligners"].items():
+        one_way = [f"{r['aer'][side]:.3f}" if side in r["aer"] else "" for side in SIDES]
+        method, best = min(
+            ((m, aer) for m, aer in r["aer"].items() if m not in SIDES), key=lambda pair: pair[1]
+        )
+        seconds = " + ".join(f"{s:.1f}" for s in r["seconds"])
+        memory = f"{r['peak_memory_gb']:.2f} GB"
+        rows.append((name, *one_way, f"{best:.3f} ({method})", seconds, memory))
+    return markdown([ALIGNER_COLUMNS, *rows])
+
+
+CHANNEL_COLUMNS = ("model", "alone", "with the language model", "as a noisy channel")
+
+WAYS = ("direct", "fusion", "channel")
+
+
+def noisy_channel_table():
+    """Makes a row of BLEU for each model of benchmarks/noisy_channel.py; perplexity by order."""
+    record = read("noisy_channel/demo")
+
+    def cell(r):
+        if not r:
+            return ""
+        weight = r.get("language_model_weight")
+        return f"{r['bleu']:.2f}" + (f" (weight {weight:g})" if weight else "")
+
+    models = record["models"].items()
+    orders = record["perplexity"]
+    return [
+        *markdown(
+            [
+                CHANNEL_COLUMNS,
+                *((f"`{name}`", *(cell(ways.get(way)) for way in WAYS)) for name, ways in models),
+            ]
+        ),
+        "",
+        *markdown(
+            [
+                ("perplexity of `ngram_lm`", *(f"order {order}" for order in orders)),
+                *(
+                    (name, *(f"{found[split]:.2f}" for found in orders.values()))
+                    for name, split in (("validation", "valid"), ("test", "test"))
+                ),
+            ]
+        ),
+    ]
