@@ -7,6 +7,7 @@ import tensorflow as tf
 
 import models
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from training.ways import ways_of
 
 WORDS = {
     "one": "eins",
@@ -60,6 +61,12 @@ def small_flags(preset):
     """Returns the flags of train.py that make a preset small."""
     flags = [f"--set={name}={value}" for name, value in small_settings(preset).items()]
     return [f"--model={preset}", *flags]
+
+
+def rate_flags(preset):
+    """Returns the flags with which a small model learns quickly by gradient, if it learns so."""
+    by_gradient = ways_of(preset)[0] == "gradient"
+    return ["--learning_rate=0.03", "--warmup_steps=1"] if by_gradient else []
 
 
 def pairs(count, seed=1):

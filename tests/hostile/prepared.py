@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 
 from tests.hostile.case import Case, Works
-from tests.tiny import corpus_flags, small_flags
+from tests.tiny import corpus_flags, rate_flags, small_flags
 
 CORPUS = tuple(
     f"--{split}_{side}=../models/{split}.{side}"
@@ -24,7 +24,7 @@ SWAPPED = tuple(
 )
 QUICK = (
     *("--vocab_size=300", "--max_steps=1", "--max_tokens_per_batch=512", "--bleu_lines=0"),
-    *("--warmup_steps=1", "--average_checkpoints=2"),
+    "--average_checkpoints=2",
 )
 
 
@@ -32,7 +32,7 @@ def quick(preset, *more, corpus=CORPUS, model_dir="run"):
     """Returns arguments of train.py for one step of a tiny model; `more` overrides the others."""
     if not any(os.fsencode(flag).startswith(b"--model_dir") for flag in more):
         more = (f"--model_dir={model_dir}", *more)
-    return (*corpus, *small_flags(preset), *QUICK, *more)
+    return (*corpus, *small_flags(preset), *rate_flags(preset)[1:], *QUICK, *more)
 
 
 # Name -> (script, arguments); a command may use the results of earlier commands.

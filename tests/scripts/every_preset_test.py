@@ -29,13 +29,13 @@ from models.transformer import Transformer
 from models.transformer_simple import SimpleTransformer
 from models.word_attention import WordAttention
 from tests.scripts.running import client_in_this_process, run_script
-from tests.tiny import corpus_flags, pairs, small_flags
+from tests.tiny import corpus_flags, pairs, rate_flags, small_flags
 
 # With a dozen words, steps are so quick that the model can be trained until translations depend on
 # their sources; tracing takes most of the time.
 QUICK = [
     *("--tokenizer=word", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=2"),
-    *("--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=60"),
+    "--eval_every_steps=60",
     "--average_checkpoints=1",  # An average could be kept, but its perplexity is not recorded.
 ]
 # Two lines whose translations training shows, an empty line, and a line with unknown words.
@@ -101,7 +101,13 @@ def pytest_generate_tests(metafunc):
 @pytest.fixture(scope="module")
 def trained(request, folder, corpus):
     preset, path = request.param, folder / request.param
-    flags = [*corpus, *small_flags(preset), *QUICK, f"--data_dir={folder / 'data'}"]
+    flags = [
+        *corpus,
+        *small_flags(preset),
+        *rate_flags(preset),
+        *QUICK,
+        f"--data_dir={folder / 'data'}",
+    ]
     flags.append(f"--model_dir={path}")
     with contextlib.redirect_stderr(io.StringIO()) as said:
         status = run_script("train", flags).status

@@ -6,10 +6,10 @@ import pytest
 import models
 from data_pipeline.files import read_lines
 from tests.scripts.running import run_script
-from tests.tiny import WORDS, corpus_flags, pairs, small_flags
+from tests.tiny import WORDS, corpus_flags, pairs, rate_flags, small_flags
 
 QUICK = ["--vocab_size=300", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=0"]
-QUICK += ["--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=60"]
+QUICK += ["--eval_every_steps=60"]
 ODD = [
     "漢 zebra",
     "👨‍👩‍👧 🏳️‍🌈",
@@ -40,7 +40,14 @@ def corpus(folder):
 def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_in_c, capsys):
     path, text = folder / preset, folder / "lines"
     model = f"--model_dir={path / 'model'}"
-    flags = [*corpus, *small_flags(preset), *QUICK, f"--data_dir={folder / 'data'}", model]
+    flags = [
+        *corpus,
+        *small_flags(preset),
+        *rate_flags(preset),
+        *QUICK,
+        f"--data_dir={folder / 'data'}",
+        model,
+    ]
     assert run_script("train", flags).status == 0
     arguments = [model, f"--export_dir={path / 'serving'}", f"--check_input={text}"]
     done = run_script("export", arguments, capsys)  # Compares all signatures in a session.

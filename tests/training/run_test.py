@@ -7,7 +7,7 @@ import pytest
 import models
 from data_pipeline.files import UserError
 from model_directory.directory import ModelDirectory
-from model_directory.options import DEFAULTS
+from model_directory.options import BY_NAME, DEFAULTS, OPTIONS
 from training import opening, pace, recipes
 from training.expectation_maximisation.em_update import EMUpdate
 from training.ways import check_options
@@ -17,6 +17,10 @@ UNFIT = {
     "counts under XLA": ("hmm_alignment", {"jit_compile": True}, "leave it out"),
     "iterations of a gradient": ("ibm2", {"update": "gradient", "alpha": 0.1}, "--alpha=0.1: not"),
     "counts of a network": ("lstm_luong", {"update": "em"}, "by em: ibm1, ibm2, hmm_align"),
+    "batches of an iteration": ("ibm2", {"max_sentences_per_batch": 9}, "batch=9: not with"),
+    "shapes of an iteration": ("ibm1", {"pad_to_bucket": True}, "--pad_to_bucket=True: not"),
+    "a batch first in an iteration": ("ibm1", {"largest_batch_first": True}, "first=True: not"),
+    "means of no loss": ("ibm1", {"loss_average": "sentences"}, "--loss_average=sentences: not"),
     "smooth counts": ("ibm1", {"label_smoothing": 0.1}, "--label_smoothing=0.1: not"),
     "shares of an iteration": ("ibm1", {"corpus_weights": "1,3"}, "takes every pair exactly once"),
     "target words that nothing reads": (
@@ -37,6 +41,17 @@ def test_options_that_do_not_fit_are_refused(name):
     preset, given, message = UNFIT[name]
     with pytest.raises(UserError, match=message):
         check_options(preset, recipes.options(preset, "demo", given), given)
+
+
+def test_no_option_of_gradient_descent_is_ignored_by_another_way_of_training():
+    group = BY_NAME["learning_rate"].group
+    of_gradient = [option for option in OPTIONS if option.group == group]
+    assert {"adam_beta_2", "warmup_steps", "clip_norm"} <= {option.name for option in of_gradient}
+    for option in of_gradient:
+        given = {option.name: option.choices[-1] if option.choices else option.default or 1}
+        for preset in ("ibm1", "hmm_fertility", "ngram_lm"):
+            with pytest.raises(UserError, match=f"--{option.name}"):
+                check_options(preset, recipes.options(preset, "demo", given), given)
 
 
 def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():

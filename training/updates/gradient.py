@@ -68,9 +68,11 @@ class GradientUpdate(Update):
 
     name = "gradient"
     options = (
-        *("accumulate_steps", "precision", "jit_compile", "ema_decay", "optimizer", "weight_decay"),
-        *("schedule", "decay_steps", "plateau_patience", "plateau_factor", "label_smoothing"),
-        *("r_drop", "bpe_dropout", "guide", "guide_weight", "teacher", "teacher_weight"),
+        *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "largest_batch_first"),
+        *("precision", "jit_compile", "ema_decay", "optimizer", "adam_beta_2", "weight_decay"),
+        *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
+        *("plateau_factor", "clip_norm", "loss_average", "label_smoothing", "r_drop"),
+        *("bpe_dropout", "guide", "guide_weight", "teacher", "teacher_weight"),
         *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
     )
     takes_batches = True
@@ -339,7 +341,7 @@ class GradientUpdate(Update):
             compared = Compared(self.r_drop or None, taught)
         if self.token_dropout:
             inputs = self.token_dropout(inputs)
-        if self.r_drop:
+        if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
             inputs = twice(inputs)
         if self.model.predicts == "features":
             return self._losses_of_features(inputs, batch, wanted, compared)
