@@ -41,7 +41,12 @@ class Tokenizer(NamedTuple):
         return self.source is self.target
 
     def save(self, folder):
-        """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths."""
+        """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths.
+
+        Earlier vocabularies in the folder are removed, because `load` would prefer a shared one.
+        """
+        for path in (Path(folder, n + self.source.file_suffix) for n in ("shared", *SIDES)):
+            path.unlink(missing_ok=True)
         sides = {"shared": self.source} if self.shared else {n: getattr(self, n) for n in SIDES}
         paths = []
         for name, vocabulary in sides.items():

@@ -467,6 +467,14 @@ def test_word_sides_have_vocabularies_of_their_own_and_the_others_share_one(toke
     assert names == ({"source", "target"} if tokenizer.kind == "word" else {"shared"})
 
 
+def test_a_vocabulary_that_a_killed_run_has_left_is_not_loaded_in_place_of_a_new_one(tmp_path):
+    left, source, target = (WordVocabulary([*SPECIALS, word]) for word in ("left", "a", "b"))
+    Tokenizer("pretokenized", left, left).save(tmp_path)
+    Tokenizer("word", source, target).save(tmp_path)
+    loaded = Tokenizer.load("word", tmp_path)
+    assert (loaded.source.words[4:], loaded.target.words[4:]) == (["a"], ["b"])
+
+
 def test_fingerprint_changes_with_every_entry_their_order_and_the_side():
     a, b, c = (WordVocabulary([*SPECIALS, *words.split()]) for words in ("x y", "x z", "y x"))
     tokenizers = [Tokenizer("word", *sides) for sides in ((a, a), (a, b), (b, a), (a, c), (c, c))]
