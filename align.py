@@ -30,7 +30,7 @@ from absl import flags
 from command_line import console
 from command_line.flag_values import group, shortened
 from command_line.machine import machine
-from data_pipeline.files import UserError, check_writable, write_text
+from data_pipeline.files import UserError, check_outputs, check_writable, write_text
 from decoding.alignment.lexicons import (
     LEAST_PROBABLE,
     lexicon_entries,
@@ -198,8 +198,9 @@ def check_flags():
     ):
         if wrong:
             raise UserError(message)
-    for path in filter(None, (FLAGS.alignments, FLAGS.lexicon, FLAGS.save_scores)):
-        check_writable(path)  # Now, so that no work is lost.
+    outputs = FLAGS.alignments, FLAGS.lexicon, FLAGS.save_scores
+    inputs = FLAGS.source, FLAGS.target, FLAGS.gold, *files
+    check_outputs(filter(None, outputs), filter(None, inputs))  # Now, so that no work is lost.
 
 
 def train_and_align(words):

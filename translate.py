@@ -34,7 +34,7 @@ from command_line.flag_values import (
     set_length_penalty,
 )
 from command_line.machine import machine
-from data_pipeline.files import UserError, check_writable, write_text
+from data_pipeline.files import UserError, check_outputs, write_text
 from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
 from decoding.scoring import Scorer
 from decoding.search.requests import OPTIONS, check_requests, translator_options
@@ -330,14 +330,8 @@ def check_paths():
     """Raises `UserError` if an output cannot be written, or would replace an input."""
     flags = ("input", "score", "rank", "baseline", "lexicon", "prefix", "required", "banned")
     inputs = [*(FLAGS[name].value for name in flags), *FLAGS.reference.split(",")]
-    taken = {os.path.realpath(path): path for path in inputs if path}
-    for path in filter(None, (FLAGS.output, FLAGS.save_scores)):
-        check_writable(path)
-        if os.path.realpath(path) in taken:
-            raise UserError(f"{path}: given for two flags; give each flag a file of its own")
-        taken[os.path.realpath(path)] = path
-    if FLAGS.output:
-        check_writable(unfinished(FLAGS.output))
+    outputs = FLAGS.output, FLAGS.output and unfinished(FLAGS.output), FLAGS.save_scores
+    check_outputs(filter(None, outputs), filter(None, inputs), None if FLAGS.input else sys.stdin)
 
 
 def what_translates():

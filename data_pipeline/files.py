@@ -187,6 +187,36 @@ def check_writable(path):
         raise _Checked
 
 
+def check_outputs(outputs, inputs, standard_input=None):
+    """Raises `UserError` if an output cannot be written, or would replace an input.
+
+    Args:
+        outputs: paths of files that will be written.
+        inputs: paths of files that will be read.
+        standard_input: an open file that will be read, too, such as `sys.stdin`, or None.
+    """
+    read = None
+    if standard_input is not None:
+        with contextlib.suppress(OSError, ValueError):  # Closed, or not a file.
+            read = os.fstat(standard_input.fileno())
+    taken = {os.path.realpath(path) for path in inputs}
+    for path in outputs:
+        check_writable(path)
+        if os.path.realpath(path) in taken:
+            raise UserError(f"{path}: given for two flags; give each flag a file of its own")
+        if read and os.path.exists(path) and os.path.samestat(read, os.stat(path)):
+            raise UserError(
+                f"{path}: is also the standard input, which it would replace; give another file"
+            )
+        taken.add(os.path.realpath(path))
+
+
+def same_paths(one, other):
+    """Returns whether two texts name the same paths, each a path or several with commas between."""
+    one, other = ([p and os.path.realpath(p) for p in each.split(",")] for each in (one, other))
+    return one == other
+
+
 def check_folder(path):
     """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
 

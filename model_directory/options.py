@@ -484,6 +484,8 @@ BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
 LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
+# Options whose values are paths, or several paths separated by commas.
+PATHS = ("vocab_file", "init_from", "guide", "teacher", "reverse_model_dir")
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
 

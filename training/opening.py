@@ -5,7 +5,7 @@ import time
 import models
 from command_line import quiet
 from data_pipeline.batching import Batching
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, same_paths
 from data_pipeline.mixing import parse_mixture
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
 from model_directory.combined_models import (
@@ -14,7 +14,7 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
 from training import pace
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
@@ -213,7 +213,7 @@ def check_same_run(directory, config):
         return {**named, **settings, **DEFAULTS, **config["options"]}
 
     was, now = flat(directory.config()), flat(config)
-    may_change = set(LIMITS)
+    may_change = {*LIMITS, *(name for name in PATHS if same_paths(was[name], now[name]))}
     may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
     if was["keep_best_by"] == "bleu":
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.

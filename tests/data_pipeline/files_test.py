@@ -11,8 +11,10 @@ import pytest
 from data_pipeline.files import (
     UserError,
     atomic_path,
+    check_outputs,
     decode_lines,
     read_lines,
+    same_paths,
     write_lines,
     write_text,
 )
@@ -204,3 +206,27 @@ def test_new_file_has_the_mode_that_the_umask_asks_for(tmp_path, mask):
     finally:
         os.umask(before)
     assert stat.S_IMODE((tmp_path / "x").stat().st_mode) == 0o666 & ~mask
+
+
+def test_no_output_takes_the_place_of_an_input_or_of_another_output(tmp_path):
+    text, link, other = (tmp_path / name for name in ("text", "link", "other"))
+    text.write_text("one dog\n")
+    link.symlink_to(text)
+    check_outputs([other], [text])
+    for outputs, inputs in (([link], [text]), ([text], [link]), ([other, other], [text])):
+        with pytest.raises(UserError, match=f"{outputs[0]}: given for two flags"):
+            check_outputs(outputs, inputs)
+    with open(text) as stream:
+        check_outputs([other], [], stream)
+        with pytest.raises(UserError, match=f"{link}: is also the standard input"):
+            check_outputs([other, link], [], stream)
+    check_outputs([text], [], stream)  # Closed.
+    assert text.read_text() == "one dog\n" and not other.exists()
+
+
+def test_paths_are_the_same_in_any_spelling(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for one, other in (("", ""), ("x", "./x/"), ("x,y", f"y/../x,{tmp_path}/y")):
+        assert same_paths(one, other) and same_paths(other, one)
+    for one, other in (("", "."), ("x", "y"), ("x,y", "y,x"), ("x,y", "x")):
+        assert not same_paths(one, other) and not same_paths(other, one)

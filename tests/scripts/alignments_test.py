@@ -398,6 +398,7 @@ BAD_FLAGS = {
         [*FORWARD, "--alignments=ibm/config.json/x"],
         "config.json/x",
     ),
+    "the text for the links": ([*TEXT, "--alignments=de"], "de: given for two flags"),
     "one side": (
         ["--model_dir=ibm", "--source=en", OUT],
         "en, line 1: 'three'; expected `source",

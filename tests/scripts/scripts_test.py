@@ -210,6 +210,19 @@ def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, capsys, monke
     assert done.err.startswith("> > > > ") and "translating" not in done.err
 
 
+def test_a_text_that_standard_input_reads_is_not_replaced(trained, tmp_path, capsys, monkeypatch):
+    text = tmp_path / "x"
+    text.write_text("one dog\n")
+    for flag in ("output", "save_scores"):
+        with open(text) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            flags = [f"--model_dir={trained}", f"--{flag}={text}", f"--reference={text}2"]
+            done = run_script("translate", flags, capsys)
+        assert done.status == 1 and done.err.count("\n") == 1
+        assert "is also the standard input" in done.err
+        assert text.read_text() == "one dog\n"
+
+
 def test_scores_against_a_reference_and_keeps_them(trained, folder, capsys):
     source, target = folder / "valid.source", folder / "valid.target"
     done = run_script(

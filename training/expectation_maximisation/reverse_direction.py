@@ -7,7 +7,7 @@ directory of its own, which is complete but has no checkpoints or metrics.
 import os
 
 from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, same_paths
 from model_directory.directory import ModelDirectory
 from training.corpus.preparation import WordTable
 from training.expectation_maximisation.agreement import Directions
@@ -32,10 +32,10 @@ def reverse_directory(directory, config):
     if not reverse.exists():
         reverse.check_free()
         return reverse
-    found, expected = reverse.config(), _reverse_config(directory, config)
-    compared = ["reverse_of", "training_text"]
-    compared += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
-    if any(found.get(name) != expected[name] for name in compared):
+    found, texts = reverse.config(), ["training_text"]
+    texts += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
+    is_reverse = same_paths(found.get("reverse_of", ""), str(directory.path))
+    if not is_reverse or any(found.get(name) != config[name] for name in texts):
         raise UserError(
             f"{path}: holds a model that is not the reverse of {directory.path} on its text; give "
             "another --reverse_model_dir"

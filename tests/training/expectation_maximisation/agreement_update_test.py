@@ -216,6 +216,14 @@ def test_a_reverse_model_that_was_damaged_is_written_again(trained, folder, corp
             assert all(np.array_equal(archive[name], before[name]) for name in before)
 
 
+def test_a_run_is_resumed_whatever_the_spelling_of_its_directories(trained, folder, corpus, capsys):
+    here = f"{folder}/../{folder.name}"
+    more = f"--model_dir={here}/run/", f"--reverse_model_dir={here}//run-reverse/"
+    given = [flag for flag in flags(folder, corpus, "run", *HMM) if "model_dir" not in flag]
+    done = run_script("train", [*given, *more], capsys)
+    assert done.status == 0, done.err
+
+
 BAD_FLAGS = {
     "gradient": (["--update=gradient"], "not with --model=hmm_alignment --update=gradient"),
     "a network": (["--model=transformer_tiny"], "not with --model=transformer_tiny"),
