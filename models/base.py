@@ -162,6 +162,9 @@ class Searchable(keras.Model):
     is_in_ctranslate2 = False
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
+    # Size of the largest tensor of `align`: numbers for each source token, and for each pair of a
+    # source token and a target token.
+    align_sizes = (0, 1)
 
     def encode(self, source_ids, training=False):
         """Reads the source.

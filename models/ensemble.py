@@ -45,6 +45,10 @@ class Ensemble(TranslationModel):
     def has_alignment(self):
         return any(member.has_alignment for member in self.members)
 
+    @property
+    def align_sizes(self):
+        return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
+
     def freeze(self):
         """Freezes the members."""
         for member in self.members:

@@ -52,6 +52,10 @@ class ShallowFusion(TranslationModel):
     def has_alignment(self):
         return self.model.has_alignment
 
+    @property
+    def align_sizes(self):
+        return self.model.align_sizes
+
     def _sum(self, logits, language_logits):
         """Returns the weighted sum of both models' log-probabilities, `[..., V]`."""
         log_probs = logits - self.model.log_normaliser(logits)

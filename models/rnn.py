@@ -185,6 +185,11 @@ class RecurrentTranslationModel(TranslationModel):
     def has_alignment(self):
         return self.settings["score"] != "none"
 
+    @property
+    def align_sizes(self):
+        is_additive = self.settings["score"] == "additive"
+        return 0, (self.settings["rank"] or self.settings["decoder_units"]) if is_additive else 1
+
     def _embedding(self, vocab_size, name):
         return keras.layers.Embedding(
             vocab_size,

@@ -120,6 +120,10 @@ class WordAttention(CoverageModel):
     def has_alignment(self):
         return self.is_mixture or self.target_positions is not None
 
+    @property
+    def align_sizes(self):
+        return self.target_vocab_size if self.is_mixture else 0, 1
+
     def _read(self, source_ids):
         """Returns `source_mask [B, S]` and the quantity that is averaged.
 

@@ -49,6 +49,7 @@ class Aligner:
             )
         self.tokenizer = tokenizer
         self.name = name
+        self.sizes = model.align_sizes
         align = model.align if layer is head is None else _attention(model, name, layer, head)
         # Without AutoGraph, which a model does not need and which would hide the model's errors.
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
@@ -101,7 +102,7 @@ def _links(aligners, texts, threshold, description):
     count = int((lengths > 1).all(axis=(0, 1)).sum())
     bar = Progress(description, count, "lines") if description else contextlib.nullcontext()
     with bar as progress:
-        for batch in batches(lengths):
+        for batch in batches(lengths, sizes=np.max([each.sizes for each in aligners], axis=0)):
             sizes = texts[0].num_words[:, batch]
             weights = _weights(aligners[0], texts[0], batch)
             limit = threshold

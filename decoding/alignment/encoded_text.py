@@ -11,6 +11,8 @@ from decoding.alignment.subword_merging import word_weights
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
 # so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.
 MAX_COST = 1 << 22
+# Numbers in the largest tensor of a model for each unit of cost, at most: 256 MB a batch.
+_NUMBERS = 16
 
 
 class EncodedText:
@@ -95,18 +97,20 @@ class EncodedText:
         return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
 
 
-def batches(lengths, max_cost=MAX_COST):
+def batches(lengths, max_cost=MAX_COST, sizes=(0, 1)):
     """Yields the rows `[B]` of batches of pairs of similar length.
 
     Args:
         lengths: `[texts, 2, pairs]`, numbers of tokens of source and target lines, with `</s>`, of
             one or more encodings of a text. Pairs with an empty side in any of them are left out.
         max_cost: largest cost of a batch of several pairs; a pair costs L x (L + 256), where L is
-            the length of its longer side.
+            the length of its longer side, or more where the model needs a larger tensor.
+        sizes: `align_sizes` of the model.
     """
+    per_token, per_pair = sizes
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))
     longest = lengths[:, :, rows].max(axis=0)
-    costs = longest * (longest + 256)
+    costs = longest * np.maximum(longest + 256, (longest * per_pair + per_token) // _NUMBERS)
     plan = plan_epoch(*costs, Batching(max(max_cost, int(costs.max(initial=0)))))
     for batch in np.split(rows[plan.rows], np.cumsum(plan.batch_sizes)[:-1]):
         if batch.size:

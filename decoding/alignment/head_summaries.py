@@ -138,7 +138,8 @@ def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, link
                 unknown[linker.name] += linker.count_unknown((text[0], lines), is_start=not done)
                 correct = [GoldAlignment(*[frozenset(x)] * 2) for x in linker.links(*lines)]
             # A model of few heads needs memory for other things, such as tables of word pairs.
-            for rows in batches(encoded.lengths[None], min(_CELLS // num_maps, MAX_COST)):
+            most = min(_CELLS // num_maps, MAX_COST)
+            for rows in batches(encoded.lengths[None], most, model.align_sizes):
                 _check_size(encoded, rows, num_maps, text[0], done)
                 totals.add(encoded, rows, correct)
                 pairs += rows.size

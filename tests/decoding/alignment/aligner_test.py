@@ -2,17 +2,20 @@
 
 import io
 import itertools
+import math
 import random
 
 import numpy as np
 import pytest
 import sentencepiece
+import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary, split_words
 from decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
+from decoding.alignment.encoded_text import batches
 from decoding.alignment.parallel_text import ParallelText
 from decoding.alignment.subword_merging import merge_words, word_weights
 from tests.tiny import SMALL, WORDS, pairs
@@ -48,6 +51,30 @@ def dictionary(tokenizers):
     model.source_embedding.embeddings.assign(source)
     model.output_layer.kernel.assign(target)
     return model
+
+
+_SMALL_LSTM = {"embedding_width": 4, "encoder_units": 4, "decoder_units": 8}
+
+
+@pytest.mark.parametrize(
+    ("preset", "settings"),
+    [
+        ("gru_bahdanau", {**_SMALL_LSTM, "rank": 600}),
+        ("ibm1_factored", {"width": 4}),
+        ("lstm_luong", _SMALL_LSTM),
+        ("transformer_tiny", SMALL),
+    ],
+)
+def test_the_largest_tensor_of_a_batch_has_a_bound_for_every_model(preset, settings):
+    model, length = models.create(preset, 50, 30_000, **settings), 60
+    batch, *_ = batches(np.full([1, 2, 3000], length), sizes=model.align_sizes)
+    spec = tf.TensorSpec([1, length], tf.int32)
+    graph = tf.function(model.align, autograph=False).get_concrete_function(spec, spec).graph
+    shapes = [tensor.shape for each in graph.get_operations() for tensor in each.outputs]
+    weights = {30_000 * width for width in (4, 8, 16)}  # Of the output layer, whatever the batch.
+    sizes = {math.prod(shape) for shape in shapes if shape.is_fully_defined()} - weights
+    assert batch.size * max(sizes) <= 1 << 26
+    assert batch.size > 20
 
 
 def test_words_are_linked_with_their_translations_wherever_they_stand(tokenizers, dictionary):
