@@ -3,7 +3,7 @@
 import re
 
 from data_pipeline.files import UserError, read_lines
-from data_pipeline.tokenization.vocabularies import UNK_ID
+from data_pipeline.tokenization.vocabularies import UNK_ID, PieceVocabulary, join_pieces
 from decoding.search.phrases import banned_phrases
 from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
@@ -242,7 +242,7 @@ def translator_options(given, model, tokenizer):
         found["beam_size"] = 1
     banned = []
     if given.get("banned"):
-        banned = read_phrases(given["banned"])
+        banned = [_as_words(one, tokenizer.target) for one in read_phrases(given["banned"])]
         found["banned"] = banned_phrases(banned, tokenizer.target)
     if given.get("prefix") or given.get("required"):
         found["asked"] = read_asked(
@@ -295,6 +295,13 @@ def read_asked(prefix, required, vocabulary, banned=()):
     return list(zip(prefixes, phrases or [[]] * len(prefixes), strict=True))
 
 
+def _as_words(phrase, vocabulary):
+    """Returns a phrase as translations show it: one in pieces of a `PieceVocabulary`, joined."""
+    if isinstance(vocabulary, PieceVocabulary) and vocabulary.style in phrase:
+        return join_pieces(phrase.split(" "), vocabulary.style) or phrase
+    return phrase
+
+
 def _phrases(line):
     """Splits a line at tabs; drops repeated phrases, and spaces that do not count."""
     phrases = (" ".join(phrase.split()) for phrase in line.split("\t"))
@@ -306,9 +313,11 @@ def _check_words(path, lines, vocabulary, banned):
     for number, phrases in enumerate(lines, start=1):
         for phrase, ids in zip(phrases, vocabulary.encode(phrases), strict=True):
             if UNK_ID in ids:
+                in_pieces = isinstance(vocabulary, PieceVocabulary)
                 raise UserError(
                     f"{path}, line {number}: the model does not know all words of {phrase[:60]!r}; "
-                    "ask for words of its vocabulary"
+                    + ("write it in pieces, as the input" if in_pieces else "ask for words")
+                    + " of its vocabulary"
                 )
-            if pattern and re.search(pattern, phrase):
+            if pattern and re.search(pattern, _as_words(phrase, vocabulary)):
                 raise UserError(f"{path}, line {number}: {phrase[:60]!r} is banned; see --banned")

@@ -8,7 +8,8 @@ import pytest
 
 import models
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
 from decoding.minimum_bayes_risk import expected_utilities
 from decoding.search.phrases import banned_phrases
 from decoding.search.requests import (
@@ -210,6 +211,23 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         (tmp_path / "strange").write_text("zebra\n")
         with pytest.raises(UserError, match="strange, line 1: the model does not know all words"):
             read_asked(tmp_path / "strange", None, target)
+
+
+@pytest.mark.parametrize("pieces", ["Kat@@ ze läuft", "▁Kat ze ▁läuft"])
+def test_phrases_may_be_in_the_pieces_that_the_model_reads(pieces, tmp_path):
+    vocabulary = PieceVocabulary([*SPECIALS, *pieces.split(), "Haus"])
+    (tmp_path / "pieces").write_text(f"{pieces}\n", encoding="utf-8")
+    (tmp_path / "words").write_text("Katze läuft\n", encoding="utf-8")
+    assert read_asked(None, tmp_path / "pieces", vocabulary) == [("", [pieces])]
+    with pytest.raises(UserError, match=r"words, line 1: .*write it in pieces, as the input"):
+        read_asked(None, tmp_path / "words", vocabulary)
+    with pytest.raises(UserError, match=r"pieces, line 1: .* is banned"):
+        read_asked(None, tmp_path / "pieces", vocabulary, ["Katze"])
+    tokenizer, wanted = Tokenizer("pretokenized", vocabulary, vocabulary), ["Katze läuft"]
+    for name in ("pieces", "words"):
+        found = translator_options({"banned": tmp_path / name}, None, tokenizer)["banned"]
+        for one, other in zip(found, banned_phrases(wanted, vocabulary), strict=True):
+            np.testing.assert_array_equal(one, other)
 
 
 def test_a_model_without_attention_cannot_penalise_coverage():
