@@ -62,7 +62,6 @@ _SMALL_LSTM = {"embedding_width": 4, "encoder_units": 4, "decoder_units": 8}
         ("gru_bahdanau", {**_SMALL_LSTM, "rank": 600}),
         ("ibm1_factored", {"width": 4}),
         ("lstm_luong", _SMALL_LSTM),
-        ("transformer_tiny", SMALL),
     ],
 )
 def test_the_largest_tensor_of_a_batch_has_a_bound_for_every_model(preset, settings):
@@ -71,7 +70,7 @@ def test_the_largest_tensor_of_a_batch_has_a_bound_for_every_model(preset, setti
     spec = tf.TensorSpec([1, length], tf.int32)
     graph = tf.function(model.align, autograph=False).get_concrete_function(spec, spec).graph
     shapes = [tensor.shape for each in graph.get_operations() for tensor in each.outputs]
-    weights = {30_000 * width for width in (4, 8, 16)}  # Of the output layer, whatever the batch.
+    weights = {30_000 * width for width in (4, 8)}  # Of the output layer, whatever the batch.
     sizes = {math.prod(shape) for shape in shapes if shape.is_fully_defined()} - weights
     assert batch.size * max(sizes) <= 1 << 26
     assert batch.size > 20
