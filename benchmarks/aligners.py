@@ -4,20 +4,21 @@
 
 The text is tokenised, and the gold alignment is of its first lines. Every aligner starts from files
 in its own processes, and all of its time counts: imports, reading, training, writing. align.py runs
-on one direction after the other. With --held_out, train.py trains without the first lines, and then
-align.py aligns with its models. The other aligners are eflomal (`pip install eflomal`, which needs
-a compiler), and fast_align if such a command is on the path. The aligners take turns, --rounds
-times; the seconds are medians.
+on one direction after the other. With --held_out, train.py trains without the lines of --gold, and
+then align.py aligns with its models; the first 200 lines are the validation text. The other
+aligners are eflomal (`pip install eflomal`, which needs a compiler), and fast_align if such a
+command is on the path. The aligners take turns, --rounds times; the seconds are medians. --only
+needs quotation marks around a name with a comma: --only='"fertility, agreeing",eflomal'.
 """
 
 import importlib.util
 import itertools
 import json
-import os
+import re
 import shutil
 import statistics
+import subprocess
 import sys
-import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -25,9 +26,15 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
+from benchmarks.parts.scripts import chosen, own_command, write_record  # noqa: E402
 from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import UserError, read_lines, write_lines, write_text  # noqa: E402
+from data_pipeline.files import (  # noqa: E402
+    UserError,
+    check_writable,
+    read_lines,
+    write_lines,
+)
 from decoding.alignment.links import (  # noqa: E402
     SYMMETRISATIONS,
     read_alignments,
@@ -77,18 +84,26 @@ source, target, forward, reverse = sys.argv[1:]
 with open(source, encoding="utf-8") as s, open(target, encoding="utf-8") as t:
     eflomal.Aligner().align(s, t, links_filename_fwd=forward, links_filename_rev=reverse)
 """
+# Runs a command in a process of a process. The peak memory of a new process counts from that of its
+# parent, which must be small.
+MEASURED = """
+import resource, subprocess, sys, time
+with open(sys.argv[1], "ab") as log:
+    began = time.monotonic()
+    done = subprocess.run(sys.argv[2:], stdout=log, stderr=log)
+    seconds = time.monotonic() - began
+print(done.returncode, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
+RIVALS = {"eflomal": "pip install eflomal", "fast_align": "its command is not on the path"}
 
 
 def run(command, log):
     """Runs a command; returns (seconds, peak memory in bytes)."""
-    began = time.monotonic()
-    with open(log, "ab") as file:
-        streams = [(os.POSIX_SPAWN_DUP2, file.fileno(), stream) for stream in (1, 2)]
-        pid = os.posix_spawnp(command[0], command, os.environ, file_actions=streams)
-        _, status, usage = os.wait4(pid, 0)
-    if status:
+    measured = [sys.executable, "-S", "-c", MEASURED, str(log), *command]
+    status, seconds, memory = subprocess.check_output(measured, text=True).split()
+    if status != "0":
         raise UserError(f"{' '.join(command)} failed; see {log}")
-    return time.monotonic() - began, usage.ru_maxrss * 1024
+    return float(seconds), int(memory)
 
 
 def ours(flags_of, sides, work, reverse):
@@ -157,6 +172,8 @@ def prepare(work, num_held_out):
     sides = [read_lines(path) for path in (FLAGS.source, FLAGS.target)]
     if len(sides[0]) != len(sides[1]):
         raise UserError(f"{FLAGS.source} and {FLAGS.target} have different numbers of lines")
+    if len(sides[0]) <= num_held_out:
+        raise UserError(f"{FLAGS.source}: {len(sides[0])} lines, too few to align or train on")
     paths = []
     for name, lines in zip(("source", "target"), sides, strict=True):
         rounds = itertools.count(1)
@@ -213,22 +230,22 @@ def main(argv):
     del argv
     if FLAGS.held_out and not FLAGS.gold:
         raise UserError("--held_out needs --gold, whose lines it leaves out of the training")
+    found = aligners()
+    for name in RIVALS:
+        if name not in found:
+            print(f"{name} is left out: not installed ({RIVALS[name]})", flush=True)
+    names = chosen(FLAGS.only, found, "aligner")
+    if FLAGS.output:
+        check_writable(FLAGS.output)
     gold = read_gold(FLAGS.gold, base=FLAGS.gold_base) if FLAGS.gold else None
     work = Path(FLAGS.work)
     work.mkdir(parents=True, exist_ok=True)
     sides = prepare(work, len(gold) if FLAGS.held_out else 0)
-    found = aligners()
-    if set(FLAGS.only) - set(found):
-        raise UserError(f"--only: expected some of {', '.join(found)}")
-    result = {
-        "machine": machine(),
-        "command": " ".join(["python", *sys.argv]),
-        "aligners": {},
-    }
+    result = {"machine": machine(), "command": own_command(), "aligners": {}}
     result["pairs"] = len(read_lines(sides[0]))
     records = {}
-    for _, name in itertools.product(range(FLAGS.rounds), FLAGS.only or found):
-        folder = work / name.replace(" ", "_")
+    for _, name in itertools.product(range(FLAGS.rounds), names):
+        folder = work / re.sub(r"\W+", "_", name)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         parts = found[name](sides, folder)
@@ -242,7 +259,7 @@ def main(argv):
         }
         print(name, json.dumps(result["aligners"][name]), flush=True)
     if FLAGS.output:
-        write_text(FLAGS.output, json.dumps(result, indent=2) + "\n")
+        write_record(FLAGS.output, result)
     return 0
 
 

@@ -11,6 +11,7 @@ results_table.py reads them.
 """
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,9 +21,8 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 import models  # noqa: E402
-from benchmarks.scripts import chosen, run  # noqa: E402
+from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
 from command_line import console  # noqa: E402
-from data_pipeline.files import write_text  # noqa: E402
 from model_directory.directory import ModelDirectory  # noqa: E402
 from training import recipes  # noqa: E402
 
@@ -79,9 +79,8 @@ def score(preset):
     if "alignment" in found:
         figures = ("aer", "precision", "recall", "sentences", "links")
         record["alignment"] = {figure: found["alignment"][figure] for figure in figures}
-    record["command"] = " ".join(["python", *train_command(preset)])
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    write_text(ROOT / FLAGS.results / f"{preset}.json", text)
+    record["command"] = shlex.join(["python", *train_command(preset)])
+    write_record(ROOT / FLAGS.results / f"{preset}.json", record)
 
 
 def main(argv):

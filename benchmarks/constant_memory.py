@@ -10,9 +10,7 @@ translations, which are kept for resuming, too.
 
 import argparse
 import itertools
-import json
 import random
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -27,9 +25,10 @@ from command_line import quiet  # noqa: F401, E402 - before all that imports Ten
 
 # isort: split
 
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402
+from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import write_text  # noqa: E402
+from data_pipeline.files import check_writable  # noqa: E402
 from tests.tiny import WORDS, corpus_flags, small_flags  # noqa: E402
 
 TRAINING = ["--vocab_size=300", "--max_steps=400", "--max_tokens_per_batch=1024"]
@@ -113,7 +112,7 @@ def measure(command, count, folder):
     return rows
 
 
-def main():
+def main(argv):
     """Reads the command line, measures, prints a row for each tenth."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--lines", type=int, default=1_000_000, help="lines of text")
@@ -122,7 +121,9 @@ def main():
     parser.add_argument("--batch_size", type=int, default=128)
     parser.add_argument("--file", action="store_true", help="from file to file instead of pipes")
     parser.add_argument("--output", help="JSON file to write")
-    given = parser.parse_args()
+    given = parser.parse_args(argv[1:])
+    if given.output:
+        check_writable(given.output)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         model_dir = Path(given.model_dir or folder / "model").resolve()
@@ -134,13 +135,9 @@ def main():
         command += [f"--beam_size={given.beam_size}", f"--batch_size={given.batch_size}"]
         rows = measure(command, given.lines, folder if given.file else None)
     if given.output:
-        record = {
-            "command": shlex.join(["python", *sys.argv]),
-            "rows": rows,
-            "machine": machine(),
-        }
-        write_text(given.output, json.dumps(record, indent=2) + "\n")
+        record = {"command": own_command(), "rows": rows, "machine": machine()}
+        write_record(given.output, record)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console.one_line_errors(main)(sys.argv))

@@ -16,7 +16,6 @@ differently must have equal scores, up to --tolerance.
 """
 
 import itertools
-import json
 import statistics
 import sys
 import tempfile
@@ -24,8 +23,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from absl import app, flags
-from decode_engines import (
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+
+from absl import flags  # noqa: E402
+
+from benchmarks.parts.decode_engines import (  # noqa: E402
     LENGTH_PENALTY,
     SEED,
     Source,
@@ -34,18 +38,21 @@ from decode_engines import (
     our_engines,
     pytorch,
 )
-from matrix_products import Task, decoding_operations, products
-from side_by_side import Candidate, spread
-
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+from benchmarks.parts.matrix_products import Task, decoding_operations, products  # noqa: E402
+from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
+from benchmarks.parts.side_by_side import Candidate, spread  # noqa: E402
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError, check_writable, read_lines  # noqa: E402
 
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("transformer", "", "Model directory of a Transformer. Default: no such case.")
 flags.DEFINE_string("recurrent", "", "Model directory of an lstm_luong. Default: no such case.")
 flags.DEFINE_string("source", "", "File of source text for both, one sentence a line.")
-flags.DEFINE_string("random", "transformer_base", "Preset with random weights (empty: none).")
+TRANSFORMERS = ("transformer_tiny", "transformer_small", "transformer_base", "transformer_big")
+flags.DEFINE_enum(
+    "random", "transformer_base", (*TRANSFORMERS, "none"), "Preset with random weights, or none."
+)
 flags.DEFINE_integer("pieces", 32_000, "Size of its vocabulary.", lower_bound=100)
 flags.DEFINE_integer("random_tokens", 15, "Tokens of its source sentences.", lower_bound=2)
 flags.DEFINE_multi_integer("beam", [4, 1], "Number of hypotheses. Repeatable.", lower_bound=1)
@@ -161,7 +168,7 @@ def compare_text(case):
 
 def measure(case, beam, batch, square):
     """Measures all engines in turns; returns the record."""
-    count = (FLAGS.single_lines if batch == 1 else FLAGS.lines) // case.divisor
+    count = max(1, (FLAGS.single_lines if batch == 1 else FLAGS.lines) // case.divisor)
     turns = [
         [case.lines[(start + i) % len(case.lines)] for i in range(count)]
         for start in range(0, (FLAGS.rounds + 1) * count, count)
@@ -254,6 +261,16 @@ def report(mode):
 
 def main(argv):
     """Measures all cases and writes the figures."""
+    del argv
+    require("ctranslate2", "torch")
+    if (FLAGS.transformer or FLAGS.recurrent) and not FLAGS.source:
+        raise UserError("--transformer and --recurrent need --source, the text that they translate")
+    if FLAGS.output:
+        check_writable(FLAGS.output)
+    lines = read_lines(FLAGS.source) if FLAGS.source else [""] * FLAGS.compared
+    if not lines:
+        raise UserError(f"{FLAGS.source}: has no lines")
+
     from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
@@ -261,15 +278,11 @@ def main(argv):
     import importlib.metadata
 
     from command_line.machine import machine
-    from data_pipeline.files import UserError, atomic_path, read_lines
 
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
-    lines = read_lines(FLAGS.source) if FLAGS.source else [""] * FLAGS.compared
     versions = {name: importlib.metadata.version(name) for name in ("ctranslate2", "torch")}
     result = {
         "machine": {**machine(), **versions},
-        "command": " ".join(["python", *sys.argv]),
+        "command": own_command(),
         "threads": FLAGS.threads,
         "length_penalty": LENGTH_PENALTY,
         "cases": [],
@@ -283,7 +296,7 @@ def main(argv):
     cases = [
         (transformer_case, FLAGS.transformer, bool(FLAGS.transformer)),
         (recurrent_case, FLAGS.recurrent, bool(FLAGS.recurrent)),
-        (transformer_case, "", bool(FLAGS.random)),
+        (transformer_case, "", FLAGS.random != "none"),
     ]
     for make, directory in [(make, directory) for make, directory, asked in cases if asked]:
         with tempfile.TemporaryDirectory() as folder:
@@ -300,9 +313,8 @@ def main(argv):
                 engine.dismiss()
             result["cases"].append(record)
     if FLAGS.output:
-        with atomic_path(FLAGS.output) as temporary:
-            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_record(FLAGS.output, result)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    console.run(main)

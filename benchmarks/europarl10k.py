@@ -10,6 +10,7 @@ docs/bleu_by_length.png; a model that was not run again keeps its earlier figure
 """
 
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -19,9 +20,9 @@ sys.path.insert(0, str(ROOT))
 from absl import flags  # noqa: E402
 
 import models  # noqa: E402
-from benchmarks.scripts import chosen, run  # noqa: E402
+from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
 from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, read_lines, write_text  # noqa: E402
+from data_pipeline.files import UserError, read_lines  # noqa: E402
 from decoding.pictures.figures import save_curves  # noqa: E402
 from decoding.scores import corpus_scores  # noqa: E402
 
@@ -121,21 +122,25 @@ def score(name):
     record["settings"] = {k: v for k, v in record["settings"].items() if preset[k] != v}
     if name in PUBLISHED:
         record["published"] = dict(zip(("bleu", "perplexity"), PUBLISHED[name], strict=True))
-    record["command"] = " ".join(["python", *train_command(name)])
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    write_text(RESULTS / f"{name}.json", json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+    record["command"] = shlex.join(["python", *train_command(name)])
+    write_record(RESULTS / f"{name}.json", record)
 
 
-def compare_lengths():
-    """Draws BLEU by source length."""
+def source_lengths():
+    """Returns the number of words of each source line of the test set."""
     lengths = [len(line.split()) for line in read_lines(f"{FLAGS.data}/test.de")]
+    if not all(LENGTHS[0][0] <= length <= LENGTHS[-1][1] for length in lengths):
+        raise UserError(f"{FLAGS.data}/test.de: lines of 0 or more than {LENGTHS[-1][1]} words")
+    return lengths
+
+
+def compare_lengths(lengths):
+    """Draws BLEU by source length; `lengths` as from `source_lengths`."""
     references = read_lines(f"{FLAGS.data}/test.en")
     groups = [
         [row for row, length in enumerate(lengths) if least <= length <= most]
         for least, most in LENGTHS
     ]
-    if sum(map(len, groups)) != len(lengths):
-        raise UserError(f"{FLAGS.data}/test.de: lines of 0 or more than {LENGTHS[-1][1]} words")
     path = RESULTS / "bleu_by_length.json"
     earlier = json.loads(path.read_text("utf-8"))["bleu"] if path.exists() else {}
     table = {
@@ -163,7 +168,7 @@ def compare_lengths():
             )
             for rows in groups
         ]
-    write_text(path, json.dumps(table, indent=2) + "\n")
+    write_record(path, table)
     save_curves(
         {name: (table["mean source words"], bleu) for name, bleu in table["bleu"].items()},
         PICTURE,
@@ -175,10 +180,11 @@ def compare_lengths():
 def main(argv):
     """Trains, scores, compares."""
     del argv
-    for name in chosen(FLAGS.only, RUNS, "run"):
+    names, lengths = chosen(FLAGS.only, RUNS, "run"), source_lengths()
+    for name in names:
         run(train_command(name))
         score(name)
-    compare_lengths()
+    compare_lengths(lengths)
     return 0
 
 

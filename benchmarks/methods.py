@@ -28,7 +28,7 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.scripts import chosen, run  # noqa: E402
+from benchmarks.parts.scripts import chosen, run  # noqa: E402
 from command_line import console  # noqa: E402
 from data_pipeline.files import read_lines, write_text  # noqa: E402
 from data_pipeline.tokenization.tokenizers import SIDES  # noqa: E402

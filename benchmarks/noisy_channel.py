@@ -12,6 +12,7 @@ reads it. Existing translations are not made again.
 
 import itertools
 import json
+import shlex
 import sys
 from pathlib import Path
 
@@ -20,10 +21,9 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402
 from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import write_text  # noqa: E402
 from model_directory.directory import ModelDirectory  # noqa: E402
 
 FLAGS = flags.FLAGS
@@ -122,14 +122,14 @@ def result(preset, way, order):
         "valid_bleu": {f"{w:g}": bleu for w, bleu in valid.items()} if chosen else valid[None],
         **{name: test[name] for name in kept},
         "seed": test["options"]["seed"],
-        "command": " ".join(["python", *command]),
+        "command": shlex.join(["python", *command]),
     }
 
 
 def main(argv):
     """Trains, chooses, scores, writes."""
     del argv
-    record = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
+    record = {"machine": machine(), "command": own_command()}
     for preset in PRESETS:
         run(train_command(preset, "en", "de"))
         run(train_command(preset, "de", "en"))
@@ -138,7 +138,7 @@ def main(argv):
     record |= {"perplexity": found, "order": order, "models": {p: {} for p in PRESETS}}
     for preset, way in itertools.product(PRESETS, WEIGHTS):
         record["models"][preset][way] = result(preset, way, order)
-        write_text(ROOT / FLAGS.output, json.dumps(record, indent=2) + "\n")
+        write_record(ROOT / FLAGS.output, record)
     return 0
 
 

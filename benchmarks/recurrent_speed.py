@@ -9,18 +9,28 @@ and no dropout, and must compute the same loss and gradient norm for a batch. Th
 each a framework with a number of threads, take turns with the same batches.
 """
 
-import json
 import os
 import statistics
 import sys
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
-from side_by_side import Candidate, ratio, read_corpus, record, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+
+from absl import flags  # noqa: E402
+
+from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
+from benchmarks.parts.side_by_side import (  # noqa: E402
+    Candidate,
+    ratio,
+    read_corpus,
+    record,
+    take_turns,
+)
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError, check_writable  # noqa: E402
 
 # The process of a candidate may import only its own framework, after its number of threads is set.
 # So both frameworks are imported inside functions.
@@ -62,6 +72,8 @@ def make_batches(corpus, sentences, count, seed):
     longest = np.maximum(corpus.source.lengths, corpus.target.lengths)
     order = order[np.argsort(longest[order], kind="stable")]
     full = order[: order.size // sentences * sentences].reshape(-1, sentences)
+    if not len(full):
+        raise UserError(f"the text has {order.size} pairs, a batch of --sentences={sentences} more")
     chosen = rng.permutation(len(full))
     batches = []
     for rows in full[np.resize(chosen, count)]:
@@ -108,7 +120,8 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
 def pytorch_update(vocab_sizes, settings, options, seed):
     """Makes the same as `tensorflow_update`, in PyTorch."""
     import torch
-    from torch_networks import LuongModel, TorchUpdate
+
+    from benchmarks.parts.torch_networks import LuongModel, TorchUpdate
 
     torch.manual_seed(seed)
     model = LuongModel(*vocab_sizes, settings)
@@ -214,6 +227,11 @@ def report(case):
 
 def main(argv):
     """Measures every batch size and writes the figures."""
+    del argv
+    require("torch")
+    if FLAGS.output:
+        check_writable(FLAGS.output)
+
     from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
@@ -223,11 +241,8 @@ def main(argv):
 
     import models
     from command_line.machine import machine
-    from data_pipeline.files import UserError, atomic_path
     from training import recipes
 
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, FLAGS.max_length)
     corpus, vocab_sizes = read_corpus(*text, kind="word", min_word_count=2)
     options = recipes.options(PRESET, "files", {})
@@ -237,7 +252,7 @@ def main(argv):
     result = {
         "model": PRESET,
         "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
-        "command": " ".join(["python", *sys.argv]),
+        "command": own_command(),
         "seed": FLAGS.seed,
         "vocab_sizes": vocab_sizes,
         "options": options,
@@ -250,9 +265,8 @@ def main(argv):
         report(case)
         result["cases"].append(case)
     if FLAGS.output:
-        with atomic_path(FLAGS.output) as temporary:
-            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_record(FLAGS.output, result)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    console.run(main)

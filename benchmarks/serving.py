@@ -20,7 +20,6 @@ import itertools
 import json
 import random
 import re
-import shlex
 import shutil
 import statistics
 import subprocess
@@ -39,9 +38,10 @@ from command_line import quiet  # noqa: F401, E402 - before all that imports Ten
 # isort: split
 
 from benchmarks.constant_memory import resident_megabytes  # noqa: E402
-from benchmarks.scripts import run  # noqa: E402
+from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402
+from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import read_lines, write_lines, write_text  # noqa: E402
+from data_pipeline.files import UserError, check_writable, read_lines, write_lines  # noqa: E402
 
 PATH = "/v1/models/model:predict"
 
@@ -125,6 +125,8 @@ def load(server, pairs, *, clients, seconds, until=lambda: True):
     began = time.monotonic()
     with ThreadPoolExecutor(clients) as threads:
         list(threads.map(client, range(clients)))
+    if len(times) < 2:
+        sys.exit(f"{len(times)} answers, {len(lost)} lost requests: {lost[:3]}")
     percentiles = statistics.quantiles(times, n=100, method="inclusive")
     return {
         "clients": clients,
@@ -243,7 +245,7 @@ def measure(folder, pairs, given):
     }
 
 
-def main():
+def main(argv):
     """Reads the command line, exports and translates, measures."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model_dir", required=True, help="a trained model")
@@ -253,21 +255,23 @@ def main():
     parser.add_argument("--seconds", type=float, default=60.0, help="duration of a load")
     parser.add_argument("--malformed", type=int, default=500, help="number of malformed requests")
     parser.add_argument("--output", help="JSON file to write")
-    given = parser.parse_args()
+    given = parser.parse_args(argv[1:])
+    if given.output:
+        check_writable(given.output)
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         lines = read_lines(given.source)[: given.lines]
+        if not lines:
+            raise UserError(f"{given.source}: no lines to translate")
         write_lines(folder / "text", lines)
-        model = f"--model_dir={given.model_dir}"
+        model = f"--model_dir={Path(given.model_dir).resolve()}"  # Scripts run in another folder.
         run(["translate.py", model, f"--input={folder / 'text'}", f"--output={folder / 'out'}"])
         run(["export.py", model, f"--export_dir={folder / 'export'}"])
         pairs = list(zip(lines, read_lines(folder / "out"), strict=True))
         found = measure(folder / "export", pairs, given)
     if given.output:
-        command = shlex.join(["python", *sys.argv])
-        record = {"command": command, **found, "machine": machine()}
-        write_text(given.output, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_record(given.output, {"command": own_command(), **found, "machine": machine()})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console.one_line_errors(main)(sys.argv))

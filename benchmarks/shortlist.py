@@ -20,12 +20,17 @@ import time
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
-from decode_engines import LENGTH_PENALTY, SEED, Source, load_ours
-from side_by_side import spread
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+
+from absl import flags  # noqa: E402
+
+from benchmarks.parts.decode_engines import LENGTH_PENALTY, SEED, Source, load_ours  # noqa: E402
+from benchmarks.parts.scripts import own_command, write_record  # noqa: E402
+from benchmarks.parts.side_by_side import spread  # noqa: E402
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError, check_writable, read_lines  # noqa: E402
 
 FLAGS = flags.FLAGS
 
@@ -49,7 +54,6 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 def trained_case():
     """Returns (model, tokenizer, {sizes: shortlist or None}, lines, references)."""
-    from data_pipeline.files import read_lines
     from decoding.search.shortlist import make_shortlist
     from model_directory.combined_models import load_lexical_model
     from model_directory.directory import ModelDirectory
@@ -62,6 +66,11 @@ def trained_case():
         for sizes in FLAGS.sizes
     }
     lines, references = read_lines(FLAGS.source), read_lines(FLAGS.reference)
+    if not lines or len(lines) != len(references):
+        raise UserError(
+            f"{FLAGS.source} has {len(lines)} lines and {FLAGS.reference} {len(references)}; "
+            "expected the same number, at least 1"
+        )
     return model, tokenizer, {"": None, **shortlists}, lines, references
 
 
@@ -81,7 +90,7 @@ def random_case():
 
 def measure(translators, lines, batch):
     """Lets translators, by sizes, take turns; returns sizes -> seconds of each round."""
-    count = FLAGS.single_lines if batch == 1 else FLAGS.lines
+    count = min(len(lines), FLAGS.single_lines if batch == 1 else FLAGS.lines)
     seconds = {sizes: [] for sizes in translators}
     for translator in translators.values():
         for some in (lines[:1], lines[: 1 if batch == 1 else 2]):
@@ -135,23 +144,26 @@ def records(case, model, tokenizer, shortlists, lines, references=None):
 
 def main(argv):
     """Measures and writes the figures."""
+    del argv
+    given = [bool(FLAGS[name].value) for name in ("model_dir", "shortlist", "source", "reference")]
+    if any(given) and not all(given):
+        raise UserError("--model_dir, --shortlist, --source and --reference go together")
+    if FLAGS.output:
+        check_writable(FLAGS.output)
+
     from command_line import small_operations, quiet  # noqa: F401, I001 - before TensorFlow
 
     # isort: split
 
     from command_line.machine import machine
-    from data_pipeline.files import UserError, write_text
 
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
     quiet.start(intra_op_threads=1)
     name = Path(FLAGS.model_dir).name or "transformer_base"
     found = list(records(name, *(trained_case() if FLAGS.model_dir else random_case())))
     if FLAGS.output:
-        result = {"machine": machine(), "command": " ".join(["python", *sys.argv])}
-        result["settings"] = found
-        write_text(FLAGS.output, json.dumps(result, indent=2) + "\n")
+        result = {"machine": machine(), "command": own_command(), "settings": found}
+        write_record(FLAGS.output, result)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    console.run(main)

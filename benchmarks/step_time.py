@@ -19,19 +19,30 @@ arithmetic. First, all networks get the same weights and no dropout, and must co
 losses in two successive updates, in float32 and in the precision that is measured.
 """
 
-import json
 import os
 import statistics
 import sys
 from pathlib import Path
 
 import numpy as np
-from absl import app, flags
-from matrix_products import Task, operations, products
-from side_by_side import Candidate, ratio, read_corpus, record, spread, take_turns
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
+
+from absl import flags  # noqa: E402
+
+from benchmarks.parts.matrix_products import Task, operations, products  # noqa: E402
+from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
+from benchmarks.parts.side_by_side import (  # noqa: E402
+    Candidate,
+    ratio,
+    read_corpus,
+    record,
+    spread,
+    take_turns,
+)
+from command_line import console  # noqa: E402
+from data_pipeline.files import check_writable  # noqa: E402
 
 # The process of a candidate may import only its own framework, after its number of threads is set.
 # So both frameworks are imported inside functions.
@@ -126,7 +137,8 @@ def minimal_update(model, options):
 def torch_update(task, **more):
     """Makes a PyTorch model and its update; `more` are arguments of `TorchUpdate`."""
     import torch
-    from torch_networks import TorchUpdate, TransformerModel
+
+    from benchmarks.parts.torch_networks import TorchUpdate, TransformerModel
 
     torch.manual_seed(task.seed)
     model = TransformerModel(task.vocab_size, task.settings)
@@ -276,6 +288,11 @@ def measure(corpus, vocab_size, settings, options):
         candidates.pop(name).dismiss()
     square = max(candidates["products"].turn(0, 0)[-1] for _ in range(3))
     take_turns(list(candidates.values()), starts, steps)
+    for name, each in list(candidates.items()):
+        reasons = [result for result in each.results if isinstance(result, str)]
+        if reasons:  # It failed at a later batch, and its times are of no use.
+            failures[name] = reasons[0]
+            del candidates[name]
     alone = candidates.pop("products")
     done = [sum(operations(*b, vocab_size, settings) for b in turn) for turn in turns]
     rates = {name: each.rates(done) for name, each in candidates.items()}
@@ -316,6 +333,11 @@ def report(result):
 
 def main(argv):
     """Measures and writes the figures."""
+    del argv
+    require("torch")
+    if FLAGS.output:
+        check_writable(FLAGS.output)
+
     from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
@@ -325,11 +347,8 @@ def main(argv):
 
     import models
     from command_line.machine import machine
-    from data_pipeline.files import UserError, atomic_path
     from training import recipes
 
-    if len(argv) > 1:
-        raise UserError(f"unexpected argument {argv[1]!r}; flags start with --")
     options = recipes.options(FLAGS.preset, "files", {})
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, options["max_length"])
     corpus, vocab_sizes = read_corpus(*text, kind="bpe", vocab_size=FLAGS.vocab_size)
@@ -340,7 +359,7 @@ def main(argv):
         "model": FLAGS.preset,
         "precision": FLAGS.precision,
         "machine": {**machine(), "keras": keras.__version__, "torch": torch.__version__},
-        "command": " ".join(["python", *sys.argv]),
+        "command": own_command(),
         "seed": FLAGS.seed,
         "vocab_size": vocab_sizes[0],
         "max_tokens": FLAGS.max_tokens,
@@ -353,9 +372,8 @@ def main(argv):
     result.update(measure(corpus, vocab_sizes[0], settings, options))
     report(result)
     if FLAGS.output:
-        with atomic_path(FLAGS.output) as temporary:
-            temporary.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+        write_record(FLAGS.output, result)
 
 
 if __name__ == "__main__":
-    app.run(main)
+    console.run(main)

@@ -18,6 +18,12 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.parts.scripts import own_command, write_record  # noqa: E402
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError  # noqa: E402
+
 # Names that occur only in questions about the kind of a model or of its training.
 KINDS = {
     *("LANGUAGE_MODELS", "AlignmentModel", "NgramLanguageModel", "WordAttention", "CoverageModel"),
@@ -110,26 +116,27 @@ def places_to_edit(root):
     }
 
 
-def main():
+def main(argv):
     """Reads the command line; prints the counts, or writes them."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--root", type=Path, default=ROOT, help="folder of the project")
     parser.add_argument("--output", type=Path, help="JSON file to write")
-    given = parser.parse_args()
+    given = parser.parse_args(argv[1:])
     files = list(product_files(given.root))
+    if not files:
+        raise UserError(f"{given.root}: no Python files; expected the folder of the project")
     record = {
-        "command": f"python {' '.join(sys.argv)}",
+        "command": own_command(),
         "largest_folder": largest_folder(files),
         "widest_function": widest_function(files),
         "places_to_edit": places_to_edit(given.root),
         "branches_by_kind": branches(files, KINDS | {"a way of training"}),
         "branches_by_fact": branches(files, FACTS),
     }
-    text = json.dumps(record, indent=2) + "\n"
     if given.output:
-        given.output.write_text(text, encoding="utf-8")
-    print(text)
+        write_record(given.output, record)
+    print(json.dumps(record, indent=2))
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(console.one_line_errors(main)(sys.argv))

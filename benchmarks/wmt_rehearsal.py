@@ -32,13 +32,14 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl import flags  # noqa: E402
 
-from benchmarks.rehearsal_corpus import make  # noqa: E402
+from benchmarks.parts.rehearsal_corpus import make  # noqa: E402
+from benchmarks.parts.scripts import chosen, own_command, write_record  # noqa: E402
 from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
 from data_pipeline import encoding, pipeline, streams  # noqa: E402
 from data_pipeline.batching import Batching, padding_share  # noqa: E402
 from data_pipeline.downloads import cleaning  # noqa: E402
-from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
+from data_pipeline.files import atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
 from data_pipeline.tokenization import tokenizers  # noqa: E402
 
@@ -289,11 +290,9 @@ def main(argv):
     if FLAGS.stage:
         run_stage(FLAGS.stage)
         return 0
-    unknown = set(FLAGS.stages) - set(STAGES)
-    if unknown:
-        raise UserError(f"--stages: no {', '.join(unknown)}; expected some of {', '.join(STAGES)}")
+    stages = chosen(FLAGS.stages, STAGES, "stage", flag="--stages")
     Path(FLAGS.work).mkdir(parents=True, exist_ok=True)
-    for name in FLAGS.stages or STAGES:
+    for name in stages:
         print(f"{name} ...", flush=True)
         begin = time.monotonic()
         done = subprocess.run([sys.executable, *sys.argv, f"--stage={name}"])
@@ -306,7 +305,7 @@ def main(argv):
     output = Path(FLAGS.output or ROOT / f"docs/results/pipeline/wmt_rehearsal_{FLAGS.pairs}.json")
     result = {
         "machine": machine(),
-        "command": " ".join(["python", *sys.argv]),
+        "command": own_command(),
         "vocab_size": FLAGS.vocab_size,
         "max_tokens": FLAGS.max_tokens,
         "stages": {
@@ -315,7 +314,7 @@ def main(argv):
             if path(f"{name}.json").exists()
         },
     }
-    write_text(output, json.dumps(result, indent=2) + "\n")
+    write_record(output, result)
     print(f"wrote {output}")
     return 0
 

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from side_by_side import Candidate
+
+from benchmarks.parts.side_by_side import Candidate
 
 LENGTH_PENALTY = 0.6
 SEED = 1
@@ -164,9 +165,9 @@ def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
 def pytorch(source, threads):
     """Makes `work` of the network and the search of `torch_networks`."""
     import torch
-    from torch_networks import LuongModel, beam_search
 
     import models
+    from benchmarks.parts.torch_networks import LuongModel, beam_search
     from data_pipeline.tokenization.tokenizers import Tokenizer
     from decoding.search.searcher import padded
 

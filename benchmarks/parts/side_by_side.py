@@ -11,6 +11,8 @@ import statistics
 import time
 from pathlib import Path
 
+from data_pipeline.files import UserError
+
 
 def read_corpus(source, target, data_dir, max_length, **tokenizer):
     """Reads, tokenizes and encodes the training text.
@@ -32,7 +34,6 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     import numpy as np
 
     from data_pipeline import datasets, pipeline
-    from data_pipeline.files import UserError
     from data_pipeline.tokenization import tokenizers
 
     if bool(source) != bool(target):
@@ -79,9 +80,16 @@ class Candidate:
         other.close()  # Otherwise `recv` would wait forever if the process died.
 
     def turn(self, *task):
-        """Calls `work(*task)`, such as (first item, count); returns (wall, CPU seconds, result)."""
-        self.connection.send(task)
-        *found, self.peak_memory = self.connection.recv()
+        """Calls `work(*task)`, such as (first item, count); returns (wall, CPU seconds, result).
+
+        Raises:
+            UserError: the process has ended.
+        """
+        try:
+            self.connection.send(task)
+            *found, self.peak_memory = self.connection.recv()
+        except (EOFError, OSError):
+            raise UserError(f"{self.name}: its process has ended; see its error above") from None
         return found
 
     def rates(self, amounts, clock="wall"):

@@ -1,0 +1,56 @@
+"""Runs scripts of the project as its users do, and writes what a benchmark found."""
+
+import importlib.util
+import json
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from data_pipeline.files import UserError, write_text
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def chosen(only, known, kind, flag="--only"):
+    """Returns the names of --only, or all known names if it is empty; refuses other names.
+
+    Args:
+        only: list of names.
+        known: all names.
+        kind: what the names are, in a word.
+        flag: the flag that gave the names.
+    """
+    unknown = set(only) - set(known)
+    if unknown:
+        # A name with a comma needs quotation marks in a list.
+        names = [f'"{name}"' if "," in name else name for name in known]
+        raise UserError(
+            f"{flag}: no {kind} {', '.join(sorted(unknown))}; expected some of {', '.join(names)}"
+        )
+    return only or list(known)
+
+
+def require(*packages):
+    """Raises `UserError` if a package is not installed; call this before long work."""
+    missing = [name for name in packages if importlib.util.find_spec(name) is None]
+    if missing:
+        raise UserError(f"not installed: {', '.join(missing)}; pip install {' '.join(missing)}")
+
+
+def run(command):
+    """Runs a script of the project and shows its output. If it fails, this process exits, too."""
+    print(shlex.join(["python", *command]), flush=True)
+    done = subprocess.run([sys.executable, *command], cwd=ROOT)
+    if done.returncode:
+        sys.exit(done.returncode)
+
+
+def own_command():
+    """Returns the command line of this process, as one types it."""
+    return shlex.join(["python", *sys.argv])
+
+
+def write_record(path, record):
+    """Writes a dict to a JSON file."""
+    write_text(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
