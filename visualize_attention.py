@@ -27,7 +27,7 @@ from absl import flags
 from command_line import console
 from command_line.flag_values import define_beam_size, group, shortened
 from command_line.machine import machine
-from data_pipeline.files import UserError, check_writable, read_lines, write_text
+from data_pipeline.files import UserError, check_outputs, check_writable, read_lines, write_text
 from data_pipeline.streams import open_split
 from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
 from decoding.alignment.aligner import Aligner, word_maps
@@ -299,8 +299,8 @@ def check_heads():
     if FLAGS["gold_base"].present and not FLAGS.gold:
         raise UserError("--gold_base needs --gold")
     console.check_picture("heads", FLAGS.heads)
-    if FLAGS.save_scores:
-        check_writable(FLAGS.save_scores)
+    inputs = FLAGS.input, FLAGS.target_input, FLAGS.gold
+    check_outputs(filter(None, (FLAGS.heads, FLAGS.save_scores)), filter(None, inputs))
 
 
 def draw_heads():

@@ -445,6 +445,10 @@ BAD_PICTURES = {
         "the transformer_tiny of deep: its source and target words are not embedded in one space",
     ),
     "embeddings in a text": (["--model_dir=ibm", "--embeddings=x.txt"], "must end in .png"),
+    "a text for the scores": (
+        ["--heads=x.png", "--input=en", "--target_input=de", "--save_scores=de"],
+        "de: given for two flags",
+    ),
     "curves of nothing": (["--curves=x.png"], "--curves needs at least one --model_dir"),
     "curves of no model": (["--model_dir=en", "--curves=x.png"], "en: no such model directory"),
 }
