@@ -33,22 +33,24 @@ class Constrained:
         special_ids: `SpecialIds`.
         limits: `[B]` int32, most tokens of each sentence's translations.
         given: some of `GIVEN`, by name.
-        continues: `[V]` bool, tokens that continue a word; needed if phrases are required.
+        joints: `phrases.word_joints`; needed if phrases are required.
     """
 
-    def __init__(self, model, options, special_ids, limits, given, continues=None):
+    def __init__(self, model, options, special_ids, limits, given, joints=None):
         self.model = model
         self.options = options
         self.special_ids = special_ids
         self.limits = limits
         self.given = given
-        self.continues = continues
+        self.continues, self.opens = joints or (None, None)
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
         self.tokens = None
         self.preference = None
         if "required" in given:
-            self.preference = Preference(lambda output: Progress(*output.state["required"]))
+            self.preference = Preference(
+                lambda output: Progress(*output.state["required"]), self.opens
+            )
 
     def log_normaliser(self, logits):
         """Returns 0: the logits are log-probabilities already."""
@@ -105,7 +107,8 @@ class Constrained:
         if "attended" in state:
             state["attended"] += output.attention
         if "required" in state:
-            state["required"] = tuple(Progress(*state["required"]).follow(token_ids))
+            progress = Progress(*state["required"])
+            state["required"] = tuple(progress.follow(token_ids, self.opens))
         return state
 
     def _constrained(self, log_probs, step, state, context):
@@ -153,7 +156,9 @@ class Constrained:
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
         # "Haus" is not met by "Haustür".
         scores = constraints.bar(scores, self.continues & progress.just_completed[:, None])
-        fits = progress.leaves_room(context["limit"] - step - 2, self.target_vocab_size)
+        room = context["limit"] - step - 2
+        fits = progress.leaves_room(room, self.opens)
+        scores = constraints.bar(scores, ~fits & (left > 0)[:, None])
         # Where only phrases fit, they may repeat n-grams.
-        is_urgent = (left > 0) & ~tf.reduce_all(fits, axis=1)
+        is_urgent = (left > 0) & (progress.num_unmet > room)
         return tf.where(is_urgent[:, None], constraints.bar(log_probs, ~fits), scores)

@@ -104,13 +104,21 @@ def piece_texts(vocabulary):
     return [b""] * len(SPECIALS) + [_text(piece, style) for piece in pieces[len(SPECIALS) :]]
 
 
-def word_continuations(vocabulary):
-    """Returns `[V]` bool: the tokens that continue the word before them, without a space."""
-    if vocabulary.style != "▁":
-        return np.zeros(len(vocabulary), bool)
-    lines = [text.decode(errors="surrogateescape") for text in piece_texts(vocabulary)]
-    strange = "\udc80"  # The first of the characters that stand for bytes of a longer character.
-    return np.array([_in_word(line[:1]) or line[:1] >= strange for line in lines])
+def word_joints(vocabulary):
+    """Finds the tokens between which no word begins or ends.
+
+    Returns:
+        Two arrays `[V]` bool: the tokens that continue the word of the token before them, and the
+        tokens whose word the next token continues, whatever the two are.
+    """
+    continues, opens = np.zeros([2, len(vocabulary)], bool)
+    if vocabulary.style == "▁":
+        lines = [text.decode(errors="surrogateescape") for text in piece_texts(vocabulary)]
+        strange = "\udc80"  # The first character that stands for a byte of a longer character.
+        continues = np.array([_in_word(line[:1]) or line[:1] >= strange for line in lines])
+    elif vocabulary.style == "@@":
+        opens = np.array([p.endswith("@@") for p in vocabulary.pieces(range(len(vocabulary)))])
+    return continues, opens
 
 
 def _text(piece, style):

@@ -25,16 +25,19 @@ class Progress(NamedTuple):
         spelt: `[N, R, L]` bool, whether the last tokens are the first tokens of the phrase, up to
             here.
         met: `[N, R]` bool, whether the phrase is complete, now or earlier.
+        in_word: `[N]` bool, whether the next token continues the word of the last one.
     """
 
     phrases: Any
     spelt: Any
     met: Any
+    in_word: Any
 
     @classmethod
     def start(cls, phrases):
         """Returns the progress of empty hypotheses."""
-        return cls(phrases, tf.zeros_like(phrases, tf.bool), phrases[:, :, 0] == PAD_ID)
+        in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
+        return cls(phrases, tf.zeros_like(phrases, tf.bool), phrases[:, :, 0] == PAD_ID, in_word)
 
     @property
     def lengths(self):
@@ -56,8 +59,15 @@ class Progress(NamedTuple):
 
     @property
     def num_left(self):
-        """`[N]` int32, the tokens that are still to be written."""
-        return tf.reduce_sum(self.lengths, axis=1) - self.num_met
+        """`[N]` int32, the tokens that are still to be written, and one to end another word."""
+        left = tf.reduce_sum(self.lengths, axis=1) - self.num_met
+        is_between = self.in_word & (left > 0) & (_largest(self.begun) == 0)
+        return left + tf.cast(is_between, tf.int32)
+
+    @property
+    def num_unmet(self):
+        """`[N]` int32, the tokens of all phrases that are not complete."""
+        return tf.reduce_sum(tf.where(self.met, 0, self.lengths), axis=1)
 
     @property
     def next_tokens(self):
@@ -66,14 +76,14 @@ class Progress(NamedTuple):
         following = tf.gather(self.phrases, place, axis=2, batch_dims=2)
         return tf.where(self.met, PAD_ID, following)
 
-    def leaves_room(self, room, vocab_size):
+    def leaves_room(self, room, opens):
         """Finds the tokens after which all that is then still to be written fits.
 
         A token may complete a phrase, or break off one that is begun.
 
         Args:
             room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
-            vocab_size: V.
+            opens: as `follow`.
 
         Returns:
             `[N, V]` bool.
@@ -82,17 +92,25 @@ class Progress(NamedTuple):
         tokens = tf.reshape(self.phrases, [tf.shape(self.met)[0], -1])  # [N, R * L]
         count = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
-        left = each.follow(tf.reshape(tokens, [-1])).num_left
+        left = each.follow(tf.reshape(tokens, [-1]), opens).num_left
         fits = tf.reshape(left, tf.shape(tokens)) <= room[:, None]
-        others_fit = tf.reduce_sum(tf.where(self.met, 0, self.lengths), axis=1) <= room
-        is_token = tf.one_hot(tokens, vocab_size, True, False, dtype=tf.bool)
-        return others_fit[:, None] | tf.reduce_any(is_token & fits[:, :, None], axis=1)
+        needed = self.num_unmet[:, None]
+        needed += tf.where(needed > 0, tf.cast(opens, tf.int32), 0)
+        is_token = tf.one_hot(tokens, tf.size(opens), True, False, dtype=tf.bool)
+        return (needed <= room[:, None]) | tf.reduce_any(is_token & fits[:, :, None], axis=1)
 
-    def follow(self, token_ids):
-        """Returns the progress after one more token, `[N]` int32, of each hypothesis."""
-        before = tf.concat([tf.ones_like(self.spelt[:, :, :1]), self.spelt[:, :, :-1]], axis=2)
+    def follow(self, token_ids, opens):
+        """Returns the progress after one more token of each hypothesis.
+
+        Args:
+            token_ids: `[N]` int32.
+            opens: `[V]` bool, tokens whose word the next token continues: no phrase begins there.
+        """
+        may_begin = tf.ones_like(self.spelt[:, :, :1]) & ~self.in_word[:, None, None]
+        before = tf.concat([may_begin, self.spelt[:, :, :-1]], axis=2)
         spelt = before & (self.phrases == token_ids[:, None, None]) & (self.phrases != PAD_ID)
-        return self._replace(spelt=spelt, met=self.met | self._complete(spelt))
+        met = self.met | self._complete(spelt)
+        return self._replace(spelt=spelt, met=met, in_word=tf.gather(opens, token_ids))
 
     def _complete(self, spelt):
         is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
@@ -109,10 +127,12 @@ class Preference:
 
     Args:
         progress: `StepOutput -> Progress`.
+        opens: as `Progress.follow`.
     """
 
-    def __init__(self, progress):
+    def __init__(self, progress, opens):
         self.progress = progress
+        self.opens = opens
 
     def candidates(self, output, width):
         """Returns the best tokens of each hypothesis, and those that continue phrases.
@@ -144,7 +164,7 @@ class Preference:
         """
         width = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
-        banks = each.follow(tf.reshape(tokens, [-1])).num_met
+        banks = each.follow(tf.reshape(tokens, [-1]), self.opens).num_met
         banks = tf.reshape(banks, tf.shape(log_probs))  # [A, K * width]
         order = tf.argsort(log_probs, axis=1, direction="DESCENDING", stable=True)
         sorted_banks = tf.gather(banks, order, batch_dims=1)

@@ -11,7 +11,7 @@ from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_
 from decoding.search.beam_search import beam_search
 from decoding.search.constrained import GIVEN, Constrained, asks_for_something
 from decoding.search.groups import in_halves, search_in_groups
-from decoding.search.phrases import word_continuations
+from decoding.search.phrases import word_joints
 from decoding.search.shortlist import Shortlisted
 from decoding.search.terms import EachSentence, Hypotheses, SpecialIds
 
@@ -43,7 +43,7 @@ class Sentence(NamedTuple):
     required: tuple = ()
 
 
-def make_search(model, options, given=(), continues=None, *, each_sentence=False):
+def make_search(model, options, given=(), joints=None, *, each_sentence=False):
     """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
 
     A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
@@ -54,7 +54,7 @@ def make_search(model, options, given=(), continues=None, *, each_sentence=False
         options: `SearchOptions`.
         given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
             dict of them is the graph's third argument.
-        continues: `[V]` bool, tokens that continue a word; needed if phrases are required.
+        joints: `phrases.word_joints`; needed if phrases are required.
         each_sentence: whether the graph's second argument is an `EachSentence`, not `n_best`.
     """
     special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, () if options.emit_unknowns else (UNK_ID,))
@@ -77,7 +77,7 @@ def make_search(model, options, given=(), continues=None, *, each_sentence=False
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
             elif asks_for_something(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
-                searched = Constrained(model, options, special_ids, limits, here, continues)
+                searched = Constrained(model, options, special_ids, limits, here, joints)
             asked = n_best
             if each_sentence:
                 asked = EachSentence(*(tf.gather(values, rows) for values in n_best))
@@ -185,8 +185,8 @@ class Searcher:
         """Returns the graph with further inputs of these names, made at its first use."""
         with self._lock:
             if (names, is_alone) not in self._graphs:
-                continues = word_continuations(self.vocabulary) if "required" in names else None
-                graph = make_search(self.model, self.options, names, continues)
+                joints = word_joints(self.vocabulary) if "required" in names else None
+                graph = make_search(self.model, self.options, names, joints)
                 self._graphs[names, is_alone] = graph
             return self._graphs[names, is_alone]
 

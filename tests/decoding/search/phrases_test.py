@@ -3,6 +3,7 @@
 import itertools
 import re
 
+import numpy as np
 import pytest
 import tensorflow as tf
 
@@ -12,7 +13,7 @@ from data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     WordVocabulary,
 )
-from decoding.search.phrases import banned_phrases, piece_texts, word_continuations
+from decoding.search.phrases import banned_phrases, piece_texts, word_joints
 
 PIECES = {
     "words": (WordVocabulary, ["a", "b", "ab", "(a", "b)."]),
@@ -89,7 +90,10 @@ def test_letters_spelt_with_bytes_are_found_too(bpe):
 
 
 def test_tokens_that_continue_a_word_are_known(bpe):
-    continues = word_continuations(bpe)
+    continues, opens = word_joints(bpe)
     for piece, expected in (("▁", False), ("H", True), (".", False), ("<0xE6>", True)):
         assert continues[bpe.processor.piece_to_id(piece)] == expected
-    assert not word_continuations(WordVocabulary([*SPECIALS, "a"])).any()
+    assert not opens.any()
+    assert not np.any(word_joints(WordVocabulary([*SPECIALS, "a"])))
+    continues, opens = word_joints(PieceVocabulary([*SPECIALS, "a@@", "b"]))
+    assert not continues.any() and np.flatnonzero(opens).tolist() == [4]

@@ -1,6 +1,7 @@
 """What may be asked of translations, against brute force over all of them, for three models."""
 
 import itertools
+import re
 
 import keras
 import numpy as np
@@ -8,7 +9,13 @@ import pytest
 import tensorflow as tf
 
 import models
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
+from data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    PAD_ID,
+    SPECIALS,
+    PieceVocabulary,
+    WordVocabulary,
+)
 from decoding.search.phrases import banned_phrases
 from decoding.search.searcher import Searcher, Sentence
 from decoding.search.terms import SearchOptions, length_normaliser
@@ -77,9 +84,9 @@ def scored(model, source, targets, alpha, coverage=0.0):
     return sorted(found)[::-1]
 
 
-def search(model, sentences, n_best=WIDE, **options):
+def search(model, sentences, n_best=WIDE, vocabulary=VOCABULARY, **options):
     sizes = {"beam_size": n_best, "max_length_factor": 0.0, "max_length_extra": LIMIT}
-    searcher = Searcher(model, SearchOptions(**{**sizes, **options}), VOCABULARY)
+    searcher = Searcher(model, SearchOptions(**{**sizes, **options}), vocabulary)
     return searcher.search(sentences, n_best)
 
 
@@ -159,6 +166,23 @@ def test_a_full_width_finds_the_best_of_all_allowed_translations(model, name):
         targets, scores = finished(hypotheses)
         assert targets == [target for _, target in expected]
         np.testing.assert_allclose(scores, [s for s, _ in expected], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("required", [([5],), ([5], [4, 5])])
+def test_a_phrase_is_not_met_by_the_end_of_a_longer_word(model, required):
+    pieces = PieceVocabulary([*SPECIALS, "a@@", "b"])
+    asked = Sentence(SOURCES[0], 1, (), required)
+    (found,) = search(model, [asked], vocabulary=pieces, max_length_extra=2)
+    limit = 2 + sum(map(len, required))
+    every = [(*body, EOS_ID) for body in bodies(limit - 1)]
+    phrases = {"".join(pieces.pieces(phrase)) for phrase in required}
+    every = [t for t in every if phrases <= {*re.findall("(?:a@@)*b", _spelt(pieces, t))}]
+    assert 1 < len(every) < len(bodies(limit - 1))
+    assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
+
+
+def _spelt(vocabulary, target):
+    return "".join(vocabulary.pieces(target[:-1]))
 
 
 @pytest.mark.parametrize("beam_size", [1, 3])
