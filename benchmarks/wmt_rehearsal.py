@@ -39,7 +39,7 @@ from command_line.machine import machine  # noqa: E402
 from data_pipeline import encoding, pipeline, streams  # noqa: E402
 from data_pipeline.batching import Batching, padding_share  # noqa: E402
 from data_pipeline.downloads import cleaning  # noqa: E402
-from data_pipeline.files import atomic_path, write_text  # noqa: E402
+from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
 from data_pipeline.tokenization import tokenizers  # noqa: E402
 
@@ -284,6 +284,17 @@ def _rounded(record):
     }
 
 
+def check_same_corpus(stages):
+    """Raises `UserError` if stages would use, and report beside theirs, another number of pairs."""
+    made = path("corpus.json")
+    found = json.loads(made.read_text("utf-8"))["pairs"] if made.exists() else FLAGS.pairs
+    if "corpus" not in stages and found != FLAGS.pairs:
+        raise UserError(
+            f"--work={FLAGS.work} has a corpus of {found:,} pairs; give --pairs={found}, or run "
+            "the stage corpus and all later ones again"
+        )
+
+
 def main(argv):
     """Runs the stages and writes what they measured."""
     del argv
@@ -291,6 +302,7 @@ def main(argv):
         run_stage(FLAGS.stage)
         return 0
     stages = chosen(FLAGS.stages, STAGES, "stage", flag="--stages")
+    check_same_corpus(stages)
     Path(FLAGS.work).mkdir(parents=True, exist_ok=True)
     for name in stages:
         print(f"{name} ...", flush=True)
