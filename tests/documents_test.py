@@ -48,6 +48,20 @@ def test_every_flag_in_the_text_exists_somewhere(name):
     assert set(used) <= known
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / "benchmarks").glob("*.py")), ids=lambda p: p.stem)
+def test_every_measurement_is_documented_and_the_flags_of_its_commands_exist(path):
+    code = path.read_text(encoding="utf-8")
+    known = set(re.findall(r'(?:DEFINE_\w+\(\s*"|add_argument\("--)(\w+)"', code))
+    documents = TEXTS["BUILD.md"] + TEXTS["docs/results.md"]
+    command = rf"python\s+benchmarks/{path.name}"
+    assert re.search(command, documents)
+    used = re.findall(rf"{command}([^`]*)`", documents)
+    used += re.findall(rf"{command}((?:[^\n\\]|\\\n)*)", code)
+    for flags in used:
+        names = re.findall(r"\s--(\w+)", flags)
+        assert {name if name in known else name.removeprefix("no") for name in names} <= known
+
+
 def test_every_preset_is_in_the_readme_and_among_the_models():
     for preset in [*models.preset_names(), *models.LANGUAGE_MODELS]:
         assert f"| `{preset}` |" in TEXTS["README.md"]

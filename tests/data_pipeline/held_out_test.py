@@ -44,6 +44,20 @@ def test_no_source_sentence_is_on_both_sides_and_every_pair_is_counted(tmp_path)
     assert all(line.strip() and len(line) < 1000 for line in held_out)
 
 
+def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
+    sentences = [f"sentence {i}" for i in range(30)]
+    paths = tmp_path / "a.en", tmp_path / "a.de"
+    for path in paths:
+        write_lines(path, [*sentences, *(f"  {line.replace(' ', '   ')} " for line in sentences)])
+    found = hold_out(Split(*paths), tmp_path / "out", valid_size=10)
+    assert (found.sizes, found.num_dropped) == ({"train": 40, "valid": 10}, 10)
+    words = [
+        {tuple(source.split()) for source, _ in pairs(found.splits[name])}
+        for name in ("train", "valid")
+    ]
+    assert not words[0] & words[1]
+
+
 def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
     whole = text(tmp_path)
     first = hold_out(whole, tmp_path / "out")

@@ -903,7 +903,7 @@ def test_unknown_words_that_cannot_be_replaced_are_one_line(trained, folder, cap
         assert done.err.startswith("error: ") and done.err.count("\n") == 1
 
 
-def test_the_losses_and_batches_of_small_recurrent_models(folder, corpus, capsys):
+def test_batches_have_at_most_so_many_pairs_and_a_constant_rate_stays(folder, corpus, capsys):
     flags = ["--max_sentences_per_batch=10", "--max_tokens_per_batch=4096"]
     flags += ["--loss_average=sentences", "--clip_norm=4"]
     flags += ["--schedule=constant", "--warmup_steps=1", "--adam_beta_2=0.999", "--max_steps=4"]

@@ -53,7 +53,14 @@ def test_sentences_of_kept_words_get_the_scores_that_they_had(preset, tmp_path):
     trained = directory.new_model()
     directory.write_best(model_arrays(trained), {"step": 7})
     model = models.create(preset, *sizes[1], **settings)
+    fresh = [weight.numpy() for weight in model.weights]
     start(model, new, tmp_path / "old")
+    for weight, value, axes in zip(model.weights, fresh, vocabulary_axes(config), strict=True):
+        for axis, side in axes.items():  # Entries without known parts stay as they were.
+            unknown = mapping(getattr(new, side), getattr(old, side)).unknown
+            assert unknown
+            one, other = (np.take(array, unknown, axis) for array in (weight.numpy(), value))
+            np.testing.assert_array_equal(one, other)
     lines = ["a b c", "c b a b"]
     target_ids = [tf.ragged.constant(t.target.encode(lines)).to_tensor() for t in (old, new)]
     logits = [

@@ -7,11 +7,12 @@ import tensorflow as tf
 
 import models
 from models.ensemble import Ensemble
-from tests.tiny import SMALL
+from tests.tiny import SMALL, small_settings
 from training.updates import divergences, losses
 from training.updates.gradient import GradientUpdate
 from training.updates.losses import smoothed_cross_entropy
 from training.updates.teacher import Taught, Teacher
+from training.updates.token_dropout import TokenDropout
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
@@ -181,6 +182,16 @@ def test_with_dropout_the_passes_differ_and_validation_has_one(batch):
     np.testing.assert_allclose(update.evaluate(batch)["loss"], expected, rtol=1e-6)
 
 
+def test_both_passes_read_the_same_tokens_where_tokens_are_dropped(batch):
+    """Without the network's dropout, equal inputs have no divergence."""
+    found = []
+    for alpha in (0.0, 5.0):
+        update = update_of(0.0, alpha)
+        update.token_dropout = TokenDropout((0.5, 0.5))
+        found.append(gradients(update, batch)[1])
+    np.testing.assert_allclose(*found, rtol=1e-5)
+
+
 def test_batches_of_one_update_count_as_one_large_batch(batch):
     first, second = ({k: v[i : i + 1] for k, v in batch.items()} for i in (0, 1))
     results = []
@@ -204,6 +215,33 @@ def test_a_model_learns_nothing_new_from_itself(preset, batch):
     found, sums = gradients(distilled(preset, 0.75), batch)
     np.testing.assert_allclose(found, 0.25 * plain, atol=1e-6)
     np.testing.assert_allclose(sums, [tokens, 0.25 * loss, nll, tokens], rtol=1e-5)
+
+
+@pytest.mark.parametrize("preset", ["transformer_tiny", "lstm_luong"])
+def test_a_teacher_predicts_as_it_translates_without_dropout(preset, batch):
+    keras.utils.set_random_seed(0)
+    settings = {**small_settings(preset), "dropout": 0.5}
+    model = models.create(preset, 11, 11, **settings)
+    for weight in model.trainable_variables:  # Fresh biases are 0, which would hide a lost one.
+        weight.assign_add(tf.constant(RNG.normal(size=weight.shape) * 0.2, weight.dtype))
+    ids = batch["target_ids"]
+    inputs = {"source_ids": batch["source_ids"], "target_in_ids": models.shift_right(ids, 2)}
+    taught = Teacher(model, 1.0).predict(inputs)
+    expected = tf.nn.log_softmax(model(inputs, training=False))
+    np.testing.assert_allclose(taught.log_probs(taught.outputs), expected, atol=1e-5)
+
+
+def test_a_teacher_reads_the_tokens_that_its_student_does_not_see(batch):
+    update = distilled("transformer_tiny", 1.0)
+    update.token_dropout = TokenDropout((1.0, 1.0))
+    _, (_, loss, _, _) = gradients(update, batch)
+    ids = batch["target_ids"]
+    read = {"source_ids": batch["source_ids"], "target_in_ids": models.shift_right(ids, 2)}
+    seen = {name: tf.where(x > 3, 1, x) for name, x in read.items()}
+    t, p = (softmax(update.model(inputs).numpy()) for inputs in (read, seen))
+    expected = (t * np.log(t / p) * REAL).sum()
+    assert expected > 1e-3
+    np.testing.assert_allclose(loss, expected, rtol=1e-3)
 
 
 def test_a_student_comes_to_predict_what_its_teacher_predicts(batch):

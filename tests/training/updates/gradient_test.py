@@ -6,6 +6,13 @@ import pytest
 import tensorflow as tf
 
 import models
+from data_pipeline.tokenization.tokenizers import Tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from model_directory.directory import ModelDirectory, model_arrays
+from tests.tiny import SMALL
+from training import recipes
+from training.devices.one_device import OneDevice
+from training.run import Run
 from training.updates.adam import FusedAdam, adam
 from training.updates.gradient import GradientUpdate
 from training.updates.moving_average import MovingAverage
@@ -236,3 +243,48 @@ def test_a_moving_average_follows_the_weights_and_stands_in_for_them():
     with average.in_place():
         np.testing.assert_allclose(weight, expected, rtol=1e-6)
     np.testing.assert_array_equal(weight, [11.0, -1.0])
+
+
+def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
+    """Values that are no defaults and all different, so that none is left out or exchanged."""
+    words = WordVocabulary([*SPECIALS, *"abcdefg"])
+    tokenizer = Tokenizer("word", words, words)
+    model = models.create("transformer_tiny", 11, 11, **SMALL)
+    teacher = ModelDirectory(tmp_path / "teacher")
+    config = {"model": "transformer_tiny", "settings": SMALL, "tokenizer": "word"}
+    config |= {"dataset": "files", "vocab_sizes": [11, 11]}
+    config["options"] = recipes.options("transformer_tiny", "files", {})
+    teacher.start(config, tokenizer)
+    teacher.write_best(model_arrays(model), {"step": 1})
+    given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23, "r_drop": 0.24}
+    given |= {"source_token_dropout": 0.25, "target_token_dropout": 0.26, "guide_weight": 0.27}
+    given |= {"teacher": str(teacher.path), "teacher_weight": 0.28, "adam_beta_2": 0.29}
+    given |= {"optimizer": "adamw", "weight_decay": 0.3, "learning_rate": 0.31}
+    given |= {"schedule": "plateau", "plateau_patience": 32, "plateau_factor": 0.33}
+    given |= {"warmup_steps": 34, "loss_average": "sentences", "token_dropout_unit": "word"}
+    options = recipes.options("transformer_tiny", "files", given)
+    no_data = dict.fromkeys(("epochs", "prepared", "valid", "valid_lines", "companion"))
+    run = Run(
+        {},
+        {},
+        options,
+        teacher,
+        is_new=True,
+        devices=OneDevice(),
+        tokenizer=tokenizer,
+        guide=models.create("hmm_alignment", 11, 11),
+        **no_data,
+    )
+    update = GradientUpdate.make(run, model)
+    rate, dropout, optimizer = update.plateau, update.token_dropout, update.optimizer
+    found = {
+        **{name: getattr(update, name) for name in ("label_smoothing", "clip_norm", "r_drop")},
+        **{"ema_decay": update.average.decay, "loss_average": update.loss_average},
+        **{"guide_weight": update.guide.weight, "teacher_weight": update.teacher.weight},
+        **{"adam_beta_2": optimizer.beta_2, "weight_decay": optimizer.weight_decay},
+        **{"plateau_patience": rate.patience, "plateau_factor": rate.factor},
+        **{"learning_rate": rate.peak, "warmup_steps": rate.warmup_steps},
+    }
+    assert found == {name: options[name] for name in found}
+    assert (dropout.rates, dropout.joints is not None) == ([0.25, 0.26], True)
+    assert update.warmup_steps == 34
