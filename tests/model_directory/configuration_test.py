@@ -2,11 +2,13 @@
 
 import json
 import re
+import shutil
 
 import pytest
 
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
+from model_directory.combined_models import load_models
 from model_directory.configuration import read_configuration
 from model_directory.directory import ModelDirectory, model_arrays
 from model_directory.weight_files import write_archive
@@ -206,3 +208,11 @@ def test_weights_that_are_not_finite_are_refused_by_name(directory, value):
     shown = re.escape(f"{directory.best_path}: {name.removeprefix('model/')} is not finite")
     with pytest.raises(UserError, match=f"^{shown}; .*lower --learning_rate"):
         directory.load()
+
+
+def test_a_model_has_the_length_penalty_chosen_for_it_and_an_ensemble_their_mean(directory):
+    other = ModelDirectory(shutil.copytree(directory.path, directory.path.parent / "other"))
+    directory.write_search({"length_penalty": 1.0})
+    other.write_search({"length_penalty": 2.0})
+    penalties = [load_models(some)[2]["length_penalty"] for some in ([other], [directory, other])]
+    assert penalties == [2.0, 1.5]
