@@ -30,7 +30,11 @@ MODELS = {
         "europarl10k",
         "beam",
     ),
-    "gru_bahdanau": ("GRU with additive attention, 2015", "demo_alignment", "bleu"),
+    "gru_bahdanau": (
+        "GRU with additive attention, 2015",
+        "methods/multi30k_en_de/gru_bahdanau-1",
+        "bleu",
+    ),
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
     "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
     "lstm_lexical": (
@@ -38,8 +42,16 @@ MODELS = {
         "methods/europarl10k/recipe-1",
         "bleu",
     ),
-    "lstm_conv": ("convolution, LSTM, reduced-rank attention", "demo_alignment", "bleu"),
-    "transformer_simple": ("self-attention and nothing else", "demo_alignment", "bleu"),
+    "lstm_conv": (
+        "convolution, LSTM, reduced-rank attention",
+        "methods/multi30k_en_de/lstm_conv-1",
+        "bleu",
+    ),
+    "transformer_simple": (
+        "self-attention and nothing else",
+        "methods/multi30k_en_de/transformer_simple-1",
+        "bleu",
+    ),
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
     "transformer_tiny": (
         "4 + 4 layers, width 128, pre-norm",
