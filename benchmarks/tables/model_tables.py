@@ -58,7 +58,11 @@ MODELS = {
         "methods/multi30k_en_de/recipe-1",
         "bleu",
     ),
-    "transformer_small": ("3 + 3 layers, width 256, pre-norm", "demo_alignment", "bleu"),
+    "transformer_small": (
+        "3 + 3 layers, width 256, pre-norm",
+        "methods/multi30k_en_de/transformer_small-1",
+        "bleu",
+    ),
     "transformer_base": (
         "6 + 6 layers, width 512: the paper's",
         None,

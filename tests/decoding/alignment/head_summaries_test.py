@@ -34,6 +34,8 @@ class Drawn:
     Each function returns the weights `[H, queries, keys]` of a sentence, without padding.
     """
 
+    align_sizes = (0, 1)
+
     def __init__(self, **maps):
         self.maps = {name.replace("_", "/"): make for name, make in maps.items()}
 
