@@ -24,7 +24,11 @@ MODELS = {
     "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
     "attention_ibm2": ("Model 2 as attention over positions", "demo_alignment", "bleu"),
-    "rnn_attention": ("the plainest RNN with attention", "demo_alignment", "bleu"),
+    "rnn_attention": (
+        "the plainest RNN with attention",
+        "methods/multi30k_en_de/rnn_attention-1",
+        "bleu",
+    ),
     "lstm_seq2seq": (
         "LSTM without attention: one vector holds the sentence",
         "europarl10k",
