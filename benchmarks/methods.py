@@ -19,6 +19,7 @@ results_table.py reads it. Alignments of the demo corpus are scored, too.
 
 import json
 import resource
+import shlex
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -28,9 +29,9 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.parts.scripts import chosen, run  # noqa: E402
+from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
 from command_line import console  # noqa: E402
-from data_pipeline.files import read_lines, write_text  # noqa: E402
+from data_pipeline.files import read_lines, write_lines  # noqa: E402
 from data_pipeline.tokenization.tokenizers import SIDES  # noqa: E402
 from decoding.scores import corpus_scores  # noqa: E402
 
@@ -168,8 +169,7 @@ def lowercased(corpus, folder):
     for split in ("train", corpus.valid, corpus.test):
         for suffix in (corpus.source, corpus.target):
             lines = read_lines(ROOT / corpus.folder / f"{split}.{suffix}")
-            text = "".join(f"{line.lower()}\n" for line in lines)
-            write_text(ROOT / folder / f"{split}.{suffix}", text)
+            write_lines(ROOT / folder / f"{split}.{suffix}", map(str.lower, lines))
     return corpus._replace(folder=folder)
 
 
@@ -276,7 +276,7 @@ def train_and_score(name, method, seeds):
     for command in commands:
         run(command)
     record = json.loads((ROOT / folder / "scores.json").read_text("utf-8"))
-    record["command"] = [" ".join(["python", *command]) for command in commands]
+    record["command"] = [shlex.join(["python", *command]) for command in commands]
     record["data"] = f"{corpus.title} {corpus.source}-{corpus.target}, {corpus.test}"
     record["method"] = method
     if commands[-1][0] == "align.py":
@@ -286,8 +286,7 @@ def train_and_score(name, method, seeds):
         outputs, references = (read_lines(ROOT / f"{text}.{corpus.target}") for text in texts)
         record["bleu_lowercased_moses"] = published_measure(outputs, references, corpus.target)
     (RESULTS / name).mkdir(parents=True, exist_ok=True)
-    text = json.dumps(record, indent=2, ensure_ascii=False) + "\n"
-    write_text(RESULTS / name / f"{Path(folder).name}.json", text)
+    write_record(RESULTS / name / f"{Path(folder).name}.json", record)
 
 
 def main(argv):

@@ -6,6 +6,7 @@ import models
 from benchmarks.tables.markdown import markdown, read
 from model_directory.options import AUTO, OPTIONS
 
+MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 # preset: (description, result file, name of the score in it; or the score in words)
 MODELS = {
     "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
@@ -24,21 +25,13 @@ MODELS = {
     "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
     "attention_ibm2": ("Model 2 as attention over positions", "demo_alignment", "bleu"),
-    "rnn_attention": (
-        "the plainest RNN with attention",
-        "methods/multi30k_en_de/rnn_attention-1",
-        "bleu",
-    ),
+    "rnn_attention": ("the plainest RNN with attention", MULTI30K, "bleu"),
     "lstm_seq2seq": (
         "LSTM without attention: one vector holds the sentence",
         "europarl10k",
         "beam",
     ),
-    "gru_bahdanau": (
-        "GRU with additive attention, 2015",
-        "methods/multi30k_en_de/gru_bahdanau-1",
-        "bleu",
-    ),
+    "gru_bahdanau": ("GRU with additive attention, 2015", MULTI30K, "bleu"),
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
     "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
     "lstm_lexical": (
@@ -46,27 +39,15 @@ MODELS = {
         "methods/europarl10k/recipe-1",
         "bleu",
     ),
-    "lstm_conv": (
-        "convolution, LSTM, reduced-rank attention",
-        "methods/multi30k_en_de/lstm_conv-1",
-        "bleu",
-    ),
-    "transformer_simple": (
-        "self-attention and nothing else",
-        "methods/multi30k_en_de/transformer_simple-1",
-        "bleu",
-    ),
+    "lstm_conv": ("convolution, LSTM, reduced-rank attention", MULTI30K, "bleu"),
+    "transformer_simple": ("self-attention and nothing else", MULTI30K, "bleu"),
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
     "transformer_tiny": (
         "4 + 4 layers, width 128, pre-norm",
-        "methods/multi30k_en_de/recipe-1",
+        f"{MULTI30K}/recipe-1",
         "bleu",
     ),
-    "transformer_small": (
-        "3 + 3 layers, width 256, pre-norm",
-        "methods/multi30k_en_de/transformer_small-1",
-        "bleu",
-    ),
+    "transformer_small": ("3 + 3 layers, width 256, pre-norm", MULTI30K, "bleu"),
     "transformer_base": (
         "6 + 6 layers, width 512: the paper's",
         None,
@@ -100,6 +81,8 @@ def score_of(preset, name, figure):
         return figure
     if name in ("demo_alignment", "europarl10k"):
         name = f"{name}/{preset}"
+    elif name == MULTI30K:
+        name = f"{name}/{preset}-1"
     record = read(name)
     if name.startswith("demo_alignment"):
         after = f"demo corpus, {record['training']['minutes']:.0f} min, "
