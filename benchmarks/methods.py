@@ -6,15 +6,16 @@
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe --seeds=1,2,3
     python benchmarks/methods.py --corpus=multi30k_en_de --only=ensemble --seeds=1,2,3
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe_lowercased
+    python benchmarks/methods.py --corpus=multi30k_en_de --only=ensemble_lowercased --seeds=1,2,3
     python benchmarks/methods.py --corpus=multi30k_en_de --only=gru_bahdanau
     python benchmarks/methods.py --corpus=demo --data=data/demo --only=plain,guide
 
 A complete run is not trained again; a run that was stopped resumes. All runs with a method make the
 same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
-the recipe's runs of all seeds together; `recipe_lowercased` is the recipe on text in lower case,
-which papers on Multi30k translate. Validation text alone chooses weights and length penalty.
-The test text is translated once, and the result is written to docs/results/methods/, where
-results_table.py reads it. Alignments of the demo corpus are scored, too.
+the recipe's runs of all seeds together; `recipe_lowercased` and `ensemble_lowercased` are the same
+on text in lower case, which papers on Multi30k translate. Validation text alone chooses weights and
+length penalty. The test text is translated once, and the result is written to docs/results/methods/,
+where results_table.py reads it. Alignments of the demo corpus are scored, too.
 """
 
 import json
@@ -136,7 +137,7 @@ METHODS = {
     "guide": ("--guide={guide}", "--guide_weight=0.5"),
 }
 # With a corpus's recipe.
-BEST = ("recipe", "recipe_lowercased", "ensemble")
+BEST = ("recipe", "ensemble", "recipe_lowercased", "ensemble_lowercased")
 # Other models, each for at most an hour on one core. Small batches make more updates in that time.
 _MODEL = (
     *("--schedule=cosine", "--learning_rate=1e-3"),
@@ -244,18 +245,23 @@ def published_measure(outputs, references, language):
     return round(corpus_scores(texts[0], [texts[1]], tokenize="none")["bleu"].score, 2)
 
 
+def _is_ensemble(method):
+    return method.startswith("ensemble")
+
+
 def all_commands(corpus, method, seeds, runs):
     """Returns the commands that train, translate and align, as lists, and the folder of results.
 
     Args:
         corpus: `Corpus`.
         method: one of `METHODS`, `MODELS` or `BEST`.
-        seeds: list of str; one, but for "ensemble".
+        seeds: list of str; one, but for an ensemble.
         runs: folder of the model directories.
     """
     guide, folder = f"{runs}/guide", f"{runs}/{method}-{'-'.join(seeds)}"
-    if method == "ensemble":
-        model_dirs, links = [f"{runs}/recipe-{seed}" for seed in seeds], None
+    if _is_ensemble(method):
+        recipe = method.replace("ensemble", "recipe")
+        model_dirs, links = [f"{runs}/{recipe}-{seed}" for seed in seeds], None
     else:
         model_dirs, links = [folder], align_command(corpus, folder)
     commands = [guide_command(corpus, guide)] if method == "guide" else []
@@ -269,7 +275,7 @@ def all_commands(corpus, method, seeds, runs):
 def train_and_score(name, method, seeds):
     """Trains runs, unless they are complete, and writes the result file of all together."""
     corpus = CORPORA[name]._replace(folder=FLAGS.data)
-    if method == "recipe_lowercased":
+    if method.endswith("_lowercased"):
         corpus = lowercased(corpus, f"{FLAGS.runs}/{name}/lowercased")
     commands, folder = all_commands(corpus, method, seeds, f"{FLAGS.runs}/{name}")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
@@ -295,7 +301,7 @@ def main(argv):
     corpus = CORPORA[FLAGS.corpus]
     best = BEST if corpus.recipe else ()
     for method in chosen(FLAGS.only, [*METHODS, *best, *MODELS], "method or model"):
-        together = [FLAGS.seeds] if method == "ensemble" else [[seed] for seed in FLAGS.seeds]
+        together = [FLAGS.seeds] if _is_ensemble(method) else [[seed] for seed in FLAGS.seeds]
         for seeds in together:
             train_and_score(FLAGS.corpus, method, seeds)
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
