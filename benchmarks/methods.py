@@ -14,8 +14,9 @@ A complete run is not trained again; a run that was stopped resumes. All runs wi
 same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
 the recipe's runs of all seeds together; `recipe_lowercased` and `ensemble_lowercased` are the same
 on text in lower case, which papers on Multi30k translate. Validation text alone chooses weights and
-length penalty. The test text is translated once, and the result is written to docs/results/methods/,
-where results_table.py reads it. Alignments of the demo corpus are scored, too.
+length penalty. The test text is translated once, and the result is written to
+docs/results/methods/, where results_table.py reads it. Alignments of the demo corpus are scored,
+too.
 """
 
 import json

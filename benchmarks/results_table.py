@@ -27,6 +27,7 @@ DOCUMENTS = [
 
 TABLES = {
     "demo": score_tables.demo_output,
+    "speed": speed_tables.update_sentence,
     "structure": reliability_tables.structure_table,
     "mutations": reliability_tables.mutations_table,
     "models": model_tables.model_table,

@@ -26,6 +26,16 @@ def update_table():
     return markdown(rows)
 
 
+def update_sentence():
+    """Makes README's sentence on the speed of training, from the same results."""
+    results = read_all("speed/updates/*.json").values()
+    medians = sorted(r["rate_beside_pytorch"]["median"] for r in results)
+    return [
+        f"* **On a CPU**, Transformers train {medians[0]:.1f} to {medians[-1]:.1f} times as fast "
+        "as in PyTorch ([measured](docs/results.md#training-updates-beside-pytorch))."
+    ]
+
+
 def _update_row(r, name):
     if name in r["failures"]:
         return UPDATES[name], "", "fails", "", ""
