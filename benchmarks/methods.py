@@ -13,10 +13,10 @@
 A complete run is not trained again; a run that was stopped resumes. All runs with a method make the
 same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
 the recipe's runs of all seeds together; `recipe_lowercased` and `ensemble_lowercased` are the same
-on text in lower case, which papers on Multi30k translate. Validation text alone chooses weights and
-length penalty. The test text is translated once, and the result is written to
-docs/results/methods/, where results_table.py reads it. Alignments of the demo corpus are scored,
-too.
+on text in lower case, which papers on Multi30k translate. `default` is what train.py chooses by
+itself for a text of this size. Validation text alone chooses weights and length penalty. The test
+text is translated once, and the result is written to docs/results/methods/, where results_table.py
+reads it. Alignments of the demo corpus are scored, too.
 """
 
 import json
@@ -139,6 +139,7 @@ METHODS = {
 }
 # With a corpus's recipe.
 BEST = ("recipe", "ensemble", "recipe_lowercased", "ensemble_lowercased")
+DEFAULT = "default"  # Without any flag but those that name the text.
 # Other models, each for at most an hour on one core. Small batches make more updates in that time.
 _MODEL = (
     *("--schedule=cosine", "--learning_rate=1e-3"),
@@ -179,6 +180,8 @@ def train_command(corpus, method, seed, model_dir, guide):
     """Returns the command that trains a run, as a list; `guide` is the directory for --guide."""
     if method in BEST:
         own = corpus.recipe
+    elif method == DEFAULT:
+        own = ()
     elif method in MODELS:
         own = (f"--model={method}", *MODELS[method])
     else:
@@ -255,7 +258,7 @@ def all_commands(corpus, method, seeds, runs):
 
     Args:
         corpus: `Corpus`.
-        method: one of `METHODS`, `MODELS` or `BEST`.
+        method: one of `METHODS`, `MODELS` or `BEST`, or `DEFAULT`.
         seeds: list of str; one, but for an ensemble.
         runs: folder of the model directories.
     """
@@ -300,7 +303,7 @@ def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
-    best = BEST if corpus.recipe else ()
+    best = (*BEST, DEFAULT) if corpus.recipe else ()
     for method in chosen(FLAGS.only, [*METHODS, *best, *MODELS], "method or model"):
         together = [FLAGS.seeds] if _is_ensemble(method) else [[seed] for seed in FLAGS.seeds]
         for seeds in together:
