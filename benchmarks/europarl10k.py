@@ -45,6 +45,11 @@ RECURRENT = [
     *("--learning_rate=1.5e-3", "--eval_every_steps=1000", "--save_every_steps=500"),
     *("--average_checkpoints=8", "--patience=5"),
 ]
+# The preset's own sizes, those of lstm_luong; for files, train.py would choose larger ones.
+SMALL = [
+    *("--set=embedding_width=64", "--set=encoder_units=64", "--set=decoder_units=128"),
+    *(f"--set={name}=0.25" for name in ("embedding_dropout", "dropout", "output_dropout")),
+]
 TRANSFORMER = [
     *("--max_tokens_per_batch=1024", "--warmup_steps=1000", "--learning_rate=1e-3"),
     *("--label_smoothing=0.2", "--eval_every_steps=250", "--save_every_steps=125"),
@@ -57,7 +62,7 @@ RUNS = {
     "lstm_seq2seq": ["--model=lstm_seq2seq", *WORDS, *RECURRENT, "--max_steps=15781"],
     "lstm_luong": ["--model=lstm_luong", *WORDS, *RECURRENT, "--max_minutes=30"],
     "lstm_luong_deep": ["--model=lstm_luong_deep", *WORDS, *RECURRENT, "--max_minutes=55"],
-    "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT, "--max_minutes=30"],
+    "lstm_lexical": ["--model=lstm_lexical", *WORDS, *RECURRENT, *SMALL, "--max_minutes=30"],
     "transformer_coursework": [
         *("--model=transformer_coursework", *WORDS, *TRANSFORMER, "--max_minutes=30")
     ],

@@ -94,7 +94,7 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     before = None
     for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
         preset = recipes.preset(tokens)
-        found = recipes.options(preset, "files", {}, tokens)
+        found = recipes.options("transformer_tiny", "files", {}, tokens)
         dropout = recipes.settings("transformer_tiny", "files", tokens)["dropout"]
         row = order.index(preset), found["num_pieces"], -dropout, -found["bpe_dropout"]
         assert 500 <= found["num_pieces"] <= 37_000
@@ -105,9 +105,16 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
 
 def test_every_character_of_a_text_gets_a_piece():
     for tokens, characters, expected in ((1000, 239, 500), (1000, 240, 1000), (10**6, 3000, 6000)):
-        options = recipes.options("lstm_lexical", "files", {}, tokens, characters)
+        options = recipes.options("transformer_tiny", "files", {}, tokens, characters)
         assert options["num_pieces"] == expected
     assert recipes.options("lstm_lexical", "files", {}, 1000, 10**5)["num_pieces"] == 37_000
+
+
+def test_a_model_that_translates_words_by_words_gets_pieces_like_words():
+    options = recipes.options("lstm_lexical", "files", {}, 100_000)
+    others = recipes.options("lstm_luong", "files", {}, 100_000)
+    assert options["num_pieces"] == 7500 > 3 * others["num_pieces"]
+    assert options["bpe_dropout"] == others["bpe_dropout"] == 0
 
 
 def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit():
@@ -118,8 +125,7 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     ready = {"vocab_file": "unigram.model"}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
     assert recipes.options_of_size("transformer_tiny", 1000, ready) == {}
-    # Dropout of recurrent models, and published recipes of other models, stay.
-    assert recipes.settings("lstm_lexical", "files", 1000) == {}
+    # Published recipes of other models stay.
     assert recipes.options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
     assert recipes.settings("lstm_luong", "files", 1000) == {}
 
