@@ -8,6 +8,7 @@
     python benchmarks/methods.py --corpus=multi30k_en_de --only=recipe_lowercased
     python benchmarks/methods.py --corpus=multi30k_en_de --only=ensemble_lowercased --seeds=1,2,3
     python benchmarks/methods.py --corpus=multi30k_en_de --only=gru_bahdanau
+    python benchmarks/methods.py --corpus=multi30k_en_de_5000 --only=default,plain,bpe_dropout
     python benchmarks/methods.py --corpus=demo --data=data/demo --only=plain,guide
 
 A complete run is not trained again; a run that was stopped resumes. All runs with a method make the
@@ -53,6 +54,7 @@ class Corpus(NamedTuple):
         recipe: flags of train.py for the best known training; empty: none is known.
         scoring: flags of translate.py that choose the measure.
         has_unknowns: whether the recipe translates words, of which unknown ones are replaced.
+        pairs: number of training pairs, the first of the text; None: all.
         is_cased: whether BLEU is to be given as papers on the corpus do, too, in lower case.
         dataset: name of the corpus if train.py knows it by name.
         folder: the folder of its files.
@@ -67,6 +69,7 @@ class Corpus(NamedTuple):
     recipe: tuple
     scoring: tuple = ()
     has_unknowns: bool = False
+    pairs: int | None = None
     is_cased: bool = False
     dataset: str = ""
     folder: str = ""
@@ -77,17 +80,20 @@ _ALL = (
     *("--average_checkpoints=8", "--save_every_steps=250", "--patience=0"),
     *("--precision=bfloat16", "--intra_op_threads=1"),
 )
+_TINY = ("--model=transformer_tiny", "--schedule=cosine", "--learning_rate=3e-3", *_ALL)
 _MULTI30K = (
-    *("--model=transformer_tiny", "--num_pieces=6000", "--set=dropout=0.2"),
-    *("--max_tokens_per_batch=2048", "--bleu_lines=200"),
-    *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=1000"),
-    *("--eval_every_steps=2000", *_ALL),
+    *(*_TINY, "--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=2048"),
+    *("--warmup_steps=1000", "--eval_every_steps=2000", "--bleu_lines=200"),
 )
 _MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=20000")
+# Fewer pieces and more dropout for fewer pairs.
+_MULTI30K_5000 = (
+    *(*_TINY, "--num_pieces=2000", "--set=dropout=0.3", "--max_tokens_per_batch=1024"),
+    *("--warmup_steps=500", "--eval_every_steps=1000", "--bleu_lines=200", "--max_steps=5000"),
+)
 _EUROPARL = (
-    *("--model=transformer_tiny", "--num_pieces=2000", "--max_tokens_per_batch=2048"),
-    *("--schedule=cosine", "--learning_rate=3e-3", "--warmup_steps=400"),
-    *("--eval_every_steps=500", *_ALL),
+    *(*_TINY, "--num_pieces=2000", "--max_tokens_per_batch=2048"),
+    *("--warmup_steps=400", "--eval_every_steps=500", "--max_steps=3000"),
 )
 # Words that occur once are unknown; an aligner's lexicon translates them. The model has twice its
 # usual width, and more dropout.
@@ -113,9 +119,12 @@ CORPORA = {
     "multi30k_en_de": _multi30k("en", "de"),
     "multi30k_de_en": _multi30k("de", "en"),
     "multi30k_en_fr": _multi30k("en", "fr"),
+    "multi30k_en_de_5000": _multi30k("en", "de")._replace(
+        title="Multi30k, 5,000 pairs", flags=_MULTI30K_5000, recipe=(), pairs=5000
+    ),
     "europarl10k": Corpus(
         *("Europarl, 10,000 pairs", "de", "en", "val", "test"),
-        *((*_EUROPARL, "--max_steps=3000"), _EUROPARL_RECIPE),
+        *(_EUROPARL, _EUROPARL_RECIPE),
         scoring=("--tokenize=none", "--lowercase"),
         has_unknowns=True,
     ),
@@ -132,10 +141,12 @@ METHODS = {
     "token_dropout": ("--source_token_dropout=0.1", "--target_token_dropout=0.1"),
     "relative": ("--set=positions=relative",),
     "rotary": ("--set=positions=rotary",),
+    "deep_shallow": ("--set=num_encoder_layers=7", "--set=num_decoder_layers=1"),
     "shared_layers": ("--set=share_layers=cycle_reversed", "--set=distinct_layers=2"),
     "ema": ("--ema_decay=0.999",),
     "float32": ("--precision=float32",),
-    "guide": ("--guide={guide}", "--guide_weight=0.5"),
+    "guide": ("--guide={runs}/guide", "--guide_weight=0.5"),
+    "teacher": ("--teacher={runs}/recipe-1", "--teacher_weight=0.5"),
 }
 # With a corpus's recipe.
 BEST = ("recipe", "ensemble", "recipe_lowercased", "ensemble_lowercased")
@@ -166,18 +177,24 @@ flags.DEFINE_list("only", [], "Methods or models to train. Default: all.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
 
 
-def lowercased(corpus, folder):
-    """Writes a corpus in lower case to another folder; returns the `Corpus` there."""
+def rewritten(corpus, folder, change):
+    """Writes a corpus to another folder; returns the `Corpus` there.
+
+    Args:
+        corpus: `Corpus`.
+        folder: path, relative to the project.
+        change: what each line becomes: a function from str to str.
+    """
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
-    for split in ("train", corpus.valid, corpus.test):
+    for split, count in (("train", corpus.pairs), (corpus.valid, None), (corpus.test, None)):
         for suffix in (corpus.source, corpus.target):
             lines = read_lines(ROOT / corpus.folder / f"{split}.{suffix}")
-            write_lines(ROOT / folder / f"{split}.{suffix}", map(str.lower, lines))
+            write_lines(ROOT / folder / f"{split}.{suffix}", map(change, lines[:count]))
     return corpus._replace(folder=folder)
 
 
-def train_command(corpus, method, seed, model_dir, guide):
-    """Returns the command that trains a run, as a list; `guide` is the directory for --guide."""
+def train_command(corpus, method, seed, model_dir):
+    """Returns the command that trains a run, as a list."""
     if method in BEST:
         own = corpus.recipe
     elif method == DEFAULT:
@@ -185,7 +202,8 @@ def train_command(corpus, method, seed, model_dir, guide):
     elif method in MODELS:
         own = (f"--model={method}", *MODELS[method])
     else:
-        own = (*corpus.flags, *(flag.format(guide=guide) for flag in METHODS[method]))
+        runs = Path(model_dir).parent
+        own = (*corpus.flags, *(flag.format(runs=runs) for flag in METHODS[method]))
     where = [f"--seed={seed}", *_text(corpus), f"--model_dir={model_dir}"]
     return ["train.py", *own, *where]
 
@@ -262,15 +280,19 @@ def all_commands(corpus, method, seeds, runs):
         seeds: list of str; one, but for an ensemble.
         runs: folder of the model directories.
     """
-    guide, folder = f"{runs}/guide", f"{runs}/{method}-{'-'.join(seeds)}"
+    folder = f"{runs}/{method}-{'-'.join(seeds)}"
     if _is_ensemble(method):
         recipe = method.replace("ensemble", "recipe")
         model_dirs, links = [f"{runs}/{recipe}-{seed}" for seed in seeds], None
     else:
         model_dirs, links = [folder], align_command(corpus, folder)
-    commands = [guide_command(corpus, guide)] if method == "guide" else []
+    commands = []
+    if method == "guide":
+        commands.append(guide_command(corpus, f"{runs}/guide"))
+    if method == "teacher":
+        commands.append(train_command(corpus, "recipe", "1", f"{runs}/recipe-1"))
     for seed, model_dir in zip(seeds, model_dirs, strict=True):
-        commands.append(train_command(corpus, method, seed, model_dir, guide))
+        commands.append(train_command(corpus, method, seed, model_dir))
     has_unknowns = corpus.has_unknowns and method in BEST
     commands += translate_commands(corpus, model_dirs, folder, has_unknowns)
     return commands + ([links] if links else []), folder
@@ -280,7 +302,9 @@ def train_and_score(name, method, seeds):
     """Trains runs, unless they are complete, and writes the result file of all together."""
     corpus = CORPORA[name]._replace(folder=FLAGS.data)
     if method.endswith("_lowercased"):
-        corpus = lowercased(corpus, f"{FLAGS.runs}/{name}/lowercased")
+        corpus = rewritten(corpus, f"{FLAGS.runs}/{name}/lowercased", str.lower)
+    elif corpus.pairs:
+        corpus = rewritten(corpus, f"{FLAGS.runs}/{name}/text", str)
     commands, folder = all_commands(corpus, method, seeds, f"{FLAGS.runs}/{name}")
     (ROOT / folder).mkdir(parents=True, exist_ok=True)
     for command in commands:
@@ -303,8 +327,8 @@ def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
-    best = (*BEST, DEFAULT) if corpus.recipe else ()
-    for method in chosen(FLAGS.only, [*METHODS, *best, *MODELS], "method or model"):
+    best, default = BEST if corpus.recipe else (), () if corpus.dataset else (DEFAULT,)
+    for method in chosen(FLAGS.only, [*METHODS, *best, *default, *MODELS], "method or model"):
         together = [FLAGS.seeds] if _is_ensemble(method) else [[seed] for seed in FLAGS.seeds]
         for seeds in together:
             train_and_score(FLAGS.corpus, method, seeds)
