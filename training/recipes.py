@@ -138,7 +138,7 @@ CHANGED = (
 )
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
-SETTINGS_OF_FILES = {
+MODEL_SETTINGS_OF_FILES = {
     # Twice the usual width, and more dropout, were better on 10,000 pairs.
     "lstm_lexical": {
         "embedding_width": 128,
@@ -189,7 +189,7 @@ def settings(model, dataset, tokens=None):
     """
     if tokens is not None:
         of_size = {"dropout": _of_size(tokens)[2]} if model in _TRANSFORMERS else {}
-        return {**SETTINGS_OF_FILES.get(model, {}), **of_size}
+        return {**MODEL_SETTINGS_OF_FILES.get(model, {}), **of_size}
     import models  # Here, because programs that run without TensorFlow read the tables above.
 
     valid = models.preset_settings(model)

@@ -95,7 +95,8 @@ def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path
     output = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     environment = {**os.environ, "TMPDIR": str(tmp_path)}
     with subprocess.Popen(command, env=environment, **output) as process:
-        while process.poll() is None and not any(tmp_path.iterdir()):
+        # The server makes a folder; libraries try out, before that, whether they can write a file.
+        while process.poll() is None and not any(path.is_dir() for path in tmp_path.iterdir()):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(0.05)
         process.send_signal(signal.SIGTERM)

@@ -115,6 +115,9 @@ def test_a_model_that_translates_words_by_words_gets_pieces_like_words():
     others = recipes.options("lstm_luong", "files", {}, 100_000)
     assert options["num_pieces"] == 7500 > 3 * others["num_pieces"]
     assert options["bpe_dropout"] == others["bpe_dropout"] == 0
+    usual = models.preset_settings("lstm_lexical")
+    for name, value in recipes.settings("lstm_lexical", "files", 100_000).items():
+        assert value > usual[name]
 
 
 def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit():
