@@ -327,8 +327,12 @@ def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
-    best, default = BEST if corpus.recipe else (), () if corpus.dataset else (DEFAULT,)
-    for method in chosen(FLAGS.only, [*METHODS, *best, *default, *MODELS], "method or model"):
+    known = [*METHODS, *MODELS]
+    if corpus.recipe:
+        known += BEST
+    if not corpus.dataset:
+        known.append(DEFAULT)
+    for method in chosen(FLAGS.only, known, "method or model"):
         together = [FLAGS.seeds] if _is_ensemble(method) else [[seed] for seed in FLAGS.seeds]
         for seeds in together:
             train_and_score(FLAGS.corpus, method, seeds)

@@ -48,7 +48,8 @@ from data_pipeline.files import check_writable  # noqa: E402
 # So both frameworks are imported inside functions.
 
 # Largest relative differences of loss and gradient norm, in the first and the second update. Adam's
-# first step follows the sign of every gradient, even of a gradient that is only rounding error.
+# first step follows the sign of every gradient, even of a gradient that is only rounding error. The
+# norm of the gradients of transformer_base, the largest model, differs by 2.2e-6 in float32.
 TOLERANCES = {"float32": (5e-6, 1e-3), "bfloat16": (0.02, 0.05)}
 
 FLAGS = flags.FLAGS
