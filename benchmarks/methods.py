@@ -86,13 +86,15 @@ _MULTI30K = (
     *("--warmup_steps=1000", "--eval_every_steps=2000", "--bleu_lines=200"),
 )
 _MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=20000")
+# Else the size of the text chooses.
+_WITHOUT = ("--bpe_dropout=0",)
 # Fewer pieces and more dropout for fewer pairs.
 _MULTI30K_5000 = (
-    *(*_TINY, "--num_pieces=2000", "--set=dropout=0.3", "--max_tokens_per_batch=1024"),
+    *(*_TINY, *_WITHOUT, "--num_pieces=2000", "--set=dropout=0.3", "--max_tokens_per_batch=1024"),
     *("--warmup_steps=500", "--eval_every_steps=1000", "--bleu_lines=200", "--max_steps=5000"),
 )
 _EUROPARL = (
-    *(*_TINY, "--num_pieces=2000", "--max_tokens_per_batch=2048"),
+    *(*_TINY, *_WITHOUT, "--num_pieces=2000", "--set=dropout=0.3", "--max_tokens_per_batch=2048"),
     *("--warmup_steps=400", "--eval_every_steps=500", "--max_steps=3000"),
 )
 # Words that occur once are unknown; an aligner's lexicon translates them. The model has twice its
@@ -108,7 +110,7 @@ _EUROPARL_RECIPE = (
 
 
 def _multi30k(source, target):
-    short = (*_MULTI30K, "--max_steps=5000")
+    short = (*_MULTI30K, *_WITHOUT, "--max_steps=5000")
     return Corpus(
         *("Multi30k", source, target, "val", "test_2016_flickr", short, _MULTI30K_RECIPE),
         is_cased=True,
