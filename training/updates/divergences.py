@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from training.updates.losses import groups_of, in_groups
+from training.updates.losses import groups_of, in_groups, log_sums_of
 
 
 class Compared(NamedTuple):
@@ -186,8 +186,7 @@ def _of_tokens(label_smoothing, compared):
     def of_tokens(logits, target_ids, *outputs):
         count = logits.shape[-1]
         probs = tf.nn.softmax(logits)
-        # Every word's logit is its log-probability and this; the largest is never log(0).
-        log_sums = tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probs, axis=-1))
+        log_sums = log_sums_of(logits, probs)
         of_targets = tf.stack([tf.gather(x, target_ids, batch_dims=1) for x in tf.unstack(logits)])
         nll = tf.reduce_mean(log_sums - of_targets, axis=0)
         uniform = tf.reduce_mean(log_sums - tf.reduce_mean(logits, axis=-1), axis=0)

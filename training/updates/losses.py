@@ -89,6 +89,17 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
     return loss, tf.stop_gradient(nll), tf.reduce_sum(mask)
 
 
+def log_sums_of(logits, probs):
+    """Returns the logarithms of the sums of exponentials, `[...]`, of logits `[..., V]`.
+
+    Args:
+        logits: `[..., V]` float32.
+        probs: their softmax. It is their exponentials divided by the sums; the largest is at least
+            1/V.
+    """
+    return tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probs, axis=-1))
+
+
 def groups_of(count, logits):
     """Returns into how many groups `count` tokens are split, with `logits` logits a token."""
     rows = max(_ROWS, _LOGITS // logits)
@@ -111,9 +122,9 @@ def in_groups(x, groups, axes=2):
 def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
     """Computes both losses over all groups, and the gradients of the smoothed loss.
 
-    The gradient of a token's loss by its logits is p - q. Neither p nor q is written out, because
-    a pass over the logits takes a good part of the time of a matrix product: p is exponentials
-    divided by their sum, and q has only two different values.
+    The gradient of a token's loss by its logits is p - q. q has only two different values and is
+    never written out, because a pass over an array as large as the logits takes a good part of the
+    time of a matrix product.
 
     Args:
         features: `[G, N, D]`.
@@ -168,19 +179,18 @@ def _of_predictions(features, mask, kernel, bias):
         x = features[index]
         logits = tf.matmul(x, kernel)
         logits = tf.cast(tf.nn.bias_add(logits, bias[0]) if bias else logits, tf.float32)
-        largest = tf.reduce_max(logits, axis=-1, keepdims=True)
-        exponentials = tf.exp(logits - largest)
-        sums = tf.reduce_sum(exponentials, axis=-1, keepdims=True)
-        exponentials = tf.cast(exponentials, x.dtype)
-        weights = mask[index][:, None] / sums
-        of_x = tf.cast(tf.matmul(exponentials, kernel, transpose_b=True), tf.float32) * weights
-        weights = tf.cast(weights, x.dtype)
-        parts = [tf.matmul(weights * x, exponentials, transpose_a=True)]
+        probs = tf.nn.softmax(logits)
+        log_sums_here = log_sums_of(logits, probs)
+        probs = tf.cast(probs, x.dtype)
+        real = mask[index][:, None]
+        of_x = real * tf.cast(tf.matmul(probs, kernel, transpose_b=True), tf.float32)
+        real = tf.cast(real, x.dtype)
+        parts = [tf.matmul(real * x, probs, transpose_a=True)]
         if bias:
-            parts.append(tf.linalg.matvec(exponentials, weights[:, 0], transpose_a=True))
+            parts.append(tf.linalg.matvec(probs, real[:, 0], transpose_a=True))
         return (
             index + 1,
-            log_sums.write(index, tf.squeeze(largest + tf.math.log(sums), -1)),
+            log_sums.write(index, log_sums_here),
             of_features.write(index, of_x),
             [g + tf.cast(part, tf.float32) for g, part in zip(of_weights, parts, strict=True)],
         )

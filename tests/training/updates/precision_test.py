@@ -26,7 +26,7 @@ WAYS = {
 OWN_RATES = {"transformer_simple": 0.002, "transformer_coursework": 0.002, "attention_ibm2": 0.02}
 
 # Presets that compute in float32 under every policy.
-TABLES = ("ibm1", "ibm2", "hmm_alignment")
+TABLES = ("ibm1", "ibm2", "hmm_alignment", "hmm_fertility")
 
 
 def batches(count, rows=6, length=6):
