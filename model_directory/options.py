@@ -25,6 +25,7 @@ class Option(NamedTuple):
         only_with: (name of another option, its values that give this option a meaning), or empty.
         resumable: whether the option may change when a run is resumed.
         automatic: whether the flag takes `AUTO`, too; config.json then has the value chosen.
+        is_path: whether the text is a path, or several separated by commas.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Option(NamedTuple):
     only_with: tuple = ()
     resumable: bool = False
     automatic: bool = False
+    is_path: bool = False
 
     def applies(self, options):
         """Returns whether the option has a meaning, given all options (name -> value)."""
@@ -90,7 +92,11 @@ OPTIONS = (
         choices=("gradient", "em"),
     ),
     Option(
-        "init_from", "", "Model directory whose best weights and vocabulary to start from.", _WAY
+        "init_from",
+        "",
+        "Model directory whose best weights and vocabulary to start from.",
+        _WAY,
+        is_path=True,
     ),
     Option(
         "new_vocabulary",
@@ -138,6 +144,7 @@ OPTIONS = (
         "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
         "model (.model); ngram_lm: either.",
         _VOCABULARY,
+        is_path=True,
     ),
     Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
     Option(
@@ -281,6 +288,7 @@ OPTIONS = (
         "Directory of a trained model with the same vocabulary, such as hmm_alignment, on whose "
         "alignments the attention is trained; of a Transformer, one head. None if empty.",
         _LOSS,
+        is_path=True,
     ),
     Option(
         "guide_weight",
@@ -321,6 +329,7 @@ OPTIONS = (
         "Model directory from whose predictions the model also learns (word-level distillation), "
         "or several, separated by commas; its vocabulary is used.",
         _LOSS,
+        is_path=True,
     ),
     Option(
         "teacher_weight",
@@ -377,6 +386,7 @@ OPTIONS = (
         "Also trains the opposite direction, so that both models agree, and writes it to this "
         "directory.",
         _ITERATIONS,
+        is_path=True,
     ),
     Option(
         "max_steps",
@@ -484,8 +494,7 @@ BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
 LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
-# Options whose values are paths, or several paths separated by commas.
-PATHS = ("vocab_file", "init_from", "guide", "teacher", "reverse_model_dir")
+PATHS = tuple(option.name for option in OPTIONS if option.is_path)
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
 
