@@ -77,32 +77,53 @@ def europarl_table():
 
 
 METHOD_COLUMNS = (
-    *("corpus", "method or model", "runs", "updates", "minutes", "valid BLEU"),
-    *("BLEU", "chrF", "as published", "AER"),
+    *("corpus", "method or model", "runs", "updates", "minutes", "processor", "valid BLEU"),
+    *("BLEU", "beside `plain`", "chrF", "as published", "AER"),
 )
 
 
 def methods_table():
     """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all runs.
 
-    An ensemble's updates and minutes are those of all its models together.
+    An ensemble's updates and minutes are those of all its models together. A corpus's best row is
+    its first; `plain` is compared with as many updates of the same model.
     """
     found = {}
     for result in read_all("methods/*/*.json").values():
-        found.setdefault((result["data"], result["method"]), []).append(result)
+        found.setdefault(result["data"], {}).setdefault(result["method"], []).append(result)
     rows = []
-    for (corpus, method), results in found.items():
-        trained = [r["training"] for r in results]
-        trained = [each if isinstance(each, list) else [each] for each in trained]
-        measures = [
-            *([sum(m[name] for m in each) for each in trained] for name in ("steps", "minutes")),
-            [each[0]["best"]["bleu"] for each in trained if len(each) == 1],
-            *([r[name] for r in results] for name in ("bleu", "chrf")),
-            *([r[name] for r in results if name in r] for name in ("bleu_lowercased_moses", "aer")),
-        ]
-        cells = map(_mean_and_spread, measures, (0, 0, 1, 2, 2, 2, 3))
-        rows.append((corpus, f"`{method}`", str(len(results)), *cells))
+    for corpus, methods in found.items():
+        bleu = {name: statistics.mean(r["bleu"] for r in runs) for name, runs in methods.items()}
+        for name in sorted(methods, key=bleu.get, reverse=True):
+            beside = ""
+            work = _work(methods[name])
+            if name != "plain" and work and work == _work(methods.get("plain", [])):
+                beside = f"{bleu[name] - bleu['plain']:+.2f}"
+            rows.append((corpus, f"`{name}`", *_method_cells(methods[name], beside)))
     return markdown([METHOD_COLUMNS, *rows])
+
+
+def _work(results):
+    """Returns what was trained for how many updates, of results that are no ensembles'."""
+    return {(r["model"], r["training"]["steps"]) for r in results if "steps" in r["training"]}
+
+
+def _method_cells(results, beside):
+    trained = [r["training"] for r in results]
+    trained = [each if isinstance(each, list) else [each] for each in trained]
+    updates, minutes = ([sum(m[k] for m in each) for each in trained] for k in ("steps", "minutes"))
+    valid = [each[0]["best"]["bleu"] for each in trained if len(each) == 1]
+    bleu, chrf = ([r[name] for r in results] for name in ("bleu", "chrf"))
+    published, aer = (
+        [r[name] for r in results if name in r] for name in ("bleu_lowercased_moses", "aer")
+    )
+    processors = {r["machine"]["processor"].split(",")[0] for r in results}
+    return (
+        *(str(len(results)), _mean_and_spread(updates, 0), _mean_and_spread(minutes, 0)),
+        " and ".join(sorted(processors)).replace("(R)", "").replace(" Processor", ""),
+        *(_mean_and_spread(valid, 1), _mean_and_spread(bleu, 2), beside),
+        *(_mean_and_spread(chrf, 2), _mean_and_spread(published, 2), _mean_and_spread(aer, 3)),
+    )
 
 
 def _mean_and_spread(numbers, digits):
