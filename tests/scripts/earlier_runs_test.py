@@ -80,8 +80,21 @@ def test_a_run_of_the_first_version_ends_as_it_would_have(runs, name, capsys):
     found, state = read_archive(runs / name / "checkpoints" / f"{last:08d}.npz")
     assert state["step"] == last
     assert set(found) - set(ADDED) == set(expected) - set(ADDED)
+    of_rounding = without_gradient(expected)
     for array in expected:  # Not exactly equal, because other processors round differently.
-        np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=1e-6)
+        atol = 1e-4 if array in of_rounding else 1e-6
+        np.testing.assert_allclose(found[array], expected[array], rtol=1e-4, atol=atol)
+
+
+def without_gradient(arrays):
+    """Returns the names of attention's key biases and of their moving averages.
+
+    Attention does not depend on them, because they add the same to all scores of a query. Their
+    gradients are rounding errors, which Adam makes as large as a learning rate.
+    """
+    weights = [name for name in arrays if name.startswith("model/")]
+    places = [i for i, name in enumerate(weights) if name.endswith("/key/bias")]
+    return {*(weights[i] for i in places), *(f"average/{i:04}" for i in places)}
 
 
 def test_the_validation_text_of_an_earlier_run_is_noted_when_it_goes_on(runs, capsys):
