@@ -44,12 +44,6 @@ def check_convertible(model):
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
         )
-    if model.settings["positions"] == "rotary":
-        raise UserError(
-            "the model has positions=rotary, with which CTranslate2 is not known to find the same "
-            "translations; export it with --format=savedmodel, or train with positions=sinusoidal "
-            "or relative"
-        )
 
 
 def longest_translation(max_input_tokens):
@@ -127,6 +121,8 @@ def _spec(package, model, num_positions, as_bfloat16):
         "num_heads": settings["num_heads"],
         "pre_norm": settings["norm"] == "pre",
         "relative_position": settings["positions"] == "relative",
+        "rotary_dim": 0 if settings["positions"] == "rotary" else None,  # 0: all units.
+        "rotary_interleave": False,
     }
     spec = package.specs.TransformerSpec(
         package.specs.TransformerEncoderSpec(settings["num_encoder_layers"], **of_both),

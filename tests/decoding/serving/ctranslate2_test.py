@@ -20,8 +20,9 @@ from tests.tiny import SMALL, pairs
 REASON = "CTranslate2 is an optional package"
 LINES = [source for source, _ in pairs(40, seed=5)]
 SHARED = {"num_encoder_layers": 2, "share_layers": "cycle"}
-# Both norms; one to three matrices of embeddings; one and two layers; relative positions.
+# Both norms; one to three matrices of embeddings; one and two layers; all kinds of positions.
 SETTINGS = {
+    "rotary": ("bpe", {"positions": "rotary"}),
     "relative": ("bpe", {"positions": "relative", "max_distance": 3, **SHARED}),
     "pre": ("bpe", {"norm": "pre", "tie_embeddings": "all"}),
     "post": ("word", {"norm": "post", "tie_embeddings": "none", "num_decoder_layers": 2}),
@@ -130,14 +131,6 @@ def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
     model = models.create(preset, 20, 20)
     with pytest.raises(UserError, match=r"no model like .*can run: .*transformer_tiny"):
-        ctranslate2_model.convert(model, None, tmp_path, num_positions=9)
-    assert not list(tmp_path.iterdir())
-
-
-def test_rotary_positions_are_refused(tmp_path):
-    pytest.importorskip("ctranslate2", reason=REASON)
-    model = models.create("transformer_tiny", 20, 20, **SMALL, positions="rotary")
-    with pytest.raises(UserError, match=r"has positions=rotary.*--format=savedmodel"):
         ctranslate2_model.convert(model, None, tmp_path, num_positions=9)
     assert not list(tmp_path.iterdir())
 
