@@ -148,6 +148,8 @@ MODEL_SETTINGS_OF_FILES = {
         "dropout": 0.4,
         "output_dropout": 0.4,
     },
+    # On Multi30k, BLEU of validation text was 1.7 higher than with sinusoids.
+    "transformer_tiny": {"positions": "rotary"},
 }
 MODEL_SETTINGS_BY_DATASET = {
     # A few passes over 24,000 pairs leave no time to overfit.

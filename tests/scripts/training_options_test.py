@@ -202,19 +202,20 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
     assert "lstm_lexical has no such setting" in done.err
     done = run_script("train", [*command, "--model=transformer_tiny", "--max_steps=2"], capsys)
     assert done.status == 0, done.err
-    chosen = "--bpe_dropout=0.1 --set dropout=0.3"
+    chosen = "--bpe_dropout=0.1 --set positions=rotary --set dropout=0.3"
     assert re.search(rf"for 60 pairs, about \d+ target tokens: {chosen}; give any", done.out)
     path = folder / "chosen" / "config.json"
     config = json.loads(path.read_text(encoding="utf-8"))
     assert config["model"] == "transformer_tiny" and config["settings"]["dropout"] == 0.3
     assert config["options"]["bpe_dropout"] == 0.1
     # A run that another version began with other choices goes on with them.
-    del config["options"]["bpe_dropout"]
+    del config["options"]["bpe_dropout"], config["settings"]["positions"]
     config["settings"]["dropout"] = 0.25
     path.write_text(json.dumps(config), encoding="utf-8")
     done = run_script("train", [*command, "--max_steps=3"], capsys)
     assert done.status == 0, done.err
     assert ", --bpe_dropout=0.0\n" in done.out and "dropout=0.25" in done.out
+    assert "positions=sinusoidal" in done.out
     assert "target tokens:" not in done.out
 
 
