@@ -85,7 +85,9 @@ _MULTI30K = (
     *(*_TINY, "--num_pieces=6000", "--set=dropout=0.2", "--max_tokens_per_batch=2048"),
     *("--warmup_steps=1000", "--eval_every_steps=2000", "--bleu_lines=200"),
 )
-_MULTI30K_RECIPE = (*_MULTI30K, "--bpe_dropout=0.1", "--max_steps=20000")
+_MULTI30K_RECIPE = (
+    *(*_MULTI30K, "--bpe_dropout=0.1", "--set=positions=rotary", "--max_steps=20000"),
+)
 # Else the size of the text chooses.
 _WITHOUT = ("--bpe_dropout=0",)
 # Fewer pieces and more dropout for fewer pairs.
