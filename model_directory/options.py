@@ -178,6 +178,14 @@ OPTIONS = (
         only_with=("tokenizer", ("bpe",)),
     ),
     Option(
+        "bpe_dropout_side",
+        "both",
+        "Side of the pairs to which --bpe_dropout applies.",
+        _PAIRS,
+        choices=("both", "source", "target"),
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
         "max_tokens_per_batch",
         4096,
         "Largest batch, in tokens: its rows times its longer padded side.",

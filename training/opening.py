@@ -187,7 +187,8 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     dropout = None
     if options["bpe_dropout"]:
         names = ("bpe_dropout", "seed", "max_length")
-        dropout = BpeDropout(tokenizer, *(options[name] for name in names))
+        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
+        dropout = BpeDropout(tokenizer, *(options[name] for name in names), sides)
     epochs = Epochs(encoded.corpus, batching, options["seed"], dropout, data_dir)
     if options["pad_to_bucket"]:
         epochs.restrict_shapes()

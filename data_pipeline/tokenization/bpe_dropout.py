@@ -109,15 +109,19 @@ class BpeDropout:
         seed: int.
         max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
             keeps its usual pieces.
+        sides: those to encode anew, 0 for the source and 1 for the target. The others keep their
+            usual pieces.
 
     Raises:
         UserError: the SentencePiece model is not of type BPE, or has pieces across words.
     """
 
-    def __init__(self, tokenizer, rate, seed, max_length):
-        merges = Merges.of(tokenizer.source)
-        same = tokenizer.shared
-        self.merges = (merges, merges if same else Merges.of(tokenizer.target))
+    def __init__(self, tokenizer, rate, seed, max_length, sides=(0, 1)):
+        vocabularies = (tokenizer.source, tokenizer.target)
+        if tokenizer.shared:
+            self.merges = dict.fromkeys(sides, Merges.of(vocabularies[0]))
+        else:
+            self.merges = {side: Merges.of(vocabularies[side]) for side in sides}
         self.least = np.uint64(round(rate * 2**32))  # A merge is kept if a number is not below it.
         self.seed = seed
         self.max_length = max_length
@@ -138,7 +142,10 @@ class BpeDropout:
             UserError: there is no space for the ids.
         """
         return EncodedCorpus(
-            *(self._resample(corpus[side], side, epoch, folder) for side in range(len(corpus)))
+            *(
+                self._resample(usual, side, epoch, folder) if side in self.merges else usual
+                for side, usual in enumerate(corpus)
+            )
         )
 
     def _resample(self, encoded, side, epoch, folder):

@@ -134,6 +134,10 @@ class GradientUpdate(Update):
                 f"--token_dropout_unit={options['token_dropout_unit']} needs "
                 "--source_token_dropout or --target_token_dropout above 0"
             )
+        if "bpe_dropout_side" in given and not options["bpe_dropout"]:
+            raise UserError(
+                f"--bpe_dropout_side={options['bpe_dropout_side']} needs --bpe_dropout above 0"
+            )
         if "teacher_weight" in given and not options["teacher"]:
             raise UserError("--teacher_weight needs --teacher")
         if options["teacher"] and options["new_vocabulary"]:

@@ -135,6 +135,18 @@ def test_a_corpus_is_encoded_in_parts_and_kept_in_a_file(tokenizer, tokens, tmp_
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("side", [0, 1])
+def test_one_side_can_keep_its_usual_pieces(vocabulary, shared, side, tmp_path):
+    other = vocabulary if shared else BpeVocabulary.train(TEXT, 330)
+    tokenizer = Tokenizer("bpe", vocabulary, other)
+    corpus = EncodedCorpus(encode_lines(vocabulary, TEXT), encode_lines(other, TEXT))
+    both = BpeDropout(tokenizer, 0.3, 1, 1000).resample(corpus, 4, tmp_path)
+    found = BpeDropout(tokenizer, 0.3, 1, 1000, (side,)).resample(corpus, 4, tmp_path)
+    assert rows_of(found[side]) == rows_of(both[side]) != rows_of(corpus[side])
+    assert found[1 - side] is corpus[1 - side]
+
+
 def test_lack_of_space_is_an_error_for_people(tokenizer, tmp_path):
     corpus = EncodedCorpus(*[encode_lines(tokenizer.source, TEXT)] * 2)
     with pytest.raises(UserError, match="the pieces of an epoch cannot be written"):
