@@ -89,7 +89,7 @@ _MULTI30K_RECIPE = (
     *(*_MULTI30K, "--bpe_dropout=0.1", "--set=positions=rotary", "--max_steps=20000"),
 )
 # Else the size of the text chooses.
-_WITHOUT = ("--bpe_dropout=0",)
+_WITHOUT = ("--bpe_dropout=0", "--set=positions=sinusoidal")
 # Fewer pieces and more dropout for fewer pairs.
 _MULTI30K_5000 = (
     *(*_TINY, *_WITHOUT, "--num_pieces=2000", "--set=dropout=0.3", "--max_tokens_per_batch=1024"),
@@ -151,6 +151,10 @@ METHODS = {
     "float32": ("--precision=float32",),
     "guide": ("--guide={runs}/guide", "--guide_weight=0.5"),
     "teacher": ("--teacher={runs}/recipe-1", "--teacher_weight=0.5"),
+}
+METHODS |= {
+    f"rotary_{name}": (*METHODS["rotary"], *METHODS[name])
+    for name in ("deep_shallow", "ema", "guide")
 }
 # With a corpus's recipe.
 BEST = ("recipe", "ensemble", "recipe_lowercased", "ensemble_lowercased")
@@ -291,7 +295,7 @@ def all_commands(corpus, method, seeds, runs):
     else:
         model_dirs, links = [folder], align_command(corpus, folder)
     commands = []
-    if method == "guide":
+    if method.endswith("guide"):
         commands.append(guide_command(corpus, f"{runs}/guide"))
     if method == "teacher":
         commands.append(train_command(corpus, "recipe", "1", f"{runs}/recipe-1"))
