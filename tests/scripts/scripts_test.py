@@ -359,10 +359,10 @@ def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained
     done = run_script("translate", [*flags, "--n_best=2"], capsys)
     numbers = [line.split(" ||| ")[0] for line in done.out.splitlines()]
     assert numbers == ["0", "0", "1", "2"]
-    done = run_script("translate", [*flags, "--long_lines=split"], capsys)
+    done = run_script("translate", [*flags, "--long_lines=split", "--scores"], capsys)
     assert "lines of more than 40 tokens, translated in parts: 1 of 3 (line 2)" in done.err
-    translations = done.out.splitlines()
-    assert len(translations) == 3 and translations[1].split()
+    first, long, empty = [float(line.split("\t")[0]) for line in done.out.splitlines()]
+    assert first == scores[0] and -float("inf") < long < 0 and empty == 0
     done = run_script("translate", [*flags, "--split_sentences"], capsys)
     assert "left untranslated" in done.err  # A lower-case letter begins no sentence.
     text.write_text("one dog\n" + "Big cat runs. " * 12 + "\n\n")
