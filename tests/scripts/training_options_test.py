@@ -168,16 +168,17 @@ def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, t
 
 
 def test_one_side_can_keep_its_usual_pieces(folder, corpus, capsys):
-    def tokens(*flags):
-        done = train(folder, "sides", *corpus, *QUICK, "--dry_run", *flags, capsys=capsys)
-        return np.array(re.search(r"tokens: ([\d,]+) source, ([\d,]+) target", done.out).groups())
+    def tokens(side):
+        flags = [*QUICK, "--max_steps=1", "--bpe_dropout=1", f"--bpe_dropout_side={side}"]
+        done = train(folder, side, *corpus, *flags, capsys=capsys)
+        assert done.status == 0, done.err
+        found = re.search(r"tokens: ([\d,]+) source, ([\d,]+) target", done.out)
+        return (int(number.replace(",", "")) for number in found.groups())
 
-    usual, both = tokens("--bpe_dropout=0"), tokens("--bpe_dropout=1")
-    assert (usual != both).all()
-    for i, side in enumerate(("source", "target")):
-        found = tokens("--bpe_dropout=1", f"--bpe_dropout_side={side}")
-        assert list(found == both) == [i == 0, i == 1]
-        assert list(found == usual) == [i == 1, i == 0]
+    (source_letters, target_pieces), (source_pieces, target_letters) = map(
+        tokens, ("source", "target")
+    )
+    assert source_letters > 1.5 * source_pieces and target_letters > 1.5 * target_pieces
 
 
 BAD = {
@@ -188,7 +189,7 @@ BAD = {
     "no such guide": (["--guide={}/x"], "no such model directory"),
     "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),
     "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
-    "no merges to drop": (["--bpe_dropout_side=source"], "needs --bpe_dropout above 0"),
+    "no merges to drop": (["--bpe_dropout=0", "--bpe_dropout_side=source"], "needs --bpe_dr"),
     "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
     "two equal passes": (["--r_drop=5", "--set=dropout=0"], "--r_drop=5: transformer_tiny has no"),
     "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),
