@@ -16,10 +16,11 @@ A complete run is not trained again; a run that was stopped resumes. All runs wi
 same number of updates. `recipe` is the best training that we know for the corpus, and `ensemble`
 the recipe's runs of all seeds together; `recipe_lowercased` and `ensemble_lowercased` are the same
 on text in lower case, which papers on Multi30k translate. `default` is what train.py chooses by
-itself for a text of this size. Validation text alone chooses weights and length penalty. The test
-text is translated once, and the result is written to docs/results/methods/, where results_table.py
-reads it. Methods named `tried_` change the recipe for Multi30k; they translate the validation text
-instead. Alignments of the demo corpus are scored, too.
+itself for a text of this size, in the number type that the processor is fast at. Validation text
+alone chooses weights and length penalty. The test text is translated once, and the result is
+written to docs/results/methods/, where results_table.py reads it. Methods named `tried_` change the
+recipe for Multi30k; they translate the validation text instead. Alignments of the demo corpus are
+scored, too.
 """
 
 import json
@@ -168,7 +169,7 @@ TRIALS = {
     "tried_more_dropout": ("--bpe_dropout_side=source", "--set=dropout=0.3"),
     "tried_more_updates": ("--max_steps=32000",),
 }
-DEFAULT = "default"  # Without any flag but those that name the text.
+DEFAULT = "default"  # Without flags, but for the number type and the names of the text.
 # Other models, each for at most an hour on one core. Small batches make more updates in that time.
 _MODEL = (
     *("--schedule=cosine", "--learning_rate=1e-3"),
@@ -216,7 +217,7 @@ def train_command(corpus, method, seed, model_dir):
     if method in {*BEST, *TRIALS}:
         own = (*corpus.recipe, *TRIALS.get(method, ()))
     elif method == DEFAULT:
-        own = ()
+        own = ("--precision=auto",)
     elif method in MODELS:
         own = (f"--model={method}", *MODELS[method])
     else:
