@@ -165,6 +165,7 @@ BEST = ("recipe", "ensemble", "recipe_lowercased", "ensemble_lowercased")
 TRIALS = {
     "tried_recipe": (),
     "tried_no_bpe_dropout": ("--bpe_dropout=0",),
+    "tried_less_bpe_dropout": ("--bpe_dropout=0.05",),
     "tried_bpe_dropout_of_source": ("--bpe_dropout_side=source",),
     "tried_more_dropout": ("--bpe_dropout_side=source", "--set=dropout=0.3"),
     "tried_more_updates": ("--max_steps=32000",),
