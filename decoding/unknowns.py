@@ -82,7 +82,7 @@ class UnknownReplacer:
         self.tokenizer = tokenizer
         self.lexicon = lexicon or {}
         self.counts = collections.Counter()
-        self._align = tf.function(model.align, input_signature=[_IDS, _IDS])
+        self._align = tf.function(model.align, input_signature=[_IDS, _IDS], autograph=False)
 
     def texts(self, source_line, target_ids):
         """Detokenises translations of one line.

@@ -6,7 +6,9 @@ import numpy as np
 import tensorflow as tf
 
 import models
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from decoding.search.beam_search import beam_search
+from decoding.search.terms import SearchOptions, SpecialIds
 from training.ways import ways_of
 
 WORDS = {
@@ -115,6 +117,43 @@ class Echo(models.TranslationModel):
         num_beams = tf.size(token_ids) // tf.size(wanted)
         logits = tf.one_hot(tf.repeat(wanted, num_beams), self.target_vocab_size, on_value=50.0)
         return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
+
+
+class Greedy(Echo):
+    """An `Echo` that runs out of memory at a sentence that begins with `token`.
+
+    It says so itself: TensorFlow would wait ten seconds for memory that never comes.
+    """
+
+    def __init__(self, vocab_size, token):
+        super().__init__(vocab_size)
+        self.token = token
+
+    def encode(self, source_ids, training=False):
+        def allocate(is_much):
+            if is_much.any():
+                raise MemoryError  # TensorFlow makes a ResourceExhaustedError of it.
+            return np.int32(0)
+
+        nothing = tf.numpy_function(allocate, [source_ids[:, 0] == self.token], tf.int32)
+        return {"source_ids": source_ids + tf.reshape(nothing, [])}
+
+
+def traced_search(model, limit, beam_size=3, alpha=0.6, forbidden=(UNK_ID,), n_best=None):
+    """Returns beam search in a graph: a function of source ids `[B, S]` that returns arrays."""
+    search = tf.function(
+        lambda ids: beam_search(
+            model,
+            ids,
+            limits=limit,
+            options=SearchOptions(beam_size, alpha),
+            special_ids=SpecialIds(PAD_ID, BOS_ID, EOS_ID, forbidden),
+            n_best=n_best,
+        ),
+        input_signature=[tf.TensorSpec([None, None], tf.int32)],
+        autograph=False,
+    )
+    return lambda ids: tf.nest.map_structure(lambda t: t.numpy(), search(ids))
 
 
 def echo_batch(lengths):

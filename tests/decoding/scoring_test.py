@@ -8,10 +8,8 @@ import tensorflow as tf
 import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.scoring import Scorer, make_scorer
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
 from decoding.text.ranking import NBestList, ranked_lines
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
 from models.ensemble import Ensemble
@@ -19,7 +17,7 @@ from models.fusion import ShallowFusion
 from models.noisy_channel import NoisyChannel
 from tests.models.contract_test import create, randomised
 from tests.ngrams import VOCAB, model_of, random_text
-from tests.tiny import SMALL, Echo, pairs
+from tests.tiny import SMALL, Echo, Greedy, pairs, traced_search
 
 LINES = ["one dog", "cat sees big house two three", "", "two cat", "dog dog dog dog dog", "  "]
 
@@ -52,17 +50,11 @@ def test_the_score_of_an_output_is_that_of_the_search(name):
     keras.utils.set_random_seed(3)
     model = MODELS[name]()
     source = tf.constant([[5, 6, 4, EOS_ID], [7, EOS_ID, 0, 0], [4, 4, EOS_ID, 0]])
-    special_ids = SpecialIds(PAD_ID, BOS_ID, EOS_ID, (UNK_ID,))
-    found = tf.function(
-        lambda ids: beam_search(
-            model, ids, limits=6, options=SearchOptions(3, 0.6), special_ids=special_ids
-        ),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )(source)
+    found = traced_search(model, limit=6)(source)
     ids = tf.reshape(found.ids, [9, -1])
     found_again = make_scorer(model, 2)(tf.repeat(source, 3, axis=0), ids)
     scores = tf.where(ids == PAD_ID, 0.0, found_again.log_probs)
-    log_probs = tf.reshape(found.log_probs, [-1]).numpy()
+    log_probs = found.log_probs.reshape(-1)
     real = log_probs > -1e8
     assert real.sum() >= 6
     np.testing.assert_allclose(tf.reduce_sum(scores, 1).numpy()[real], log_probs[real], rtol=2e-5)
@@ -111,22 +103,10 @@ def test_the_perplexity_is_that_of_all_tokens_of_pairs_that_are_not_empty(model,
     assert scorer.summary().endswith("; 1 tokens are not in the vocabulary")
 
 
-class Greedy(Echo):
-    """An `Echo` that runs out of memory at a sentence that begins with `token`."""
-
-    token = None
-
-    def encode(self, source_ids, training=False):
-        much = tf.reduce_any(source_ids[:, 0] == self.token)
-        hoard = tf.random.uniform([tf.where(much, tf.constant(1 << 48, tf.int64), 1)])  # [0, 1)
-        return {"source_ids": source_ids + tf.cast(tf.reduce_max(hoard), tf.int32)}
-
-
 def test_a_pair_that_cannot_be_scored_costs_no_other(tokenizer):
     sources = ["one", "big cat", "dog", "cat " * 9]
-    Greedy.token = tokenizer.source.encode(["big"])[0][0]
     sizes = len(tokenizer.source), len(tokenizer.target)
-    greedy = Greedy(max(sizes))
+    greedy = Greedy(max(sizes), token=tokenizer.source.encode(["big"])[0][0])
     scorer = Scorer(greedy, tokenizer, max_input_tokens=9)
     scored = scorer.score(sources, ["eins", "Katze", "Hund", "Katze"])
     assert [one.problem for one in scored] == ["", NO_MEMORY, "", TOO_LONG]

@@ -1,6 +1,7 @@
 """Translation of strings, by the translator and inside a SavedModel."""
 
 import re
+from functools import partial
 
 import keras
 import numpy as np
@@ -22,7 +23,7 @@ from decoding.serving.warm_up import SAMPLES, read_requests, sample_requests, wr
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
 from tests.faults.storage_test import full_disk
 from tests.scripts.running import client_in_this_process
-from tests.tiny import SMALL, Echo, pairs
+from tests.tiny import SMALL, Echo, Greedy, pairs
 
 # Ops of TensorFlow itself, listed before tensorflow_text can add its own.
 PLAIN_OPS = set(tf.raw_ops.__dict__)
@@ -146,23 +147,11 @@ def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenize
     assert found.log_prob < found.score < 0
 
 
-class Greedy(Echo):
-    """An `Echo` that runs out of memory at a sentence that begins with `token`."""
-
-    token = None
-
-    def encode(self, source_ids, training=False):
-        much = tf.reduce_any(source_ids[:, 0] == self.token)
-        hoard = tf.random.uniform([tf.where(much, tf.constant(1 << 48, tf.int64), 1)])  # [0, 1)
-        return {"source_ids": source_ids + tf.cast(tf.reduce_max(hoard), tf.int32)}
-
-
 def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer):
     lines = ["one dog", "big cat", "two cats", "three dogs", "one"]
     first = [ids[0] for ids in tokenizer.source.encode(lines)]
     assert first.count(first[1]) == 1
-    Greedy.token = first[1]
-    results = echoing(tokenizer, Greedy).translate(lines)
+    results = echoing(tokenizer, partial(Greedy, token=first[1])).translate(lines)
     assert [best[0].text for best in results] == ["one dog", "", "two cats", "three dogs", "one"]
     assert [best[0].problem for best in results] == ["", NO_MEMORY, "", "", ""]
 

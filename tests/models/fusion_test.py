@@ -8,12 +8,11 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError
 from models.fusion import ShallowFusion
 from models.ngram import NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
+from tests.tiny import traced_search
 
 PAD, UNK, BOS, EOS = range(4)
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
@@ -35,18 +34,8 @@ def language_model():
     return model_of(random_text(1), 3)[0]
 
 
-def search(model, beam_size=3, limit=5, alpha=0.6):
-    found = tf.function(
-        lambda ids: beam_search(
-            model,
-            ids,
-            limits=limit,
-            options=SearchOptions(beam_size, alpha),
-            special_ids=SpecialIds(PAD, BOS, EOS, (UNK,)),
-        ),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )(SOURCE)
-    return tf.nest.map_structure(lambda t: t.numpy(), found)
+def search(model, limit=5, **options):
+    return traced_search(model, limit, **options)(SOURCE)
 
 
 def test_weight_0_is_the_translation_model_alone(model, language_model):

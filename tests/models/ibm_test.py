@@ -106,7 +106,7 @@ def test_score_and_align_never_have_the_vocabulary_as_a_dimension(positions):
     model = AlignmentModel(97, 89, positions=positions, num_word_pairs=50)
     model.table.set_word_pairs(np.repeat(np.arange(10), 5), np.tile(np.arange(5), 10))
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradient(source_ids, target_ids):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(model.score(source_ids, target_ids))

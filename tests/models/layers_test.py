@@ -498,7 +498,9 @@ def test_dropout_drops_its_share_and_scales_the_rest(rate, dtype):
 def test_dropout_goes_on_from_the_state_of_its_generator():
     layer, x = Dropout(0.5), tf.ones((4, 8))
     traced = tf.function(
-        lambda x: layer(x, training=True), input_signature=[tf.TensorSpec([None, None])]
+        lambda x: layer(x, training=True),
+        input_signature=[tf.TensorSpec([None, None])],
+        autograph=False,
     )
     (state,) = (variable.numpy() for variable in layer.variables)
     first, second = traced(x).numpy(), traced(x).numpy()
@@ -558,7 +560,9 @@ def test_every_weight_gets_a_finite_gradient_that_is_not_zero(example):
 def test_lengths_may_be_unknown_while_tracing(example):
     layer, function = example
     traced = tf.function(
-        lambda x: function(layer, x), input_signature=[tf.TensorSpec([None, None, D])]
+        lambda x: function(layer, x),
+        input_signature=[tf.TensorSpec([None, None, D])],
+        autograph=False,
     )
     for shape in ((B, T, D), (1, 3, D)):
         x = single(random(*shape))

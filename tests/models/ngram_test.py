@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError, shift_right
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
+from tests.tiny import traced_search
 
 PAD, UNK, BOS, EOS = range(4)
 SOURCE = tf.constant([[5, 6, EOS], [7, EOS, PAD], [4, 4, EOS]])
@@ -74,16 +73,7 @@ def test_the_source_is_not_read(model):
 
 
 def test_a_search_finds_the_most_probable_sentence(model):
-    found = tf.function(
-        lambda ids: beam_search(
-            model,
-            ids,
-            limits=4,
-            options=SearchOptions(20, 0.0),
-            special_ids=SpecialIds(PAD, BOS, EOS),
-        ),
-        input_signature=[UNKNOWN],
-    )(SOURCE)
+    found = traced_search(model, limit=4, beam_size=20, alpha=0.0, forbidden=())(SOURCE)
     np.testing.assert_array_equal(found.ids[0], found.ids[1])
     best = found.ids[:1, 0]
     scores = tf.where(best != PAD, model.score(SOURCE[:1], best), 0.0)
@@ -95,7 +85,7 @@ def test_methods_trace_with_unknown_dimensions(model):
         inputs = {"source_ids": source_ids, "target_in_ids": target_ids}
         return model(inputs), model.score(source_ids, target_ids)
 
-    traced = tf.function(methods, input_signature=[UNKNOWN, UNKNOWN])
+    traced = tf.function(methods, input_signature=[UNKNOWN, UNKNOWN], autograph=False)
     for found, expected in zip(traced(SOURCE, TARGET), methods(SOURCE, TARGET), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-6)
 

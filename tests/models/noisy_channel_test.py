@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
 from models.noisy_channel import NoisyChannel
 from tests.ngrams import VOCAB, model_of, random_text
+from tests.tiny import traced_search
 
 PAD, UNK, BOS, EOS = range(4)
 SOURCE_VOCAB = 8
@@ -38,21 +37,6 @@ def channel():
     return model
 
 
-def searcher(model, beam_size, limit, forbidden=(UNK,)):
-    """Makes a function of source ids that searches and returns `Hypotheses` in NumPy."""
-    search = tf.function(
-        lambda ids: beam_search(
-            model,
-            ids,
-            limits=limit,
-            options=SearchOptions(beam_size, 0.0),
-            special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
-        ),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )
-    return lambda ids: tf.nest.map_structure(lambda t: t.numpy(), search(ids))
-
-
 def bayes(model, source, targets):
     """Computes log P(f | e) + weight log P(e) for each target e from the models' own scores."""
     targets = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
@@ -72,7 +56,7 @@ def test_finds_what_brute_force_finds_with_the_scores_of_both_models(
 ):
     limit, words = 4, range(4, VOCAB - 1)
     model = NoisyChannel(channel, language_model, weight=weight, **EVERY_WORD)
-    found = searcher(model, 330, limit, forbidden=(UNK, VOCAB - 1))(SOURCE)
+    found = traced_search(model, limit, 330, alpha=0.0, forbidden=(UNK, VOCAB - 1))(SOURCE)
     every = [
         [*body, EOS] for size in range(limit) for body in itertools.product(words, repeat=size)
     ]
@@ -87,7 +71,7 @@ def test_finds_what_brute_force_finds_with_the_scores_of_both_models(
 def narrow(channel, language_model):
     """A model that considers few words, and a search with a small beam."""
     model = NoisyChannel(channel, language_model, max_words=7, num_frequent=2)
-    return model, searcher(model, 3, 8)
+    return model, traced_search(model, limit=8, alpha=0.0)
 
 
 def test_the_score_of_a_finished_translation_is_that_of_both_models(narrow):

@@ -128,7 +128,7 @@ def test_no_tensor_has_both_lengths_and_the_vocabulary(average, max_positions):
     """So a mixture needs memory like S additional target words, and not S times as much."""
     model = create(average, max_positions)
 
-    @tf.function
+    @tf.function(autograph=False)
     def gradient(source_ids, target_ids):
         with tf.GradientTape() as tape:
             loss = tf.reduce_sum(model.score(source_ids, target_ids))

@@ -435,7 +435,8 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     found = Evaluator(update, translator, corpus, *text, max_tokens=64)()
 
     total = tokens = 0
-    score = tf.function(model.score, input_signature=[tf.TensorSpec([None, None], tf.int32)] * 2)
+    signature = [tf.TensorSpec([None, None], tf.int32)] * 2
+    score = tf.function(model.score, input_signature=signature, autograph=False)
     for source, target in zip(*text, strict=True):
         source_ids = np.array(tokenizer.source.encode([source]), np.int32)
         target_ids = np.array(tokenizer.target.encode([target]), np.int32)

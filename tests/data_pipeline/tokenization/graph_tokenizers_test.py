@@ -89,15 +89,15 @@ class Endpoints(tf.Module):
         super().__init__()
         self.vocabulary = graph_vocabulary(vocabulary)
 
-    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)])
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.string)], autograph=False)
     def encode(self, lines):
         return self.vocabulary.encode(lines)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def decode(self, ids):
         return self.vocabulary.decode(ids)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)])
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.int32)], autograph=False)
     def pieces(self, ids):
         return self.vocabulary.pieces(ids)
 

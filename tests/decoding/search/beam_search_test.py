@@ -8,9 +8,8 @@ import pytest
 import tensorflow as tf
 
 import models
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import EachSentence, SearchOptions, SpecialIds, length_normaliser
-from tests.tiny import Echo, echo_batch
+from decoding.search.terms import EachSentence, length_normaliser
+from tests.tiny import Echo, echo_batch, traced_search
 
 PAD, UNK, BOS, EOS = range(4)
 TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
@@ -28,27 +27,8 @@ def model():
 SOURCE = tf.constant([[5, 6, 4, EOS], [7, EOS, PAD, PAD], [4, 4, EOS, PAD]])
 
 
-def search(
-    model,
-    source_ids=SOURCE,
-    beam_size=3,
-    limit=5,
-    alpha=0.6,
-    forbidden=(UNK,),
-    n_best=None,
-):
-    found = tf.function(
-        lambda ids: beam_search(
-            model,
-            ids,
-            limits=limit,
-            options=SearchOptions(beam_size, alpha),
-            special_ids=SpecialIds(PAD, BOS, EOS, forbidden),
-            n_best=n_best,
-        ),
-        input_signature=[tf.TensorSpec([None, None], tf.int32)],
-    )(source_ids)
-    return tf.nest.map_structure(lambda t: t.numpy(), found)
+def search(model, source_ids=SOURCE, limit=5, **options):
+    return traced_search(model, limit, **options)(source_ids)
 
 
 def tokens(ids):
@@ -205,9 +185,10 @@ def test_leaving_early_never_changes_the_translations_asked_for(alpha):
 
 def test_a_sentence_that_waits_for_others_is_translated_as_if_it_were_alone():
     which = tf.range(64)[:, None]
-    together = search(Markov(1), which, beam_size=3, limit=8, alpha=3.0)
+    found = traced_search(Markov(1), limit=8, alpha=3.0)
+    together = found(which)
     for row in range(64):
-        alone = search(Markov(1), which[row : row + 1], beam_size=3, limit=8, alpha=3.0)
+        alone = found(which[row : row + 1])
         np.testing.assert_array_equal(together.ids[row], alone.ids[0])
         np.testing.assert_array_equal(together.finished[row], alone.finished[0])
 
