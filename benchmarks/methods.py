@@ -89,7 +89,7 @@ _MULTI30K = (
     *("--warmup_steps=1000", "--eval_every_steps=2000", "--bleu_lines=200"),
 )
 _MULTI30K_RECIPE = (
-    *(*_MULTI30K, "--bpe_dropout=0.1", "--set=positions=rotary", "--max_steps=20000"),
+    *(*_MULTI30K, "--bpe_dropout=0.1", "--set=positions=rotary", "--max_steps=32000"),
 )
 # Else the size of the text chooses.
 _WITHOUT = ("--bpe_dropout=0", "--set=positions=sinusoidal")
