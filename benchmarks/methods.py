@@ -184,7 +184,10 @@ MODELS = {
     "rnn_attention": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=7000"),
     "gru_bahdanau": (*_SMALL_BATCHES, "--warmup_steps=100", "--max_steps=1150"),
     "lstm_conv": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=6000"),
-    "transformer_simple": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=5000"),
+    "transformer_simple": (
+        *(*_SMALL_BATCHES, "--learning_rate=3e-4"),
+        *("--warmup_steps=500", "--max_steps=15000"),
+    ),
     "transformer_small": (
         *(*_MODEL, "--max_tokens_per_batch=2048", "--set=dropout=0.2"),
         *("--warmup_steps=500", "--max_steps=3500"),

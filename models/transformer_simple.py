@@ -29,17 +29,29 @@ def _attention(width, name, dtype):
 
 
 class SimpleLayer(keras.layers.Layer):
-    """Self-attention, then `FFN(x) + x`. Arguments as `SimpleTransformer`."""
+    """Self-attention, then `FFN(x) + x`; its query and key matrices start equal.
+
+    Arguments as `SimpleTransformer`.
+    """
 
     def __init__(self, width, ffn_width, dropout, **kwargs):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
+        self.width = width
         self.self_attention = _attention(width, "self_attention", dtype)
         self.feed_forward = FeedForward(width, ffn_width, dropout, name="feed_forward", dtype=dtype)
 
     def build(self, input_shape=None):
         self.self_attention.build()
         self.feed_forward.build()
+        # No residual connection goes around the attention, so an average over all positions, with
+        # which attention usually starts, would lose which word stands where. With equal matrices
+        # for queries and keys, an embedding starts with a score of about 1 for itself and 0 for
+        # others.
+        start = keras.initializers.RandomNormal(stddev=1 / self.width)
+        kernel = start((self.width, self.width))
+        for projection in (self.self_attention.query, self.self_attention.memory):
+            projection.kernel.assign(kernel)
         self.built = True
 
     def call(self, x, attention_mask, training=None):

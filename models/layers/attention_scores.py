@@ -86,15 +86,19 @@ class SourceAttention(keras.layers.Layer):
         self.value_width = value_width
         dtype, rank = self.dtype_policy, rank or query_width
         # Makes the initial scores, sums of k terms, so small that the softmax is not saturated at
-        # first. The other scores start small without help.
-        spread = keras.initializers.VarianceScaling(1 / rank, "fan_avg", "uniform")
+        # first, and neither matrix so small that an update changes all of it. The other scores
+        # start small without help. Each layer draws its own values.
+        spread = {
+            "class_name": "VarianceScaling",
+            "config": {"scale": rank**-0.5, "mode": "fan_avg", "distribution": "uniform"},
+        }
         self.query = {
             "reduced_rank": _matrix(rank, "query", dtype, kernel_initializer=spread),
             "additive": _matrix(rank, "query", dtype),
         }.get(score)
         self.memory = {
             "multiplicative": _matrix(query_width, "memory", dtype),
-            "reduced_rank": _matrix(rank, "memory", dtype),
+            "reduced_rank": _matrix(rank, "memory", dtype, kernel_initializer=spread),
             "additive": _matrix(rank, "memory", dtype),
         }.get(score)
         self.vector = _matrix(1, "vector", dtype) if score == "additive" else None

@@ -254,6 +254,16 @@ def test_a_rank_of_k_makes_a_product_of_two_thin_matrices():
     assert layer.count_params() == 2 * (6 + 8)
 
 
+def test_scores_of_reduced_rank_start_small_by_both_matrices():
+    layer = SourceAttention("reduced_rank", 256, 256)
+    layer.build()
+    keys, _ = layer.project_memory(random(1, 40, 256, seed=1))
+    close(np.std(layer.scores(random(1, 40, 256, seed=2), keys)), 1, 0.2)
+    query, memory = layer.query.kernel.numpy(), layer.memory.kernel.numpy()
+    close(np.std(query), np.std(memory), 0.01)
+    assert abs(np.corrcoef(query.ravel(), memory.ravel())[0, 1]) < 0.1
+
+
 def test_what_cannot_be_compared_is_refused():
     with pytest.raises(ValueError, match="query_width=4, memory_width=6"):
         SourceAttention("dot", 4, 6)

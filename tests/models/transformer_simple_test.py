@@ -90,6 +90,16 @@ def test_positions_beyond_the_last_share_its_vector():
     close(output.logits, logits_of(model)[:, -1])
 
 
+def test_an_untrained_position_attends_most_to_itself_but_not_only():
+    # Else it would not know its word, because no residual connection goes around the attention.
+    model = models.create("transformer_simple", 50, 50)
+    words = ids(np.arange(3, 40)[None])
+    weights = model.attention_maps(words, words)["encoder/0/self"][0, 0].numpy()
+    own, others = np.diagonal(weights), weights[~np.eye(len(weights), dtype=bool)]
+    assert own.mean() > 1.5 * others.mean()
+    assert own.mean() < 0.5
+
+
 def test_maps_are_one_head_a_layer_and_one_to_the_source():
     maps = create().attention_maps(ids(SOURCE), ids(TARGET))
     assert list(maps) == [
