@@ -185,8 +185,8 @@ MODELS = {
     "gru_bahdanau": (*_SMALL_BATCHES, "--warmup_steps=100", "--max_steps=1150"),
     "lstm_conv": (*_SMALL_BATCHES, "--warmup_steps=500", "--max_steps=6000"),
     "transformer_simple": (
-        *(*_SMALL_BATCHES, "--learning_rate=3e-4"),
-        *("--warmup_steps=500", "--max_steps=15000"),
+        *(*_SMALL_BATCHES, "--learning_rate=1.5e-4"),
+        *("--warmup_steps=1000", "--max_steps=10000"),
     ),
     "transformer_small": (
         *(*_MODEL, "--max_tokens_per_batch=2048", "--set=dropout=0.2"),
