@@ -94,7 +94,10 @@ with group("Instead of training"):
         lower_bound=1,
     )
     flags.DEFINE_string(
-        "head", "", "Attention head of that layer, counted from 1, or mean. Default: mean."
+        "head",
+        "",
+        "Attention head of that layer, counted from 1, or mean. Default: mean if --layer is given; "
+        "otherwise the model's choice.",
     )
     flags.DEFINE_list(
         "from_alignments", [], "File of links to use instead of a model, or two files to join."
@@ -104,9 +107,9 @@ with group("Choice of links"):
         "symmetrise",
         None,
         [*JOINED, "forward", "reverse"],
-        "How two directions become one. agree: both models are trained to agree, and the product "
-        "(fertility: the mean) of their probabilities decides. forward, reverse: only this "
-        "direction is trained. Default when training: agree.",
+        "How two directions become one. agree: both models are trained to agree, and the "
+        "geometric mean (fertility: the mean) of their probabilities decides. forward, reverse: "
+        "only this direction is trained. Default when training: agree.",
     )
     flags.DEFINE_float(
         "threshold",

@@ -284,8 +284,8 @@ OPTIONS = (
     Option(
         "r_drop",
         0.0,
-        "Weight alpha of R-Drop: two passes over each batch, whose dropout differs, are drawn "
-        "together by their divergence (0: a single pass; Liang et al. use 5).",
+        "Weight alpha of R-Drop: two passes over each batch, whose dropout differs; the divergence "
+        "of their predictions is added to the loss (0: a single pass; Liang et al. use 5).",
         _LOSS,
         0.0,
         1000.0,

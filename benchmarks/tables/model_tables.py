@@ -11,13 +11,13 @@ MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 MODELS = {
     "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
     "ibm2": (
-        "IBM Model 2: and positions, free or on the diagonal",
+        "IBM Model 2: Model 1 with positions, free or on the diagonal",
         "alignment/hansards",
         "ibm1 + ibm2",
     ),
     "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
     "hmm_fertility": (
-        "and how many words each word becomes",
+        "the HMM with how many words each word becomes",
         None,
         "AER 0.115, Hansards en-fr, both directions (`align.py`)",
     ),
@@ -35,9 +35,9 @@ MODELS = {
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
     "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
     "lstm_lexical": (
-        "and source words that vote for target words",
-        "methods/europarl10k/recipe-1",
-        "bleu",
+        "`lstm_luong` with source words that vote for target words",
+        "europarl10k",
+        "beam",
     ),
     "lstm_conv": ("convolution, LSTM, reduced-rank attention", MULTI30K, "bleu"),
     "transformer_simple": ("self-attention and nothing else", MULTI30K, "bleu"),
@@ -93,7 +93,8 @@ def score_of(preset, name, figure):
     if name.startswith("europarl10k"):
         return f"{record['scores'][figure]['bleu']:.1f}, Europarl, 10,000 pairs de-en"
     if name.startswith("alignment"):
-        return f"AER {record['aligners'][figure]['aer']['forward']:.3f}, Hansards en-fr"
+        aer = record["aligners"][figure]["aer"]["forward"]
+        return f"AER {aer:.3f}, Hansards en-fr (`align.py`)"
     if figure == "perplexity":
         return f"perplexity {record['perplexity']['4']['test']:.1f}, demo corpus, order 4"
     return f"{record['bleu']:.1f}, {record['data']}"

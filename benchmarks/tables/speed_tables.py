@@ -29,10 +29,13 @@ def update_table():
 def update_sentence():
     """Makes README's sentence on the speed of training, from the same results."""
     results = read_all("speed/updates/*.json").values()
-    medians = sorted(r["rate_beside_pytorch"]["median"] for r in results)
+    medians = sorted(
+        min(r[f"rate_beside_{name}"]["median"] for name in ("pytorch", "compiled")) for r in results
+    )
     return [
         f"* **On a CPU**, Transformers train {medians[0]:.1f} to {medians[-1]:.1f} times as fast "
-        "as in PyTorch ([measured](docs/results.md#training-updates-beside-pytorch))."
+        "as in PyTorch, eager or compiled "
+        "([measured](docs/results.md#training-updates-beside-pytorch))."
     ]
 
 
@@ -108,11 +111,11 @@ def decoding_table():
         if "text" in case:
             text = case["text"]
             worst = max(map(abs, text["differences"]), default=0.0)
+            others = f" In the others, scores differ by at most {worst:.1g}." if worst else ""
             notes += [
                 "",
                 f"Text of `{case['model']}` at the larger beam, beside CTranslate2 float32: "
-                f"{text['equal']:,} of {text['lines']:,} lines are equal. In the others, scores "
-                f"differ by at most {worst:.1g}.",
+                f"{text['equal']:,} of {text['lines']:,} lines are equal.{others}",
             ]
     return [*markdown(rows), *notes]
 
