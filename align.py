@@ -327,12 +327,13 @@ def print_scores(alignments, gold, records):
         f"({len(gold):,} sentence pairs, {num_links:,} links)"
     )
     if FLAGS.save_scores:
-        settings = ("gold", "layer", "head", "symmetrise")
+        settings = ("gold", "layer", "head")
         record = {
             **records,
             **{name: round(value, 4) for name, value in score._asdict().items()},
             **{"sentences": len(gold), "links": num_links},
             **{name: FLAGS[name].value for name in settings},
+            "symmetrise": FLAGS.symmetrise or ("agree" if trains() else None),
             "threshold": the_threshold(),
             "machine": machine(),
         }

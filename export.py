@@ -159,6 +159,8 @@ def export_saved_model(folder, model, tokenizer, config, **search):
 def export_ctranslate2(folder, model, tokenizer, config, **search):
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
     ctranslate2_model.check_convertible(model)
+    # In place of the penalty of the model directory, which --length_penalty overrides.
+    config = {**config, "length_penalty": search["length_penalty"]}
     about = {"config": config, "training": ModelDirectory(FLAGS.model_dir).summary()}
     about["max_input_tokens"] = FLAGS.max_input_tokens
     ctranslate2_model.write(model, tokenizer, folder, quantization=FLAGS.quantization, **about)

@@ -140,16 +140,10 @@ def served(name):
     """Loads what is to be served; returns `ServedVersions`."""
     with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
         if FLAGS.export_dir:
-            return ServedVersions(FLAGS.export_dir, name, load_silently)
+            return ServedVersions(FLAGS.export_dir, name, load_warm)
         with tempfile.TemporaryDirectory() as folder:
             save_model(Path(folder, "1"), name)
-            return ServedVersions(folder, name, load_silently)
-
-
-def load_silently(folder):
-    """Loads a version of a model without messages of C++ libraries."""
-    with quiet.silence():
-        return load_warm(folder)
+            return ServedVersions(folder, name, load_warm)
 
 
 def save_model(folder, name):

@@ -27,7 +27,7 @@ from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.combined_models import model_directories
 from model_directory.directory import ModelDirectory
-from model_directory.options import AUTO, BY_NAME, DEFAULTS, OPTIONS, renamed
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, OPTIONS, VOCABULARY, renamed
 from training import fine_tuning, opening, pace, recipes, run
 from training.devices.strategies import KINDS
 from training.updates.teacher import vocabulary_options
@@ -159,12 +159,12 @@ def corpus_files(reads_source):
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
     if FLAGS.dataset in ("", "files") and any(own.values()):
         return "files", _own_splits(own, reads_source)
-    if sizes:
-        raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if any(own.values()):
         raise UserError(
             f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
         )
+    if sizes:
+        raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
     return FLAGS.dataset or "demo", None
@@ -239,15 +239,20 @@ def print_choices(chosen, pairs, tokens):
         )
 
 
-def options_given(preset):
-    """Returns name -> value of the training options on the command line."""
+def options_given(preset, begun):
+    """Returns name -> value of the training options on the command line.
+
+    Args:
+        preset: name of the model.
+        begun: as `known_model`.
+    """
     given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
     if FLAGS.vocab_size is None:
         return given
     tokenizer = recipes.options(preset, "", given)["tokenizer"]
     origin = FLAGS.init_from or FLAGS.teacher
     if origin and "tokenizer" not in given:
-        tokenizer = model_directories(origin)[0].config()["tokenizer"]
+        tokenizer = (begun or model_directories(origin)[0].config())["tokenizer"]
     if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
         return given
     older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
@@ -275,10 +280,13 @@ def read_flags():
     if dataset == "files":
         pairs, tokens, characters = size_of(splits["train"])
     preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
-    given = options_given(preset)
+    given = options_given(preset, begun)
     given_settings = settings_given(preset)
     of_tokenizer, inherited = {}, {}
-    if FLAGS.init_from:
+    if begun and FLAGS.init_from and FLAGS.init_from == begun["options"].get("init_from"):
+        of_tokenizer = {name: begun["options"][name] for name in VOCABULARY}
+        inherited = begun["settings"]  # The other directory may be gone by now.
+    elif FLAGS.init_from:
         of_tokenizer, inherited = fine_tuning.inherit(
             FLAGS.init_from, preset, given, given_settings
         )
@@ -291,7 +299,9 @@ def read_flags():
     if begun and tokens is not None:  # Earlier versions had other recipes.
         begun_with = {**models.preset_settings(preset), **begun["settings"]}
         of_recipe = {name: begun_with[name] for name in of_recipe}
-    elif tokens is not None:
+    elif FLAGS.init_from:  # Weights suit the settings that they were trained with.
+        of_recipe = {name: value for name, value in of_recipe.items() if "dropout" in name}
+    if tokens is not None and not begun:
         chosen = {} if known else {"--model": preset}
         of_size = recipes.options_of_size(preset, tokens, given_before, characters)
         chosen |= {f"--{name}": value for name, value in of_size.items()}

@@ -252,6 +252,8 @@ def the_directories():
     if FLAGS.channel_model:
         if not FLAGS.language_model:
             raise UserError("--channel_model needs --language_model")
+        if FLAGS.coverage_penalty:
+            raise UserError("--coverage_penalty: a noisy channel has no attention; leave it out")
         return [ModelDirectory(FLAGS.channel_model)]
     return model_directories(FLAGS.model_dir)
 
@@ -303,6 +305,13 @@ def print_results(*lines):
         print(*lines, sep="\n", file=sys.stderr)
 
 
+# Flags besides `requests()` on which scores depend. The model's own precision is among its options.
+_RECORDED = (
+    *("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens"),
+    *("engine", "precision"),
+)
+
+
 def print_scores(outputs, text, run, seconds):
     """Prints scores with their signatures; keeps them as JSON if asked."""
     options = {"lowercase": FLAGS.lowercase, "tokenize": FLAGS.tokenize, "metrics": FLAGS.metrics}
@@ -319,7 +328,7 @@ def print_scores(outputs, text, run, seconds):
         record |= {
             "beam_size": 1 if FLAGS.sample else FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
-            "replace_unknowns": FLAGS.replace_unknowns,
+            **{name: FLAGS[name].value for name in _RECORDED},
             **requests(),
             "sentences": len(outputs),
             "translation_seconds": seconds,
@@ -422,7 +431,7 @@ def check_flags():
 
 def check_scoring(mode):
     """Raises `UserError` at a flag that --score or --rank does not use."""
-    given = [name for name in FLAGS if FLAGS[name].present and FLAGS[name].value]
+    given = [name for name in FLAGS if FLAGS[name].present and FLAGS[name].value not in ("", [])]
     strange = [n for n in given if hasattr(FLAGS[n], "group") and n not in {*_OF_SCORING, mode}]
     if strange:
         raise UserError(f"--{mode} does not translate; leave out --{strange[0]}")
@@ -453,6 +462,8 @@ def score_or_rank(text, model, tokenizer, common):
     scorer = Scorer(model, tokenizer, **common)
     if FLAGS.rank:
         rank_text(text, scorer, the_output(text), NBestList(FLAGS.rank))
+        for reason, count in scorer.problems.items():
+            print(f"translations not scored ({reason}): {count:,}", file=sys.stderr)
         return
     formatted = make_format(model, tokenizer, formats.log_prob_lines)
     if len(text.references) != 1:
@@ -493,7 +504,9 @@ def translate(text, translator, directories, model, config):
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in directories]
         training = training[0] if len(training) == 1 else training
-    remarks = Remarks(FLAGS.max_input_tokens, config["options"]["max_length"], FLAGS.n_best)
+    # In sentences of their own, lines are not longer than those of training.
+    longest = FLAGS.max_input_tokens if FLAGS.split_sentences else config["options"]["max_length"]
+    remarks = Remarks(FLAGS.max_input_tokens, longest, FLAGS.n_best)
     began = time.monotonic()
     outputs, num_taken_up = translate_text(
         text,

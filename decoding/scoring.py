@@ -125,13 +125,13 @@ class Scorer:
         self.problems = collections.Counter()
         self._score = make_scorer(model)
 
-    def score(self, sources, targets, first_line=1):
+    def score(self, sources, targets, numbers=None):
         """Scores pairs.
 
         Args:
             sources: list of str.
             targets: list of str, a translation of each line.
-            first_line: number of the first pair in errors.
+            numbers: number of each pair's line in errors; None: they are counted from 1.
 
         Returns:
             A `Translation` for each pair. If both sides are empty, it is that of an empty line. Its
@@ -140,6 +140,7 @@ class Scorer:
         Raises:
             UserError: the model's scores are not numbers.
         """
+        numbers = numbers or range(1, len(sources) + 1)
         ids = [
             side.encode(x) for side, x in zip(self.tokenizer[1:], (sources, targets), strict=True)
         ]
@@ -158,7 +159,7 @@ class Scorer:
             todo = todo[len(rows) :]
             found = in_halves(self._log_probs, *([side[row] for row in rows] for side in ids))
             for row, log_prob in zip(rows, found, strict=True):
-                results[row] = self._result(targets[row], ids[1][row], log_prob, row + first_line)
+                results[row] = self._result(targets[row], ids[1][row], log_prob, numbers[row])
         self.problems.update(found.problem for found in results if found.problem)
         return results
 

@@ -169,6 +169,10 @@ class Translator:
         parts = self._parts(lines)
         texts = [*lines, *itertools.chain.from_iterable(parts.values())]
         owners = [*range(len(lines)), *(i for i, texts in parts.items() for _ in texts)]
+        places = [
+            *[0] * len(lines),
+            *(part for some in parts.values() for part in range(len(some))),
+        ]
         numbers = numbers or range(1, len(lines) + 1)
         done = done or (lambda found: None)
         source = self.tokenizer.source.encode(texts)
@@ -191,7 +195,11 @@ class Translator:
 
         def search(rows):
             asked = [
-                Sentence(source[i], numbers[owners[i]], *self._asked_of(numbers[owners[i]]))
+                Sentence(
+                    *(source[i], numbers[owners[i]]),
+                    *self._asked_of(numbers[owners[i]]),
+                    part=places[i],
+                )
                 for i in rows
             ]
             return self._search_all(asked, self._num_candidates(n_best))

@@ -70,7 +70,7 @@ class ModelDirectory:
 
     def __init__(self, path):
         if not str(path):
-            raise UserError("the name of a model directory is empty; give --model_dir a folder")
+            raise UserError("the name of a model directory is empty; give a folder")
         self.path = Path(path)
         self.config_path = self.path / "config.json"
         self.metrics_path = self.path / "metrics.jsonl"
@@ -273,7 +273,11 @@ class ModelDirectory:
         }
 
     def write_best(self, arrays, state):
-        """Writes the best weights, with a state such as their score."""
+        """Writes the best weights, with a state such as their score.
+
+        What was chosen for searches with other weights is removed.
+        """
+        self.search_path.unlink(missing_ok=True)
         write_archive(self.best_path, arrays, state)
 
     def write_search(self, chosen):

@@ -47,11 +47,14 @@ def inherit(path, model, given, given_settings):
     settings = {**models.preset_settings(model), **config["settings"]}
     # Dropout has no weights, and another rate may suit the new text.
     settings = {name: value for name, value in settings.items() if "dropout" not in name}
-    if changed := changes(fixed, given) + changes(settings, given_settings):
+    of_vocabulary, of_model = changes(fixed, given), changes(settings, given_settings)
+    if of_vocabulary or of_model:
+        remedy = "leave these flags out"
+        if not (of_model or given.get("new_vocabulary")):
+            remedy += ", or add --new_vocabulary to make another vocabulary of the same kind"
         raise UserError(
             f"--init_from={path}: vocabulary and settings come from that model, but "
-            f"{', '.join(changed)}; leave these flags out, or add --new_vocabulary to make another "
-            "vocabulary of the same kind"
+            f"{', '.join(of_vocabulary + of_model)}; {remedy}"
         )
     return options, config["settings"]
 

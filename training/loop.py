@@ -118,7 +118,7 @@ class Trainer:
                 raise UserError(
                     f"--max_minutes={self.limits.max_minutes:g}: starting took "
                     f"{self.state['seconds'] / 60:.1f} minutes, which left no time for an update; "
-                    "give more"
+                    "give more, and a new --model_dir, as this one holds the pace of a short run"
                 )
             if not self.stop:
                 self.progress.say(f"finished: {self.reason}")
@@ -421,7 +421,7 @@ class Trainer:
                 return None
             steps, arrays = self.directory.average(steps)
             restore(weights, arrays, "average")
-            evaluation = self.devices.score(self.evaluator, alone=True)
+            evaluation = self.devices.alone(self.evaluator)
             if evaluation is None:
                 return None
             kept = self._offer(arrays, evaluation, averaged_steps=steps)
@@ -457,8 +457,8 @@ class Trainer:
             end = now + max((now - self.clock) * _SHARE, _LEAST_SECONDS)
         with self._weights_come_back():
             restore(model_arrays(self.update.model), self.directory.read_best()[0], "best weights")
-            found = self.devices.score(
-                lambda: self.penalty_choice(is_late=lambda: time.monotonic() > end), alone=True
+            found = self.devices.alone(
+                lambda: self.penalty_choice(is_late=lambda: time.monotonic() > end)
             )
         if self.stop:
             return

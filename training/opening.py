@@ -76,6 +76,11 @@ def open_run(request):
             directory.lock.acquire()
     tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
     encoded = text.encode(tokenizer, options, request.data_dir)
+    if is_new and len(encoded.sizes) == 1 and options["temperature"] != 1.0:
+        raise UserError(
+            f"--temperature={options['temperature']:g} needs several corpora, whose shares it "
+            "makes more equal; leave it out"
+        )
     epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
     config = {**config, **_sizes(tokenizer)}
     prepared = prepare(encoded.corpus, config)
@@ -129,15 +134,14 @@ def _resumed_options(options, names, directory):
 
 def _new_tokenizer(config, options, text):
     """Returns the `Tokenizer` of a new run; checks the model's settings before the long work."""
-    of_teacher = teacher_tokenizer(options["teacher"]) if options["teacher"] else None
+    tokenizer = of_teacher = teacher_tokenizer(options["teacher"]) if options["teacher"] else None
     if options["init_from"] and not options["new_vocabulary"]:
         directory = ModelDirectory(options["init_from"])
         tokenizer = directory.tokenizer()
         if of_teacher:
             first = model_directories(options["teacher"])[0]
             check_same_tokenizer(tokenizer, directory, of_teacher, first)
-        return tokenizer
-    tokenizer = of_teacher or text.train_tokenizer(options)
+    tokenizer = tokenizer or text.train_tokenizer(options)
     unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)
     check_model({**config, **_sizes(tokenizer), "sizes": unknown})
     return tokenizer
@@ -269,10 +273,16 @@ def choose_pace(run, undecided, seconds=None):
     limit = 60 * options["max_minutes"]
     if limit and not (seconds or why_untimed(run)):
         seconds = seconds_an_update(run, _seconds_for_timing(run))
+    took = time.monotonic() - quiet.BEGAN
+    if limit and took + (seconds or 0.0) > limit:
+        raise UserError(
+            f"--max_minutes={options['max_minutes']:g}: starting took {took / 60:.1f} minutes, "
+            "which left no time for an update; give more"
+        )
     outlook = pace.outlook(
         options,
         run.epochs.num_updates(options["accumulate_steps"]),
-        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
+        limit - took,
         seconds if limit else None,
     )
     chosen = pace.choose(options, undecided, outlook)

@@ -73,7 +73,9 @@ class SentenceExplorer:
             raise NothingToShow(
                 f"{name}: {longest:,} tokens; a page shows at most {MAX_TOKENS}; split the sentence"
             )
-        found = self.translator.translate([source], self.translator.options.beam_size)[0]
+        found = self.translator.translate(
+            [source], self.translator.options.beam_size, numbers=[number]
+        )[0]
         found = [each for each in found if not each.problem and len(each.ids) <= MAX_TOKENS]
         if not target and not found:
             raise NothingToShow(f"{name}: cannot be translated; give its translation")

@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from data_pipeline.files import write_text
 from data_pipeline.progress import Progress
+from data_pipeline.tokenization.vocabularies import split_words
 from decoding.explorer.page import explorer_page, index_page
 from decoding.explorer.sentence import NothingToShow
 
@@ -48,6 +49,8 @@ def write_pages(path, explorers, sources, targets, choice):
             target = targets[number - 1] if targets else ""
             name = f"{number:0{width}}.html"
             try:
+                if targets and not split_words(target):
+                    raise NothingToShow(f"line {number}: its translation is empty")
                 models = [
                     explorer.explore(source, target, name=f"line {number}", number=number)
                     for explorer in explorers

@@ -3,7 +3,12 @@
 import re
 
 from data_pipeline.files import UserError, read_lines
-from data_pipeline.tokenization.vocabularies import UNK_ID, PieceVocabulary, join_pieces
+from data_pipeline.tokenization.vocabularies import (
+    UNK_ID,
+    PieceVocabulary,
+    join_pieces,
+    split_words,
+)
 from decoding.search.phrases import banned_phrases
 from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
@@ -173,7 +178,7 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
     beam_size = beam_size or SearchOptions().beam_size
     sample, mbr = values["sample"], values["mbr"]
     if not sample:
-        _refuse(given, _NEED_SAMPLE, "is for random translations; add --sample")
+        _refuse_any(given, _NEED_SAMPLE, "is for random translations; add --sample")
         if n_best > beam_size or mbr > beam_size:
             name, count = ("n_best", n_best) if n_best > beam_size else ("mbr", mbr)
             raise UserError(f"--{name}={count} must be from 1 to --beam_size={beam_size}")
@@ -197,11 +202,11 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
             f"--diversity_groups={groups} must divide --beam_size={beam_size} into equal groups"
         )
     if groups == 1:
-        _refuse(given, ("diversity_strength",), "needs --diversity_groups of at least 2")
+        _refuse_any(given, ("diversity_strength",), "needs --diversity_groups of at least 2")
     else:
         _refuse(given, ("required",), "cannot be combined with --diversity_groups")
     if not values["shortlist"]:
-        _refuse(given, _SHORTLIST_SIZES, "needs --shortlist")
+        _refuse_any(given, _SHORTLIST_SIZES, "needs --shortlist")
     if split:
         _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
     if replace_unknowns:
@@ -209,8 +214,14 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
 
 
 def _refuse(given, names, reason):
+    """Refuses options, unless their value turns them off."""
+    _refuse_any({name: value for name, value in given.items() if value}, names, reason)
+
+
+def _refuse_any(given, names, reason):
+    """Refuses options with any value: 0 means something, too."""
     for name in names:
-        if given.get(name):
+        if given.get(name) is not None:
             raise UserError(f"--{name} {reason}")
 
 
@@ -257,7 +268,7 @@ def read_phrases(path):
     Raises:
         UserError: the file cannot be read or is empty, or a line is empty.
     """
-    phrases = [" ".join(line.split()) for line in read_lines(path)]
+    phrases = [" ".join(split_words(line)) for line in read_lines(path)]
     if not phrases:
         raise UserError(f"{path}: empty; expected a word or phrase on each line")
     for number, phrase in enumerate(phrases, start=1):
@@ -282,7 +293,7 @@ def read_asked(prefix, required, vocabulary, banned=()):
         UserError: the files differ in length, or a line asks for a word that the model does not
             know or that is banned.
     """
-    prefixes = [" ".join(line.split()) for line in read_lines(prefix)] if prefix else None
+    prefixes = [" ".join(split_words(line)) for line in read_lines(prefix)] if prefix else None
     phrases = [_phrases(line) for line in read_lines(required)] if required else None
     if prefix and required and len(prefixes) != len(phrases):
         raise UserError(
@@ -304,7 +315,7 @@ def _as_words(phrase, vocabulary):
 
 def _phrases(line):
     """Splits a line at tabs; drops repeated phrases, and spaces that do not count."""
-    phrases = (" ".join(phrase.split()) for phrase in line.split("\t"))
+    phrases = (" ".join(split_words(phrase)) for phrase in line.split("\t"))
     return list(dict.fromkeys(filter(None, phrases)))
 
 

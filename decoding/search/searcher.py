@@ -35,12 +35,14 @@ class Sentence(NamedTuple):
         number: of its line; random draws depend on it.
         prefix: ids with which the translation begins, without `</s>`.
         required: list of phrases, lists of ids, that the translation contains.
+        part: number of this part of its line, counted from 0; random draws depend on it, too.
     """
 
     source_ids: list
     number: int = 1
     prefix: tuple = ()
     required: tuple = ()
+    part: int = 0
 
 
 def make_search(model, options, given=(), joints=None, *, each_sentence=False):
@@ -162,10 +164,10 @@ class Searcher:
             )
             given["uniform"] = np.stack(
                 [
-                    np.random.default_rng([self.seed, sentence.number, place]).random(
-                        most, np.float32
-                    )
-                    for sentence, place in zip(sentences, places, strict=True)
+                    np.random.default_rng(
+                        [self.seed, s.number, place, *([s.part] if s.part else [])]
+                    ).random(most, np.float32)
+                    for s, place in zip(sentences, places, strict=True)
                 ]
             )
         is_alone = len(sentences) == 1

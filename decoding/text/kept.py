@@ -3,7 +3,10 @@
 import contextlib
 import json
 import sys
+from array import array
 from pathlib import Path
+
+import numpy as np
 
 from data_pipeline.files import UserError, atomic_path, open_source
 from decoding.translator import EMPTY, Translation
@@ -41,51 +44,59 @@ class KeptTranslations:
         self.path = Path(path)
         self._header = json.dumps({_KIND: {**made_by, "version": _VERSION}}, sort_keys=True)
         self._num_added = 0
-        self._next = None  # The first record that belongs to later lines.
-        self.num_taken_up = self._left = self._take_over()
+        self._numbers, self._offsets = self._take_over()
+        self.num_taken_up = len(self._numbers)
 
     def _take_over(self):
-        """Makes the file anew with the records of an earlier run; returns their number.
+        """Makes the file anew with the records of an earlier run.
 
         A process that still writes to the old file cannot change the new one.
+
+        Returns:
+            The line numbers of the records, in ascending order, and the offset of each in the file.
+            A batch holds lines of similar length, so the file has them in another order.
         """
-        count = self._count() if self.path.exists() else 0
+        numbers, offsets = (self._read() if self.path.exists() else array("q")), array("q")
         with atomic_path(self.path) as temporary, open(temporary, "wb") as new:
             new.write(f"{self._header}\n".encode())
-            if count:
+            if numbers:
                 with open(self.path, "rb") as old:
                     old.readline()
-                    new.writelines(old.readline() for _ in range(count))
-        return count
+                    for _ in numbers:
+                        offsets.append(new.tell())
+                        new.write(old.readline())
+        order = np.argsort(numbers, kind="stable")
+        return np.array(numbers, np.int64)[order], np.array(offsets, np.int64)[order]
 
-    def _count(self):
-        """Counts the records that an earlier run kept; ignores an incomplete last line."""
+    def _read(self):
+        """Returns the line numbers of the records that an earlier run kept, as in the file.
+
+        An incomplete last record is ignored.
+        """
         with open_source(self.path) as file:
             header = file.readline()
             if header.endswith(b"\n") and not header.startswith(f'{{"{_KIND}": '.encode()):
                 raise UserError(
                     f"{self.path}: exists, but was not written by translate.py; move it"
                 )
-            count = 0
+            numbers = array("q")
             try:
                 if header == f"{self._header}\n".encode():
                     for line in file:
                         if line.endswith(b"\n"):
-                            _parsed(line)
-                            count += 1
-                    return count
+                            numbers.append(_parsed(line)[0])
+                    return numbers
                 reason = "made by another model, version or with other settings"
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, OverflowError):
                 reason = "damaged"
         if header.endswith(b"\n"):
             print(f"{self.path}: {reason}; starting again", file=sys.stderr)
-        return 0
+        return array("q")
 
     def take(self, first, lines):
         """Returns the kept translations of a window of lines.
 
-        Call it with all windows of a text in order. A translation is used if its line has the same
-        text as then.
+        A translation is used if its line has the same text as then.
 
         Args:
             first: number of the window's first line, counted from 0.
@@ -95,17 +106,12 @@ class KeptTranslations:
             {place in `lines`: list of `Translation`}.
         """
         found = {}
-        while self._next or self._left:
-            if not self._next:
-                self._next = _parsed(self._file.readline())
-                self._left -= 1
-            number, text, translations = self._next
-            place = number - first
-            if place >= len(lines):
-                break
-            self._next = None
-            if place >= 0 and lines[place] == text:
-                found[place] = translations
+        begin, end = np.searchsorted(self._numbers, [first, first + len(lines)])
+        for offset in self._offsets[begin:end]:
+            self._file.seek(offset)
+            number, text, translations = _parsed(self._file.readline())
+            if lines[number - first] == text:
+                found[number - first] = translations
         return found
 
     def add(self, first, lines, translations):

@@ -86,7 +86,8 @@ def ranked_lines(scorer, n_best, window):
     entries = n_best.take(first, len(lines))
     owners = [place for place, some in enumerate(entries) for _ in some]
     texts = [text for some in entries for text, _ in some]
-    scored = iter(scorer.score([lines[place] for place in owners], texts))
+    numbers = [first + place + 1 for place in owners]
+    scored = iter(scorer.score([lines[place] for place in owners], texts, numbers))
     found = []
     for number, some in enumerate(entries, start=first):
         both = [(next(scored).score, *entry) for entry in some]

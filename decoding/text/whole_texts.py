@@ -91,7 +91,8 @@ def score_text(text, scorer, output, formatted):
 
     def lines_of(window, advance):
         first, lines = window
-        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), first + 1)
+        numbers = range(first + 1, first + 1 + len(lines))
+        scored = scorer.score(lines, list(itertools.islice(targets, len(lines))), numbers)
         advance(len(lines))
         return formatted(window, [[translation] for translation in scored])
 

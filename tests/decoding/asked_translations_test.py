@@ -138,6 +138,16 @@ def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
     assert chosen.text == plain.text and chosen.ids == plain.ids
 
 
+def test_parts_of_a_line_have_draws_of_their_own(parts):
+    options = {"max_length_factor": 1.0, "max_length_extra": 20, "sample": True}
+    translator = Translator(*parts, split_sentences=True, **options)
+    ((joined,),) = translator.translate(["One dog. One dog. One dog."])
+    (alone,) = translator.translate(["One dog."])
+    first = alone[0].ids[:-1]  # Without </s>.
+    assert first and joined.ids[: len(first)] == first
+    assert joined.ids[:-1] != first * 3
+
+
 def test_a_line_without_its_request_is_named(parts):
     translator = Translator(*parts, asked=[("Hund", [])])
     with pytest.raises(UserError, match="has 1 lines, and the text has 2 or more"):
@@ -156,6 +166,8 @@ def checked(n_best=1, split="", replace_unknowns=False, **given):
     ("given", "message"),
     [
         ({"temperature": 0.5}, "--temperature is for random translations; add --sample"),
+        ({"temperature": 0.0}, "--temperature is for random translations; add --sample"),
+        ({"shortlist_frequent": 0}, "--shortlist_frequent needs --shortlist"),
         ({"n_best": 5}, "--n_best=5 must be from 1 to --beam_size=4"),
         ({"mbr": 9}, "--mbr=9 must be from 1 to --beam_size=4"),
         ({"mbr": 2, "n_best": 3}, "--mbr=2: expected the number of translations"),
@@ -191,6 +203,7 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         "one": "Hund\n",
         "bad": "Haus\nläuft Hund\n",
         "empty": "",
+        "a no-break space": " 10\u00a0000 \n",
     }
     path = {name: tmp_path / name for name in files}
     for name, text in files.items():
@@ -199,6 +212,7 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     assert found == [("Hund Katze", ["Haus", "eins zwei"]), ("", [])]
     assert read_asked(path["one"], None, target) == [("Hund", [])]
     assert read_phrases(path["banned"]) == ["läuft"]
+    assert read_phrases(path["a no-break space"]) == ["10\u00a0000"]
     with pytest.raises(UserError, match="gap, line 2: empty"):
         read_phrases(path["gap"])
     with pytest.raises(UserError, match="empty: empty; expected a word or phrase"):

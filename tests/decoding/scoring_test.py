@@ -123,7 +123,7 @@ class Diverged(Echo):
 def test_scores_that_are_not_numbers_are_one_line(tokenizer):
     scorer = Scorer(Diverged(30), tokenizer, name="the model in runs/x")
     with pytest.raises(UserError, match=r"^the model in runs/x gives .* not numbers, for line 12:"):
-        scorer.score(["", "one"], ["", "eins"], 11)
+        scorer.score(["", "one"], ["", "eins"], [11, 12])
 
 
 def test_a_list_is_sorted_by_the_model_and_keeps_its_earlier_scores(

@@ -104,6 +104,17 @@ def plain(folder, corpus):
     return folder / "plain"
 
 
+def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus, capsys):
+    more = ("--model=hmm_alignment", "--model1_steps=1", "--model2_steps=1")
+    for steps in (2, 3):
+        done = run_script(
+            "train", flags(folder, corpus, "short", *more, f"--max_steps={steps}"), capsys
+        )
+        assert done.status == 0, done.err
+        words = "ended at step 2, within the iterations of simpler models (--model1_steps=1, --mod"
+        assert (words in done.out) == (steps == 2)
+
+
 def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
     more = ("--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")
     more += ("--schedule=constant", "--warmup_steps=1")

@@ -46,6 +46,15 @@ def mirrored(folder, flags):
     return ModelDirectory(folder / "mirrored")
 
 
+def test_a_run_of_replicas_chooses_its_length_penalty(tmp_path, capsys):
+    flags = [*corpus_flags(tmp_path, valid=100), *QUICK, "--bleu_lines=100", "--max_steps=2"]
+    flags += [f"--data_dir={tmp_path / 'data'}", f"--model_dir={tmp_path / 'run'}"]
+    done = run_script("train", [*flags, "--distribution=mirrored", "--num_replicas=2"], capsys)
+    assert done.status == 0, done.err
+    assert (tmp_path / "run/search.json").exists()
+    assert "from now on; valid BLEU of 100 lines" in done.err
+
+
 def start_workers(flags, log):
     """Starts two processes that find each other on free ports of this machine."""
     sockets = [socket.socket() for _ in range(2)]

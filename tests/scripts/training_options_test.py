@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -157,6 +158,44 @@ def test_another_run_begins_with_the_best_weights_and_the_vocabulary(
     assert done.status == 0 and "starting from" not in done.out  # Resumed from its own weights.
 
 
+def test_a_run_goes_on_without_the_model_from_which_it_started(trained, folder, corpus, capsys):
+    parent = shutil.copytree(trained, folder / "parent")
+    flags = [*corpus, *QUICK, f"--init_from={parent}"]
+    assert train(folder, "child", *flags, "--max_steps=1").status == 0
+    shutil.rmtree(parent)
+    done = train(folder, "child", *flags, "--max_steps=2", capsys=capsys)
+    assert done.status == 0 and "resumed at step 1" in done.out, done.err
+
+
+def test_no_recipe_changes_the_model_from_which_a_run_starts(folder, corpus, capsys):
+    sinusoids = ["--set=positions=sinusoidal", "--max_steps=1"]
+    assert train(folder, "sinusoids", *corpus, *QUICK, *sinusoids).status == 0
+    path = folder / "sinusoids/config.json"
+    config = json.loads(path.read_text())
+    del config["settings"]["positions"]  # As in a run of a corpus that has no recipe for it.
+    path.write_text(json.dumps(config))
+    flags = [f"--init_from={folder / 'sinusoids'}", "--max_steps=1"]
+    done = train(folder, "still_sinusoids", *corpus, *QUICK[1:], *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert "positions" not in done.out
+    settings = json.loads((folder / "still_sinusoids/config.json").read_text())["settings"]
+    assert settings.get("positions", "sinusoidal") == "sinusoidal"
+    assert settings["dropout"] == config["settings"]["dropout"]
+
+
+def test_a_setting_that_cannot_be_leaves_no_directory(trained, folder, corpus, capsys):
+    flags = [*corpus, *QUICK, f"--init_from={trained}", "--max_steps=1"]
+    done = train(folder, "wrong", *flags, "--set=dropout=2", capsys=capsys)
+    assert done.status == 1 and "dropout must be in [0, 1), found 2" in done.err
+    assert not (folder / "wrong").exists()
+
+
+def test_a_limit_that_leaves_no_time_begins_no_run(folder, corpus, capsys):
+    done = train(folder, "late", *corpus, *QUICK, "--max_minutes=0.0001", capsys=capsys)
+    assert done.status == 1 and "which left no time for an update; give more\n" in done.err
+    assert not (folder / "late/config.json").exists()
+
+
 def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, tmp_path, capsys):
     here = [*corpus_flags(tmp_path, train=80)[:2], *corpus[2:], *QUICK]
     flags = [f"--init_from={trained}", "--new_vocabulary", "--vocab_size=310", "--max_steps=1"]
@@ -185,6 +224,11 @@ BAD = {
     "another vocabulary": (["--init_from={}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
     "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
     "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
+    "a setting of new pieces": (
+        ["--init_from={}", "--set=width=32", "--new_vocabulary"],
+        "width was 16, is 32; leave these flags out\n",
+    ),
+    "one corpus": (["--temperature=5"], "--temperature=5 needs several corpora"),
     "no model": (["--init_from={}/x"], "no such model directory"),
     "no such guide": (["--guide={}/x"], "no such model directory"),
     "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),

@@ -499,6 +499,14 @@ def test_the_length_penalty_is_chosen_for_the_best_weights(directory, corpus, te
     assert dict(chosen["bleu"])[2.0] == pytest.approx(bleu)
 
 
+def test_a_length_penalty_does_not_outlive_the_weights_for_which_it_was_chosen(directory):
+    directory.write_best({}, {})
+    directory.write_search({"length_penalty": 2.0})
+    assert directory.length_penalty() == 2.0
+    directory.write_best({}, {})
+    assert directory.length_penalty() == 0.6
+
+
 @pytest.mark.parametrize("found", ["{}", "[]", '{"length_penalty": "1"}', '{"length_penalty": -1}'])
 def test_a_damaged_length_penalty_is_named(directory, found):
     assert directory.length_penalty() == 0.6

@@ -105,14 +105,21 @@ class OneDevice:
         """
         return here
 
-    def score(self, evaluator, alone=False):
+    def score(self, evaluator):
         """Validates.
 
         Args:
             evaluator: returns an `Evaluation` when called.
-            alone: whether this process keeps the result to itself.
 
         Returns:
             `Evaluation`, or None if a signal arrived before or during the validation.
         """
-        return self._asked.interruptible(evaluator)
+        return self.alone(evaluator)
+
+    def alone(self, function):
+        """Calls a function in the chief alone, which keeps the result to itself.
+
+        Returns:
+            The result of the function; None if a signal arrived before or during the call.
+        """
+        return self._asked.interruptible(function)

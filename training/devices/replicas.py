@@ -199,18 +199,24 @@ class Replicas(OneDevice):
     def is_due(self, here, at_record):
         return at_record and self.from_chief(float(here))[0] > 0
 
-    def score(self, evaluator, alone=False):
+    def score(self, evaluator):
         """As `OneDevice.score`: the chief's `Evaluation`, in every process."""
-        found = super().score(evaluator) if self.is_chief else None
+        found = super().alone(evaluator) if self.is_chief else None
         nan = float("nan")
         numbers = [0.0, nan, nan]
         if found:
             numbers = [1.0, found.perplexity, nan if found.bleu is None else found.bleu]
-        is_whole, perplexity, bleu = numbers if alone else self.from_chief(*numbers)
+        is_whole, perplexity, bleu = self.from_chief(*numbers)
         if not is_whole:
             self._agree_to_stop()
             return None
         return found or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
+
+    def alone(self, function):
+        found = super().alone(function)
+        if self._asked:
+            self._agree_to_stop()
+        return found
 
 
 class _NoLock:

@@ -138,6 +138,19 @@ class EMUpdate(Update):
         both = open_reverse(run)
         return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
 
+    @classmethod
+    def closing_line(cls, run, step):
+        """As `Update.closing_line`: advice if the model's own iterations never began."""
+        names = ("model1_steps", "model2_steps", "hmm_steps")
+        before = {name: run.options[name] for name in names if run.options[name]}
+        if not before or step > sum(before.values()):
+            return None
+        flags = ", ".join(f"--{name}={count}" for name, count in before.items())
+        return (
+            f"the run ended at step {step:,}, within the iterations of simpler models ({flags}), "
+            f"so nothing else of {run.config['model']} is trained yet; resume with more --max_steps"
+        )
+
     def examples(self, first, batches):
         """As `Update.examples`: the whole corpus, once."""
         return [self.corpus][first:]

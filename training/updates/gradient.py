@@ -72,7 +72,7 @@ class GradientUpdate(Update):
         *("precision", "jit_compile", "ema_decay", "optimizer", "adam_beta_2", "weight_decay"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
         *("plateau_factor", "clip_norm", "loss_average", "label_smoothing", "r_drop"),
-        *("bpe_dropout", "guide", "guide_weight", "teacher", "teacher_weight"),
+        *("bpe_dropout", "bpe_dropout_side", "guide", "guide_weight", "teacher", "teacher_weight"),
         *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
     )
     takes_batches = True

@@ -47,6 +47,17 @@ def test_windows_of_any_size_take_up_what_has_the_same_text(tmp_path):
         assert kept.take(2, LINES[2:]) == {0: ONE}
 
 
+def test_records_in_any_order_are_taken_up_in_windows_of_any_size(tmp_path):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {}, {2: ONE, 0: TWO}, {1: ONE})  # The longest line first.
+    with pytest.raises(Stopped), KeptTranslations(path, {}) as kept:
+        assert [kept.take(i, LINES[i : i + 1]) for i in range(3)] == [{0: TWO}, {0: ONE}, {0: ONE}]
+        raise Stopped
+    with KeptTranslations(path, {}) as kept:
+        assert kept.take(1, LINES[1:]) == {0: ONE, 1: ONE}
+        assert kept.take(0, LINES[:1]) == {0: TWO}
+
+
 def test_lines_left_untranslated_are_tried_again(tmp_path):
     path = tmp_path / "out.unfinished"
     left = [Translation("", 0.0, 0.0, True, [], NO_MEMORY)]
