@@ -273,16 +273,10 @@ def choose_pace(run, undecided, seconds=None):
     limit = 60 * options["max_minutes"]
     if limit and not (seconds or why_untimed(run)):
         seconds = seconds_an_update(run, _seconds_for_timing(run))
-    took = time.monotonic() - quiet.BEGAN
-    if limit and took + (seconds or 0.0) > limit:
-        raise UserError(
-            f"--max_minutes={options['max_minutes']:g}: starting took {took / 60:.1f} minutes, "
-            "which left no time for an update; give more"
-        )
     outlook = pace.outlook(
         options,
         run.epochs.num_updates(options["accumulate_steps"]),
-        limit - took,
+        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
         seconds if limit else None,
     )
     chosen = pace.choose(options, undecided, outlook)

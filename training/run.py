@@ -1,12 +1,14 @@
 """A training run: its parts, its plan, and how its trainer is built."""
 
 import gc
+import time
 from typing import Any, NamedTuple
 
 import keras
 
 from command_line import console, quiet
 from data_pipeline.batching import largest_shape
+from data_pipeline.files import UserError
 from data_pipeline.pipeline import EncodedCorpus, dataset_of
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from decoding.translator import Translator
@@ -108,8 +110,18 @@ class Run(NamedTuple):
 
 
 def begin(run):
-    """Writes the directory of a new run, or completes the configuration of a resumed run."""
+    """Writes the directory of a new run, or completes the configuration of a resumed run.
+
+    Raises:
+        UserError: --max_minutes are over before a new run begins.
+    """
     if run.is_new:
+        limit, took = run.options["max_minutes"], (time.monotonic() - quiet.BEGAN) / 60
+        if limit and took > limit:  # The directory would keep the pace of a run without updates.
+            raise UserError(
+                f"--max_minutes={limit:g}: starting took {took:.1f} minutes, which left no time "
+                "for an update; give more"
+            )
         run.directory.start(run.config, run.tokenizer)
     elif run.devices.is_chief:
         run.directory.complete_config(validation_text=run.config["validation_text"])
