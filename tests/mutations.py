@@ -240,17 +240,16 @@ def found_by(log):
 def report_of(trials, seconds):
     """Returns the content of the file of results."""
     killed = [trial for trial in trials if trial.outcome in KILLED]
-    rooms = collections.Counter(trial.mutation.file.split("/")[0] for trial in trials)
+    rooms, killed_in = (
+        collections.Counter(trial.mutation.file.split("/")[0] for trial in some)
+        for some in (trials, killed)
+    )
     return {
         "mutations": len(trials),
         "killed": len(killed),
         "survived": [t.mutation.name for t in trials if t.outcome == "survived"],
         "rooms": {
-            room: {
-                "mutations": count,
-                "killed": sum(t.mutation.file.startswith(f"{room}/") for t in killed),
-            }
-            for room, count in rooms.items()
+            room: {"mutations": count, "killed": killed_in[room]} for room, count in rooms.items()
         },
         "seconds": round(seconds),
         "trials": {

@@ -30,7 +30,10 @@ def hostile_table():
 def mutations_table():
     """Makes one row for each room of tests/mutations.py, and one for each fault that survived."""
     record = read("faults/mutations")
-    rows = [(f"`{name}/`", room) for name, room in record["rooms"].items()]
+    rows = [
+        (f"`{name}`" if "." in name else f"`{name}/`", room)
+        for name, room in record["rooms"].items()
+    ]
     cells = [(name, str(r["mutations"]), str(r["killed"])) for name, r in rows]
     share = f"{record['killed']} ({record['killed'] / record['mutations']:.1%})"
     cells.append(("**all**", str(record["mutations"]), share))
