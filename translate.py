@@ -520,7 +520,8 @@ def translate(text, translator, directories, model, config):
     for remark in remarks:
         print(remark, file=sys.stderr)
     if translator.unknowns:
-        print(translator.unknowns.summary(), file=sys.stderr)
+        earlier = "; lines of the earlier run are not counted" if num_taken_up else ""
+        print(f"{translator.unknowns.summary()}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
         print_scores(outputs, text, {**config, **facts}, seconds)

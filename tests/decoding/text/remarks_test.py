@@ -48,5 +48,6 @@ def test_lines_with_fewer_translations_than_asked_for_are_numbered():
     remarks = Remarks(max_input_tokens=1000, max_length=20, n_best=2)
     remarks.add([2, 3, 1], [[FINE, FINE], [FINE], [EMPTY]])
     assert [*remarks][-1] == (
-        "lines with fewer than 2 different translations (see --beam_size): 1 of 3 (line 2)"
+        "lines with fewer than 2 different translations (see --beam_size; equal draws of --sample "
+        "count once): 1 of 3 (line 2)"
     )
