@@ -55,8 +55,8 @@ class Remarks:
                 True,
             ),
             (
-                f"lines with fewer than {n_best} different translations (see --beam_size; equal draws "
-                "of --sample count once)",
+                f"lines with fewer than {n_best} different translations (see --beam_size; equal "
+                "draws of --sample count once)",
                 lambda length, best, found: length > 1 and not best.problem and len(found) < n_best,
                 True,
             ),
