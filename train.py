@@ -312,11 +312,12 @@ def read_flags():
     recorded = begun["options"] if begun else {}  # Checked when the run began.
     new = {name: value for name, value in given.items() if recorded.get(name) != value}
     check_options(preset, options, new, undecided)
-    options = recipes.completed(options)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options = {**options, "max_length": options["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
     kept = [name for name in recipes.CHANGED if name not in given]
+    if "schedule" in given and "decay_steps" in kept:  # It follows from --max_steps, then.
+        kept.remove("decay_steps")
     kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
     return run.Request(
         model=preset,
@@ -363,6 +364,8 @@ def print_run(this, model):
     options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
     until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
+    falls_until = this.options["decay_steps"]
+    still = 0 < falls_until < this.options["max_steps"]
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
@@ -372,7 +375,8 @@ def print_run(this, model):
         *this.devices.describe(this.options),
         f"validation pairs: {this.valid.num_pairs:,}, "
         + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
-        f"until {' or '.join(until)}" if until else "until it is stopped",
+        (f"until {' or '.join(until)}" if until else "until it is stopped")
+        + f"; updates after {falls_until:,} change nothing: their learning rate is 0" * still,
     ):
         print(line, flush=True)
 

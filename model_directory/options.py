@@ -234,7 +234,8 @@ OPTIONS = (
     Option(
         "decay_steps",
         0,
-        "Update at which the learning rate reaches 0 (0: --max_steps).",
+        "Update at which the learning rate reaches 0 (0: --max_steps). Without --max_steps, "
+        "the run ends there.",
         _RATE,
         0,
         only_with=_FALLS,

@@ -15,7 +15,7 @@ from model_directory.combined_models import (
 )
 from model_directory.directory import ModelDirectory, check_model
 from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
-from training import pace
+from training import pace, recipes
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
 from training.corpus.texts import open_text
@@ -66,6 +66,7 @@ def open_run(request):
         directory.check_free()
     else:
         options = _resumed_options(options, request.kept, directory)
+    options = recipes.completed(options)
     config = {**requested, "options": update.recorded(options)}
     companion = update.companion(directory, config)
     if not is_new:

@@ -128,6 +128,9 @@ _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("trans
 # words were pieces.
 _PIECES = {"lstm_lexical": 24}
 _USUAL_PIECES = 6
+# Updates until the learning rate is 0, as a multiple of the root of the tokens.
+_UPDATES = {"transformer_tiny": 17}
+_ENDS = ("schedule", "decay_steps", "max_steps", "max_epochs", "max_minutes")
 _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Up to so many target tokens, `options` has to know the number of characters: larger texts get more
 # pieces than any language has characters.
@@ -135,7 +138,7 @@ MOST_TO_COUNT = 3_000_000
 # Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
 CHANGED = (
     *("num_pieces", "max_words", "bpe_dropout", "guide_weight"),
-    *("schedule", "plateau_patience", "patience"),
+    *("schedule", "decay_steps", "plateau_patience", "patience"),
 )
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
@@ -245,16 +248,22 @@ def options_of_size(model, tokens, given, characters=0):
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]
-    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **given}
+    # Fine-tuning needs few updates, and validation shows how few.
+    if model in _UPDATES and not any(name in given for name in (*_ENDS, "init_from")):
+        updates = round(_UPDATES[model] * math.sqrt(tokens) / 500) * 500
+        found |= {"schedule": "cosine", "decay_steps": max(updates, 500)}
+    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 
 
 def completed(options):
     """Fills in options whose values depend on other options.
 
-    Decaying schedules store `decay_steps`. To train past the first --max_steps, users pass the old
-    --decay_steps, or the learning rate would change.
+    Decaying schedules store `decay_steps`, so that the learning rate does not change when a run is
+    resumed with more --max_steps. A run without --max_steps ends where its learning rate is 0.
     """
-    if BY_NAME["decay_steps"].applies(options):
-        return {**options, "decay_steps": options["decay_steps"] or options["max_steps"]}
-    return options
+    if not BY_NAME["decay_steps"].applies(options):
+        return options
+    decay_steps = options["decay_steps"] or options["max_steps"]
+    max_steps = options["max_steps"] or decay_steps
+    return {**options, "decay_steps": decay_steps, "max_steps": max_steps}

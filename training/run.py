@@ -194,6 +194,10 @@ def _duration(run, seconds):
     """Yields lines about the time that training takes, with `seconds` for an update."""
     epoch = seconds * run.epochs.num_updates(run.options["accumulate_steps"])
     yield f"time: about {seconds:.3g} s per update on one device, {epoch:,.0f} s per epoch"
+    if run.options["max_steps"]:
+        count = run.options["max_steps"]
+        minutes = count * seconds / 60
+        yield f"    --max_steps={count} takes about {minutes:,.0f} minutes; validation comes on top"
     if run.options["max_minutes"]:
         minutes = run.options["max_minutes"]
         count = 60 * minutes / epoch

@@ -125,12 +125,27 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     options = recipes.options("transformer_tiny", "files", given, 1000)
     assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
     assert recipes.options_of_size("lstm_lexical", 1000, {"tokenizer": "word"}) == {}
-    ready = {"vocab_file": "unigram.model"}
+    ready = {"vocab_file": "unigram.model", "max_epochs": 3}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
     assert recipes.options_of_size("transformer_tiny", 1000, ready) == {}
     # Published recipes of other models stay.
     assert recipes.options("lstm_luong", "files", {}, 1000)["bpe_dropout"] == 0
     assert recipes.settings("lstm_luong", "files", 1000) == {}
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"schedule": "plateau"}, {"max_steps": 9}, {"max_minutes": 1.0}, {"init_from": "runs/other"}],
+    ids=lambda given: next(iter(given)),
+)
+def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_run(given):
+    of_size = [recipes.options("transformer_tiny", "files", {}, n) for n in (100, 10**5, 10**6)]
+    assert {options["schedule"] for options in of_size} == {"cosine"}
+    steps = [recipes.completed(options)["max_steps"] for options in of_size]
+    assert steps[0] == 500 < steps[1] < steps[2] < 10 * steps[1]
+    found = recipes.completed(recipes.options("transformer_tiny", "files", given, 10**6))
+    assert found["schedule"] == given.get("schedule", "inverse_sqrt")
+    assert (found["max_steps"], found["decay_steps"]) == (given.get("max_steps", 0), 0)
 
 
 def test_a_rate_that_falls_does_so_until_the_last_step():
@@ -139,6 +154,9 @@ def test_a_rate_that_falls_does_so_until_the_last_step():
     check_options("lstm_luong", options, given)
     assert recipes.completed(options)["decay_steps"] == 5000
     assert options["decay_steps"] == 0, "checking and completing change nothing"
+    given = {"schedule": "linear", "decay_steps": 40}
+    assert recipes.completed({**options, **given, "max_steps": 0})["max_steps"] == 40
+    assert recipes.completed({**options, **given, "max_steps": 50})["decay_steps"] == 40
 
 
 def test_a_fall_that_is_shorter_than_a_warm_up_is_for_the_pace():
