@@ -157,7 +157,10 @@ def check_flags():
     one_way = FLAGS.symmetrise in ("forward", "reverse")
     methods = "|".join(SYMMETRISATIONS) + ("" if files else "|agree")
     joins_best = learns and FLAGS.symmetrise not in (None, "agree")
+    places = ("from_alignments", "model_dir", "reverse_model_dir", "gold")
+    empty = given(*(name for name in places if not FLAGS[name].value))
     for wrong, message in (
+        (empty, f"{empty}: expected a path, found nothing"),
         (files and models, f"--from_alignments replaces models; leave out {models}"),
         (not all(files), "--from_alignments: expected names of files, found an empty one"),
         (len(files) > 2, f"--from_alignments: expected one or two files, found {len(files)}"),

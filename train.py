@@ -311,13 +311,13 @@ def read_flags():
     undecided = pace.undecided(dataset, options, given)
     recorded = begun["options"] if begun else {}  # Checked when the run began.
     new = {name: value for name, value in given.items() if recorded.get(name) != value}
-    check_options(preset, options, new, undecided)
+    kept = [name for name in recipes.CHANGED if name not in given]
+    if given.get("schedule", recorded.get("schedule")) != recorded.get("schedule"):
+        kept = [name for name in kept if name != "decay_steps"]  # It follows from --max_steps.
+    check_options(preset, pace.resumed(options, kept, recorded), new, undecided)
     if options["max_length"] > options["max_tokens_per_batch"]:
         options = {**options, "max_length": options["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    kept = [name for name in recipes.CHANGED if name not in given]
-    if "schedule" in given and "decay_steps" in kept:  # It follows from --max_steps, then.
-        kept.remove("decay_steps")
     kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
     return run.Request(
         model=preset,

@@ -506,7 +506,8 @@ def translate(text, translator, directories, model, config):
         training = training[0] if len(training) == 1 else training
     # In sentences of their own, lines are not longer than those of training.
     longest = FLAGS.max_input_tokens if FLAGS.split_sentences else config["options"]["max_length"]
-    remarks = Remarks(FLAGS.max_input_tokens, longest, FLAGS.n_best)
+    replaces = translator.unknowns is not None
+    remarks = Remarks(FLAGS.max_input_tokens, longest, FLAGS.n_best, replaces)
     began = time.monotonic()
     outputs, num_taken_up = translate_text(
         text,

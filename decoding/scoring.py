@@ -52,7 +52,7 @@ def make_scorer(model, num_best=0):
 
     @tf.function(input_signature=[_IDS, _IDS], autograph=False)
     def score(source_ids, target_ids):
-        context = model.encode(source_ids)
+        context = model.encode_to_score(source_ids, target_ids)
         batch_size, length = tf.unstack(tf.shape(target_ids))
 
         def extend(step, last_ids, state, found):

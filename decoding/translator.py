@@ -69,6 +69,11 @@ def _in_order(function, items, num_threads):
                 future.cancel()
 
 
+def is_unknown(source_ids):
+    """Returns whether the vocabulary has no word of a line, given as ids with `</s>`."""
+    return all(i == UNK_ID for i in source_ids[:-1])
+
+
 class Translator:
     """Translates lines with a model and its tokenizer.
 
@@ -136,15 +141,15 @@ class Translator:
         self.mbr = mbr
         self._searcher = Searcher(model, self.options, tokenizer.target, seed)
 
-    def check_known(self, lines, name, first_line=1):
-        """Raises `UserError` if a line has words but the vocabulary contains none of them."""
-        for number, ids in enumerate(self.tokenizer.source.encode(lines), start=first_line):
-            if len(ids) > 1 and all(i == UNK_ID for i in ids[:-1]):
-                raise UserError(
-                    f"{name}, line {number}: the model's vocabulary has none of its tokens: "
-                    f"{lines[number - first_line][:60]!r}; check language and tokenisation, or "
-                    "remove the line"
-                )
+    def check_known(self, lines, name):
+        """Raises `UserError` if lines have words but the vocabulary contains none of them."""
+        source = self.tokenizer.source.encode(lines)
+        found = [number for number, ids in enumerate(source) if len(ids) > 1]
+        if found and all(map(is_unknown, source)):
+            raise UserError(
+                f"{name}: the model's vocabulary has none of its tokens, as in line "
+                f"{found[0] + 1}: {lines[found[0]][:60]!r}; check language and tokenisation"
+            )
 
     def translate(self, lines, n_best=1, *, numbers=None, done=None):
         """Translates every line; an empty line stays empty.

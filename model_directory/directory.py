@@ -362,8 +362,12 @@ class ModelDirectory:
         Raises:
             UserError: there are checkpoints, but all are damaged.
         """
-        for unfinished in self.path.rglob(".unfinished-*"):
-            unfinished.unlink(missing_ok=True)
+        # Not below other folders, where an export may be under way.
+        own = self.checkpoint_folder, self.bad_batch_folder, self.path / "tokenizer"
+        for folder in (self.path, *own):
+            for unfinished in folder.glob(".unfinished-*"):
+                if unfinished.is_file():
+                    unfinished.unlink(missing_ok=True)
         damaged = []
         for step in reversed(self.checkpoint_steps()):
             path = self.checkpoint_path(step)

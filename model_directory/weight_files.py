@@ -23,8 +23,9 @@ def write_archive(path, variables, state):
         UserError: the file cannot be written; an older file stays unchanged.
     """
     arrays = {name: np.asarray(v) for name, v in variables.items()}
-    with atomic_path(path) as temporary:
-        np.savez(temporary, **arrays, state=np.array(json.dumps(state)))
+    # An open file, because NumPy adds an ending to a name that has another one, as a link's may be.
+    with atomic_path(path) as temporary, open(temporary, "wb") as file:
+        np.savez(file, **arrays, state=np.array(json.dumps(state)))
 
 
 def read_archive(path):

@@ -166,6 +166,10 @@ class Searchable(keras.Model):
     # source token and a target token.
     align_sizes = (0, 1)
 
+    def encode_to_score(self, source_ids, target_ids):
+        """Returns the context in which to score given translations, `[B, T]` ids with `</s>`."""
+        return self.encode(source_ids)
+
     def encode(self, source_ids, training=False):
         """Reads the source.
 

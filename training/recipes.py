@@ -128,9 +128,13 @@ _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("trans
 # words were pieces.
 _PIECES = {"lstm_lexical": 24}
 _USUAL_PIECES = 6
-# Updates until the learning rate is 0, as a multiple of the root of the tokens.
+# Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
+# an update as by default.
 _UPDATES = {"transformer_tiny": 17}
-_ENDS = ("schedule", "decay_steps", "max_steps", "max_epochs", "max_minutes")
+_LEAST_UPDATES = 500
+# Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
+# and validation shows how few.
+_ENDS = ("max_steps", "max_epochs", "max_minutes", "max_sentences_per_batch", "init_from")
 _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Up to so many target tokens, `options` has to know the number of characters: larger texts get more
 # pieces than any language has characters.
@@ -182,6 +186,15 @@ def _num_pieces(model, tokens, characters):
     least = math.ceil((_OTHER_PIECES + characters) / 500) * 500
     pieces = _PIECES.get(model, _USUAL_PIECES) * math.sqrt(tokens)
     return min(max(round(pieces / 500) * 500, least), _WMT14["num_pieces"])
+
+
+def _num_updates(model, tokens, given):
+    """Returns in how many updates the learning rate falls to 0."""
+    of_update = given.get("max_tokens_per_batch", DEFAULTS["max_tokens_per_batch"])
+    of_update *= given.get("accumulate_steps", 1)
+    updates = _UPDATES[model] * math.sqrt(tokens) * DEFAULTS["max_tokens_per_batch"] / of_update
+    least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
+    return max(round(updates / 500) * 500, least)
 
 
 def settings(model, dataset, tokens=None):
@@ -248,10 +261,9 @@ def options_of_size(model, tokens, given, characters=0):
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]
-    # Fine-tuning needs few updates, and validation shows how few.
-    if model in _UPDATES and not any(name in given for name in (*_ENDS, "init_from")):
-        updates = round(_UPDATES[model] * math.sqrt(tokens) / 500) * 500
-        found |= {"schedule": "cosine", "decay_steps": max(updates, 500)}
+    falls = given.get("schedule", "cosine") in ("linear", "cosine")
+    if model in _UPDATES and falls and not any(name in given for name in _ENDS):
+        found |= {"schedule": "cosine", "decay_steps": _num_updates(model, tokens, given)}
     known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 

@@ -64,7 +64,8 @@ def save_numbers(
         if os.fspath(path).lower().endswith(".npz"):
             links = {k: np.reshape(v, [-1, 2]).astype(int) for k, v in facts.items() if "gold" in k}
             texts = {k: np.array(v) for k, v in facts.items() if k not in links}
-            np.savez_compressed(temporary, **texts, **links, **maps)
+            with open(temporary, "wb") as file:  # To a name, NumPy may add an ending.
+                np.savez_compressed(file, **texts, **links, **maps)
         else:
             # The shortest decimals that give the same float32 again.
             shown = {name: w.astype(str).astype(float).tolist() for name, w in maps.items()}

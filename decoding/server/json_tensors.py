@@ -18,6 +18,7 @@ import tensorflow as tf
 from decoding.server.refusals import Refusal
 
 _KINDS = {str: "String", bool: "Boolean", int: "Number", float: "Number"}
+_PART = 1 << 16  # Numbers that are converted at once, because as text each takes 128 bytes.
 _KINDS |= {list: "Array", dict: "Object", type(None): "Null"}
 
 
@@ -234,7 +235,9 @@ def _plain(array, name):
         kept[:] = flat
         return kept.reshape(array.shape).tolist()
     if array.dtype == np.float32:  # The shortest decimals, 0.1 and not 0.10000000149.
-        return array.astype("U32").astype(np.float64).tolist()
+        parts = np.array_split(array.ravel(), array.size // _PART + 1)
+        decimals = [part.astype("U32").astype(np.float64) for part in parts]
+        return np.concatenate(decimals).reshape(array.shape).tolist()
     return array.tolist()
 
 

@@ -120,7 +120,8 @@ class RestApi:
                 inputs, in_rows = json_tensors.inputs_of(asked, infos)
                 self._check_rows(inputs)
                 outputs = await self._queue.answer(model, signature, inputs)
-                return json_tensors.answer(outputs, in_rows)
+                # In a thread, because others wait while many numbers are converted.
+                return await asyncio.to_thread(json_tensors.answer, outputs, in_rows)
         finally:
             self._open_requests -= 1
 

@@ -25,9 +25,11 @@ along the first axis, and refuses to batch scalars. It knows no defaults either,
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
 with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
 happens if a line has too many tokens, an id is not in the vocabulary, a length does not fit its
-row, an option is out of its range, the inputs have different numbers of rows, or the model's scores
-for a line are not numbers.
+row, an option is out of its range, the inputs have different numbers of rows, attention has more
+than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
 """
+
+import functools
 
 import tensorflow as tf
 
@@ -56,6 +58,22 @@ _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _INTEGERS = tf.TensorSpec([None], tf.int32)
 _FLOATS = tf.TensorSpec([None], tf.float32)
+# Most weights of attention in an answer, 16 MB. Without a limit, the maps of one pair of long lines
+# would fill a server's memory.
+MAX_WEIGHTS = 1 << 22
+
+
+def _refuse_weights(source_ids, target_ids, num_heads):
+    """Ends the request if the attention of so many heads has more weights than are allowed."""
+    rows, *lengths = tf.shape(source_ids)[0], tf.shape(source_ids)[1], tf.shape(target_ids)[1]
+    length = tf.reduce_max(lengths)
+    weights = num_heads * tf.cast(rows, tf.int64) * tf.cast(length, tf.int64) ** 2
+    message = (
+        "rows: {}, their tokens: up to {}; their attention has {} weights and at most "
+        f"{MAX_WEIGHTS} are allowed; send fewer or shorter pairs"
+    )
+    shown = tf.strings.format(message, (rows, length, weights))
+    return tf.debugging.Assert(weights <= MAX_WEIGHTS, [shown])
 
 
 class ServingModule(tf.Module):
@@ -116,6 +134,14 @@ class ServingModule(tf.Module):
         nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
         ids = checked(ids, refuse_nan(scores, is_empty, name))
         return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
+
+    @functools.cached_property
+    def _num_heads(self):
+        """Number of heads of all attention maps."""
+        with tf.init_scope():
+            nothing = tf.constant([[EOS_ID]])
+            maps = self._attention_maps(nothing, nothing)
+        return sum(weights.shape[1] for weights in maps.values())
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text):
@@ -199,6 +225,7 @@ class ServingModule(tf.Module):
     def attention(self, source, target):
         """The endpoint `attention`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
         weights = self._align(not_empty(source_ids), not_empty(target_ids))
         weights = weights[: tf.shape(source)[0]]
         real = tf.cast(target_ids != PAD_ID, tf.float32)
@@ -208,6 +235,7 @@ class ServingModule(tf.Module):
     def attention_maps(self, source, target):
         """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, self._num_heads))
         maps = self._attention_maps(not_empty(source_ids), not_empty(target_ids))
         real = {
             "source": tf.cast(source_ids != PAD_ID, tf.float32),
@@ -247,8 +275,7 @@ class ServingModule(tf.Module):
             "attention": self.attention,
             "score": self.score,
         }
-        nothing = tf.constant([[EOS_ID]])
-        if self._attention_maps(nothing, nothing):
+        if self._num_heads:
             endpoints["attention_maps"] = self.attention_maps
         return endpoints
 

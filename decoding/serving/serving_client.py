@@ -165,6 +165,8 @@ def main(arguments=None):
         parser.add_argument(f"--{name}", type=kind, default=DEFAULT, help="default: the server's")
     parser.add_argument("--batch_size", type=int, default=32, help="lines of a request")
     flags = parser.parse_args(arguments)
+    if flags.batch_size < 1:
+        parser.error(f"--batch_size: expected at least 1, found {flags.batch_size}")
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
         sys.stdin.reconfigure(encoding="utf-8", newline="\n")

@@ -1,6 +1,6 @@
 """Reports what a user may not expect of translations, such as lines that were cut."""
 
-from decoding.translator import PROBLEMS, TOO_LONG
+from decoding.translator import PROBLEMS, TOO_LONG, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a remark lists.
 
@@ -12,19 +12,25 @@ class Remarks:
         max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
         n_best: number of translations that were asked for.
+        replaces_unknowns: whether unknown words are replaced, see `Translator`.
 
     Example:
         remarks = Remarks(1024, 256)
-        remarks.add([3], [[translation]])
+        remarks.add([[5, 6, 3]], [[translation]])
         print(*remarks, sep="\\n")
     """
 
-    def __init__(self, max_input_tokens, max_length, n_best=1):
+    def __init__(self, max_input_tokens, max_length, n_best=1, replaces_unknowns=False):
         limit = f"{max_input_tokens:,} tokens"
         self._num_lines = 0
-        # (what, condition on length, best and all translations, whether line numbers are listed)
+        # (what, condition on source ids, best and all translations, whether to list line numbers)
         self._kinds = [
-            ("empty lines, left empty", lambda length, *_: length <= 1, False),
+            ("empty lines, left empty", lambda ids, *_: len(ids) <= 1, False),
+            (
+                "lines without a word that the model knows; their translations mean nothing",
+                lambda ids, *_: len(ids) > 1 and not replaces_unknowns and is_unknown(ids),
+                True,
+            ),
             *(
                 (
                     f"lines left untranslated ({_reason(problem, limit)})",
@@ -35,13 +41,13 @@ class Remarks:
             ),
             (
                 f"lines of more than {limit}, translated in parts",
-                lambda length, best, _: length > max_input_tokens and not best.problem,
+                lambda ids, best, _: len(ids) > max_input_tokens and not best.problem,
                 True,
             ),
             (
                 f"lines longer than any in training ({max_length:,} tokens), translated in full "
                 "but perhaps badly",
-                lambda length, *_: max_length < length <= max_input_tokens,
+                lambda ids, *_: max_length < len(ids) <= max_input_tokens,
                 False,
             ),
             (
@@ -51,30 +57,30 @@ class Remarks:
             ),
             (
                 "empty translations of lines that are not empty",
-                lambda length, best, _: length > 1 and not (best.text or best.problem),
+                lambda ids, best, _: len(ids) > 1 and not (best.text or best.problem),
                 True,
             ),
             (
                 f"lines with fewer than {n_best} different translations (see --beam_size; equal "
                 "draws of --sample count once)",
-                lambda length, best, found: length > 1 and not best.problem and len(found) < n_best,
+                lambda ids, best, found: len(ids) > 1 and not best.problem and len(found) < n_best,
                 True,
             ),
         ]
         self._counts = [0] * len(self._kinds)
         self._numbers = [[] for _ in self._kinds]
 
-    def add(self, lengths, results):
+    def add(self, sources, results):
         """Adds the next lines of a text.
 
         Args:
-            lengths: source tokens of each line, with `</s>`.
+            sources: source ids of each line, with `</s>`.
             results: for each line, a list of `Translation`, the best first.
         """
-        for length, found in zip(lengths, results, strict=True):
+        for ids, found in zip(sources, results, strict=True):
             self._num_lines += 1
             for i, (_, holds, _) in enumerate(self._kinds):
-                if holds(length, found[0], found):
+                if holds(ids, found[0], found):
                     self._counts[i] += 1
                     if len(self._numbers[i]) < _MOST_NUMBERS:
                         self._numbers[i].append(self._num_lines)

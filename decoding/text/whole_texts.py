@@ -52,15 +52,17 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
         the number of translations that an earlier run had made).
     """
     outputs, kept, num_lines = [], None, 0
+    if text.size is not None:  # Before the work.
+        translator.check_asked(text.size)
 
     def lines_of(window, advance):
         nonlocal num_lines
         first, lines = window
         num_lines = first + len(lines)
-        if not translator.unknowns:
-            translator.check_known(lines, text.name, first + 1)
+        if first == 0 and not translator.unknowns:
+            translator.check_known(lines, text.name)
         results = translations(translator, window, n_best, kept, advance)
-        remarks.add([len(ids) for ids in translator.tokenizer.source.encode(lines)], results)
+        remarks.add(translator.tokenizer.source.encode(lines), results)
         if text.references:
             outputs.extend(best.text for best, *_ in results)
         return formatted(window, results)

@@ -15,7 +15,7 @@ from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.scoring import Scorer
 from decoding.search.searcher import padded
 from decoding.search.terms import length_normaliser
-from decoding.serving import saved_model_client
+from decoding.serving import saved_model, saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.serving.server_files import read_meta_graph
@@ -79,13 +79,25 @@ def test_n_best_are_distinct_and_the_best_is_first(parts):
         assert scores == sorted(scores, reverse=True)
 
 
-def test_a_line_of_unknown_words_is_named(parts):
+def test_a_text_of_unknown_words_is_named(parts):
     translator = Translator(*parts)
+    translator.check_known(LINES, "in.en")
     if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
-        translator.check_known(LINES, "in.en")
+        translator.check_known(["", LINES[3]], "in.en")
     else:
-        with pytest.raises(UserError, match=r"in\.en, line 4: the model's vocabulary has none"):
-            translator.check_known(LINES, "in.en")
+        with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
+            translator.check_known(["", LINES[3]], "in.en")
+
+
+def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
+    monkeypatch.setattr(saved_model, "MAX_WEIGHTS", 100)
+    serving = ServingModule(*parts)
+    short, long = tf.constant(LINES[:1]), tf.constant(LINES[2:3] * 4)
+    assert serving.attention(short, short)["attention"].shape[0] == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.attention(long, long)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.attention_maps(short, short)
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from decoding.scoring import make_scorer
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -81,6 +82,21 @@ def test_the_score_of_a_finished_translation_is_that_of_both_models(narrow):
     for row, source in enumerate(map(without_padding, SOURCE.numpy())):
         expected = bayes(model, source, [without_padding(found.ids[row, 0])])
         np.testing.assert_allclose(found.log_probs[row, :1], expected, rtol=1e-4)
+
+
+def test_every_given_translation_has_the_score_of_both_models(narrow):
+    model, search = narrow
+    score = make_scorer(model)
+    targets = [[UNK, 4, VOCAB - 1, EOS], [EOS], [VOCAB - 1, UNK, UNK, 5, 5, EOS]]
+    padded = tf.ragged.constant(targets, tf.int32).to_tensor(PAD)
+    found = tf.where(padded != PAD, score(SOURCE, padded).log_probs, 0.0)
+    for row, source in enumerate(map(without_padding, SOURCE.numpy())):
+        expected = bayes(model, source, [targets[row]])
+        np.testing.assert_allclose(tf.reduce_sum(found[row]), expected[0], rtol=1e-4)
+    # Words of the search keep their scores, token by token.
+    best = search(SOURCE)
+    sums = tf.where(best.ids[:, 0] != PAD, score(SOURCE, best.ids[:, 0]).log_probs, 0.0)
+    np.testing.assert_allclose(tf.reduce_sum(sums, 1), best.log_probs[:, 0], rtol=1e-4)
 
 
 def test_neighbours_and_padding_change_nothing(narrow):

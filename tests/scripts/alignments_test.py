@@ -344,6 +344,8 @@ BAD_FLAGS = {
         "--threshold needs --symmetrise=agree, found union",
     ),
     "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "replaces models"),
+    "an unset variable": ([*TEXT, OUT, "--model_dir="], "--model_dir: expected a path, found noth"),
+    "no name": ([*TEXT, OUT, "--from_alignments="], "--from_alignments: expected a path, found"),
     "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
     "a file and a threshold": (
         ["--from_alignments=a", OUT, "--threshold=0.5"],

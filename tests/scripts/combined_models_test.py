@@ -289,7 +289,8 @@ def test_what_is_asked_by_flags_is_in_the_translations(folder, gradual, capsys):
         assert len({*words}) == len(words)
     (folder / "prefix").write_text("Hund\n" * 19, encoding="utf-8")
     done = translate(folder, capsys, *flags)
-    assert done.status == 1 and "has 19 lines, and the text has 20" in done.err
+    assert done.status == 1 and "has 19 lines, and the text has 20;" in done.err
+    assert done.out == "" and done.err.count("\n") == 1  # Before any line is translated.
 
 
 def test_draws_are_repeated_with_the_same_seed(folder, gradual, capsys):

@@ -874,13 +874,17 @@ def test_bad_text_is_one_line_with_its_number(trained, tmp_path, capsys):
     assert done.status == 1 and "has 2 lines" in done.err and "has 1" in done.err
 
 
-def test_a_sentence_of_unknown_words_is_named(folder, corpus, tmp_path, capsys):
+def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path, capsys):
     train(corpus, folder, capsys, "--tokenizer=word", "--max_steps=2", model_dir="words")
     text = tmp_path / "text.en"
-    text.write_text("one dog\nfoo bar baz\n")
+    text.write_text("\nfoo bar baz\n")
     arguments = [f"--model_dir={folder / 'words'}", f"--input={text}"]
     done = run_script("translate", arguments, capsys)
-    assert done.status == 1 and f"{text}, line 2: the model's vocabulary has none" in done.err
+    assert done.status == 1 and f"{text}: the model's vocabulary has none of its" in done.err
+    text.write_text("one dog\nfoo bar baz\n")
+    done = run_script("translate", arguments, capsys)
+    assert done.status == 0 and len(done.out.splitlines()) == 2
+    assert "without a word that the model knows; their translations mean nothing: 1 " in done.err
     # If unknown words are replaced, the line has a translation.
     lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("foo Fuß 0.5\n")

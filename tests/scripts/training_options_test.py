@@ -236,7 +236,10 @@ BAD = {
     "no merges to drop": (["--bpe_dropout=0", "--bpe_dropout_side=source"], "needs --bpe_dr"),
     "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
     "two equal passes": (["--r_drop=5", "--set=dropout=0"], "--r_drop=5: transformer_tiny has no"),
-    "no end of the fall": (["--schedule=linear"], "give --decay_steps or --max_steps"),
+    "no end of the fall": (
+        ["--schedule=linear", "--max_epochs=1"],
+        "give --decay_steps or --max_steps",
+    ),
     "decay of Adam": (["--weight_decay=0.1"], "--weight_decay needs --optimizer=adamw"),
     "no plateau": (["--plateau_factor=0.1"], "needs --schedule=plateau, found schedule="),
     "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
@@ -281,8 +284,8 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
 def test_a_run_without_limits_ends_where_its_learning_rate_is_0(folder, corpus, capsys):
     command = [*corpus, *QUICK, "--bleu_lines=0"]
     done = train(folder, "no limits", *command, "--dry_run", capsys=capsys)
-    assert "--schedule=cosine --decay_steps=500 " in done.out
-    assert "--max_steps=500 takes about" in done.out
+    assert "--schedule=cosine --decay_steps=8000 " in done.out
+    assert "--max_steps=8000 takes about" in done.out
     flags = ["--schedule=linear", "--decay_steps=3", "--warmup_steps=1"]
     done = train(folder, "falling", *command, *flags, capsys=capsys)
     assert done.status == 0, done.err
@@ -292,8 +295,9 @@ def test_a_run_without_limits_ends_where_its_learning_rate_is_0(folder, corpus, 
     assert ", --schedule=linear, --decay_steps=3\n" in done.out
     assert "; updates after 3 change nothing: their learning rate is 0\n" in done.out
     # A run that began without such an end goes on without it.
-    assert train(folder, "endless", *command, "--max_steps=1").status == 0
-    done = train(folder, "endless", *command, "--dry_run", capsys=capsys)
+    slow = [*command, "--warmup_steps=600"]
+    assert train(folder, "endless", *slow, "--max_steps=1").status == 0
+    done = train(folder, "endless", *slow, "--dry_run", capsys=capsys)
     assert done.status == 0, done.err
     assert "--schedule=inverse_sqrt, --decay_steps=0\n" in done.out
     assert "takes about" not in done.out

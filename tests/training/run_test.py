@@ -148,6 +148,19 @@ def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_r
     assert (found["max_steps"], found["decay_steps"]) == (given.get("max_steps", 0), 0)
 
 
+def test_the_number_of_updates_fits_what_is_given():
+    def found(tokens=10**6, **given):
+        options = recipes.completed(recipes.options("transformer_tiny", "files", given, tokens))
+        return options["schedule"], options["max_steps"]
+
+    usual = found()
+    assert found(schedule="linear") == ("linear", usual[1])
+    assert found(decay_steps=70) == ("cosine", 70)
+    assert found(max_tokens_per_batch=2048)[1] == 2 * usual[1]
+    assert found(max_tokens_per_batch=1024, accumulate_steps=4) == usual
+    assert found(100, warmup_steps=4000)[1] == 16_000, "a rate that rises is to fall, too"
+
+
 def test_a_rate_that_falls_does_so_until_the_last_step():
     given = {"schedule": "cosine", "max_steps": 5000, "warmup_steps": 10}
     options = recipes.options("lstm_luong", "demo", given)

@@ -29,7 +29,7 @@ def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
     yield from _shapes(plan, plan.padded_shapes(*lengths))
     largest = largest_shape(plan, *lengths)
     yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
-    yield from _memory(corpus, plan, largest, num_parameters, len(tokenizer.target))
+    yield from _memory(corpus, plan, num_parameters)
     yield from _rate(corpus, plan, seconds)
     yield from _examples(corpus, tokenizer, plan)
 
@@ -44,15 +44,13 @@ def _shapes(plan, shapes):
         yield f"    {rows:,} x {source} x {target}: {count:,}"
 
 
-def _memory(corpus, plan, largest, num_parameters, vocab_size):
+def _memory(corpus, plan, num_parameters):
     ids = sum(array.nbytes for side in corpus for array in side)
     planning = plan.rows.nbytes * 8  # Lengths, their order, and copies while they are sorted.
     yield f"memory of the host: {_size(ids)} mapped from files, {_size(planning)} to plan an epoch"
-    logits = int(largest[0]) * int(largest[2]) * vocab_size * 4 * 2
     yield (
         f"memory of the device: {_size(num_parameters * _BYTES_PER_PARAMETER)} for weights, "
-        f"gradients and Adam, {_size(logits)} for the logits of the largest batch and their "
-        "gradient; the activations of the layers come on top"
+        "gradients and Adam; the activations of the layers come on top"
     )
 
 

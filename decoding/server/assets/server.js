@@ -77,24 +77,31 @@
 
   /** Returns the MODEL of explorer.js for a pair, or null if the model gives no attention. */
   async function attentionOf(source, target) {
-    const name = ["attention_maps", "attention"].find((each) => known.includes(each));
-    if (!name) {
-      return null;
+    for (const name of ["attention_maps", "attention"].filter((each) => known.includes(each))) {
+      let found = {};
+      try {
+        found = await call(name, { source, target });
+      } catch (error) {
+        if (name === "attention") {
+          throw error;
+        } // All maps may be too many numbers where one is not.
+      }
+      const { source_tokens, target_tokens, attention: one, ...maps } = found;
+      if (one) {
+        maps.alignment = [one]; // One head.
+      }
+      // The maps of an ensemble have names of their own; its alignment is the mean of its models'.
+      if (Object.keys(ExplorerNumbers.layersOf(maps)).length) {
+        const shown = Object.entries(maps).map(([key, heads]) => [key, packed(heads)]);
+        return {
+          name: model,
+          source: side(source, source_tokens),
+          target: side(target, target_tokens),
+          maps: Object.fromEntries(shown),
+        };
+      }
     }
-    const { source_tokens, target_tokens, ...maps } = await call(name, { source, target });
-    if (name === "attention") {
-      maps.attention = [maps.attention]; // One head.
-    }
-    const named = Object.entries(maps).map(([key, heads]) => [
-      key === "attention" ? "alignment" : key,
-      packed(heads),
-    ]);
-    return {
-      name: model,
-      source: side(source, source_tokens),
-      target: side(target, target_tokens),
-      maps: Object.fromEntries(named),
-    };
+    return null;
   }
 
   // Data of explorer.js

@@ -17,7 +17,7 @@ MAPS = {
 
 def read(path):
     """Returns (maps, other entries) of a file of numbers."""
-    if path.suffix == ".json":
+    if path.suffix.lower() == ".json":
         entries = json.loads(path.read_text("utf-8"))
         return {k: np.array(w, np.float32) for k, w in entries.pop("maps").items()}, entries
     with np.load(path, allow_pickle=False) as file:
@@ -26,7 +26,7 @@ def read(path):
     return maps, {name: value.tolist() for name, value in entries.items()}
 
 
-@pytest.mark.parametrize("ending", [".npz", ".json"])
+@pytest.mark.parametrize("ending", [".npz", ".NPZ", ".json"])
 @pytest.mark.parametrize("links", [None, "", "0-0 1p0"])
 def test_what_is_read_back_is_what_was_written(tmp_path, ending, links):
     gold = None if links is None else parse_gold(links, "gold")
@@ -48,4 +48,5 @@ def test_what_is_read_back_is_what_was_written(tmp_path, ending, links):
         expected["gold_sure"] = [[0, 0]] if links else []
         expected["gold_possible"] = [[0, 0], [1, 0]] if links else []
     assert entries == expected
+    assert len(list(tmp_path.iterdir())) == 2
     assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()

@@ -114,6 +114,14 @@ def test_the_program_translates_its_input(address, monkeypatch, capsys):
     assert capsys.readouterr().out == "4.0000\tDOG 0\n5.0000\tDOG 1\n"
 
 
+@pytest.mark.parametrize("size", ["0", "-1"])
+def test_a_request_has_a_line_or_more(size, capsys):
+    with pytest.raises(SystemExit) as ended:
+        main(["http://127.0.0.1:9", "example", f"--batch_size={size}"])
+    assert ended.value.code == 2
+    assert f"--batch_size: expected at least 1, found {size}" in capsys.readouterr().err
+
+
 def test_the_program_reads_utf8_and_ends_lines_at_line_feeds_alone(address, monkeypatch, capsys):
     data = io.BytesIO("a\rb\r\nü\n".encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data, encoding="latin-1"))

@@ -1,5 +1,6 @@
 """Remarks that are printed about translations."""
 
+from data_pipeline.tokenization.vocabularies import UNK_ID
 from decoding.text.remarks import Remarks
 from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 
@@ -10,7 +11,7 @@ LEFT = {problem: Translation("", 0.0, 0.0, True, [], problem) for problem in (TO
 def said(best, lengths):
     remarks = Remarks(max_input_tokens=1000, max_length=20)
     for half in (slice(0, 3), slice(3, None)):  # Lines come in windows.
-        remarks.add(lengths[half], [[one] for one in best[half]])
+        remarks.add([[5] * n for n in lengths[half]], [[one] for one in best[half]])
     return list(remarks)
 
 
@@ -46,8 +47,20 @@ def test_of_many_lines_the_first_are_numbered():
 
 def test_lines_with_fewer_translations_than_asked_for_are_numbered():
     remarks = Remarks(max_input_tokens=1000, max_length=20, n_best=2)
-    remarks.add([2, 3, 1], [[FINE, FINE], [FINE], [EMPTY]])
+    remarks.add([[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
     assert [*remarks][-1] == (
         "lines with fewer than 2 different translations (see --beam_size; equal draws of --sample "
         "count once): 1 of 3 (line 2)"
     )
+
+
+def test_lines_without_a_known_word_are_numbered_unless_unknown_words_are_replaced():
+    sources = [[UNK_ID, 5, 3], [UNK_ID, UNK_ID, 3], [3]]
+    for replaces in (False, True):
+        remarks = Remarks(max_input_tokens=1000, max_length=20, replaces_unknowns=replaces)
+        remarks.add(sources, [[FINE], [FINE], [EMPTY]])
+        expected = (
+            "lines without a word that the model knows; their translations mean nothing: 1 of 3 "
+            "(line 2)"
+        )
+        assert [expected] * (not replaces) == [*remarks][1:]
