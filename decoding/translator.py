@@ -253,10 +253,9 @@ class Translator:
             return self.mbr or n_best
         return self.options.beam_size if self.mbr or n_best > 1 else 1
 
-    def check_asked(self, num_lines):
+    def check_asked(self, num_lines, more=""):
         """Raises `UserError` if something is asked of each line of a text of another length."""
         if self.asked is not None and len(self.asked) != num_lines:
-            more = " or more" if num_lines > len(self.asked) else ""
             raise UserError(
                 f"--prefix or --required has {len(self.asked):,} lines, and the text has "
                 f"{num_lines:,}{more}; line n of them is about line n of the text"
@@ -267,7 +266,7 @@ class Translator:
         if self.asked is None:
             return (), ()
         if number > len(self.asked):
-            self.check_asked(number)
+            self.check_asked(number, " or more")
         prefix, phrases = self.asked[number - 1]
         prefix, *phrases = self.tokenizer.target.encode([prefix, *phrases])
         return prefix[:-1], [phrase[:-1] for phrase in phrases]
