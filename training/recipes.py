@@ -130,7 +130,7 @@ _PIECES = {"lstm_lexical": 24}
 _USUAL_PIECES = 6
 # Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
 # an update as by default.
-_UPDATES = {"transformer_tiny": 17}
+_UPDATES = {"transformer_tiny": 27}
 _LEAST_UPDATES = 500
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.

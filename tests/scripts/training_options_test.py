@@ -284,8 +284,8 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
 def test_a_run_without_limits_ends_where_its_learning_rate_is_0(folder, corpus, capsys):
     command = [*corpus, *QUICK, "--bleu_lines=0"]
     done = train(folder, "no limits", *command, "--dry_run", capsys=capsys)
-    assert "--schedule=cosine --decay_steps=8000 " in done.out
-    assert "--max_steps=8000 takes about" in done.out
+    assert "--schedule=cosine --decay_steps=13000 " in done.out
+    assert "--max_steps=13000 takes about" in done.out
     flags = ["--schedule=linear", "--decay_steps=3", "--warmup_steps=1"]
     done = train(folder, "falling", *command, *flags, capsys=capsys)
     assert done.status == 0, done.err
