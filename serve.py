@@ -130,10 +130,23 @@ def name_of_model():
     return name
 
 
-def end_at_sigterm():
+@contextlib.contextmanager
+def ends_at_sigterm():
     """Lets SIGTERM end this process like an error, so that temporary folders are removed."""
+    received = []
+
+    def end(number, _frame):
+        received.append(number)
+        sys.exit(128 + number)
+
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
+        signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    except Exception:
+        if received:  # A library has turned the SystemExit into an error of its own.
+            sys.exit(128 + received[0])
+        raise
 
 
 def served(name):
@@ -216,9 +229,10 @@ def main(argv):
     limits = Limits(num_threads=os.cpu_count() or 1, **{each: FLAGS[each].value for each in names})
     with bound_socket() as opened:  # Before the model is loaded, which takes long.
         quiet.start(intra_op_threads=1)
-        end_at_sigterm()
+        with ends_at_sigterm():
+            versions = served(name)
         app = make_app(
-            served(name),
+            versions,
             name,
             limits,
             allowed_hosts=[host.lower() for host in FLAGS.allowed_hosts],
