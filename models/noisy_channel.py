@@ -132,17 +132,7 @@ class NoisyChannel(Searchable):
         `empty [B, S]`, t(f_j | the empty word); `future [B, S]`, the estimate for the best word
         that may be added for each source word; `language_model`, the language model's context.
         """
-        return self._context(source_ids, self._considered(source_ids))
-
-    def encode_to_score(self, source_ids, target_ids):
-        """As `Searchable`: the words of the translations are considered, too, with equal scores."""
-        given = ops.where(target_ids == self.channel.eos_id, self.pad_id, target_ids)
-        considered = self._considered(source_ids)
-        both = self._context(source_ids, ops.concatenate([considered, given], axis=1))
-        return {**both, "future": self._context(source_ids, considered)["future"]}
-
-    def _context(self, source_ids, words):
-        """The context of `encode` if the words `[B, C]` are considered."""
+        words = self._considered(source_ids)
         translation = ops.swapaxes(self.channel.table.look_up(words, source_ids), 1, 2)
         ends = ops.full_like(source_ids[:, :1], self.channel.eos_id)
         worth = ops.power(ops.take(self.language_model.unigrams, words), self.weight)
@@ -155,6 +145,15 @@ class NoisyChannel(Searchable):
             "future": ops.max(translation * worth[:, :, None], axis=1),
             "language_model": self.language_model.encode(source_ids),
         }
+
+    def encode_to_score(self, source_ids, target_ids):
+        """As `Searchable`: the words of the translations are considered, too, with equal scores."""
+        context = self.encode(source_ids)
+        words = ops.where(target_ids == self.channel.eos_id, self.pad_id, target_ids)
+        translation = ops.swapaxes(self.channel.table.look_up(words, source_ids), 1, 2)
+        more = {"words": words, "translation": translation}
+        joined = {name: ops.concatenate([context[name], more[name]], axis=1) for name in more}
+        return {**context, **joined}
 
     def _considered(self, source_ids):
         """Selects the words e that are considered for each sentence: `[B, C]`, padded."""

@@ -128,6 +128,7 @@ _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("trans
 # words were pieces.
 _PIECES = {"lstm_lexical": 24}
 _USUAL_PIECES = 6
+_OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
 # an update as by default.
 _UPDATES = {"transformer_tiny": 27}
@@ -135,7 +136,6 @@ _LEAST_UPDATES = 500
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.
 _ENDS = ("max_steps", "max_epochs", "max_minutes", "max_sentences_per_batch", "init_from")
-_OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Up to so many target tokens, `options` has to know the number of characters: larger texts get more
 # pieces than any language has characters.
 MOST_TO_COUNT = 3_000_000

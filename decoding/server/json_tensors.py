@@ -18,8 +18,8 @@ import tensorflow as tf
 from decoding.server.refusals import Refusal
 
 _KINDS = {str: "String", bool: "Boolean", int: "Number", float: "Number"}
-_PART = 1 << 16  # Numbers that are converted at once, because as text each takes 128 bytes.
 _KINDS |= {list: "Array", dict: "Object", type(None): "Null"}
+_PART = 1 << 16  # Numbers that are converted at once, because as text each takes 128 bytes.
 
 
 def parse(body):
