@@ -215,19 +215,29 @@ def _no_hypotheses(batch_size, options, length, special_ids):
     )
 
 
-def _extended(hypotheses, output, normaliser, step, rules):
-    """Extends every live hypothesis by a token.
+class _Extensions(NamedTuple):
+    """The best extensions of the live hypotheses of A sentences by a token, the best first.
 
-    Args:
-        hypotheses: `_Hypotheses` of A sentences.
-        output: `StepOutput` with logits `[A * K, V]`, or a column for each of `rules.tokens`.
-        normaliser: `[A * K, 1]`, to subtract from logits.
-        step: scalar int32.
-        rules: `_Rules`.
+    Attributes:
+        tokens: `[A, E]` int32.
+        parents: `[A, E]` int32, the row of the hypothesis that each one extends.
+        log_probs: `[A, E]` float32.
+        preferred: `[A, E]` float32, the numbers by which they are ranked: `log_probs`, unless the
+            model has a preference.
+        is_nan: `[A]` bool, whether a score of the sentence is not a number.
+    """
 
-    Returns:
-        `(_Hypotheses, parents, is_nan)`: parents `[A * K]`, the row of the hypothesis that each
-        live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
+    tokens: Any
+    parents: Any
+    log_probs: Any
+    preferred: Any
+    is_nan: Any
+
+
+def _best_extensions(hypotheses, output, normaliser, rules):
+    """Returns the 2K `_Extensions` of each sentence that are the best; 1 if the beam is 1.
+
+    Args: as `_extended`.
     """
     beam_size = rules.options.beam_size
     vocab_size = rules.barred.shape[0]
@@ -257,8 +267,28 @@ def _extended(hypotheses, output, normaliser, step, rules):
     log_probs = preferred
     if rules.preference:
         log_probs = tf.gather(tf.reshape(by_sentence, [-1]), places)
-    tokens, parents = tf.gather(tf.reshape(tokens, [-1]), places), places // width
+    tokens = tf.gather(tf.reshape(tokens, [-1]), places)
+    return _Extensions(tokens, places // width, log_probs, preferred, is_nan)
 
+
+def _extended(hypotheses, output, normaliser, step, rules):
+    """Extends every live hypothesis by a token.
+
+    Args:
+        hypotheses: `_Hypotheses` of A sentences.
+        output: `StepOutput` with logits `[A * K, V]`, or a column for each of `rules.tokens`.
+        normaliser: `[A * K, 1]`, to subtract from logits.
+        step: scalar int32.
+        rules: `_Rules`.
+
+    Returns:
+        `(_Hypotheses, parents, is_nan)`: parents `[A * K]`, the row of the hypothesis that each
+        live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
+    """
+    beam_size = rules.options.beam_size
+    tokens, parents, log_probs, preferred, is_nan = _best_extensions(
+        hypotheses, output, normaliser, rules
+    )
     ends = tokens == rules.special_ids.eos
     here = tf.range(tf.shape(hypotheses.live_ids)[2]) == step
     ids = tf.reshape(hypotheses.live_ids, [-1, tf.shape(hypotheses.live_ids)[2]])
@@ -267,7 +297,9 @@ def _extended(hypotheses, output, normaliser, step, rules):
     first = slice(None), slice(beam_size)
     divisor = length_normaliser(step + 1, rules.length_penalty())
     scores = log_probs[first] / (divisor[:, None] if rules.each else divisor)
-    possible = _only_first(log_probs[first], narrow) if rules.each else log_probs[first]
+    possible = log_probs[first]
+    if rules.each:
+        possible = _only_first(possible, rules.each.beam_size)
     may_end = ends[first] & (possible > IMPOSSIBLE / 2)
     scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
     new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, parents[first]))  # [A, K, T]
@@ -287,20 +319,11 @@ def _extended(hypotheses, output, normaliser, step, rules):
         live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
     if rules.each:
-        done_scores = _only_first(done_scores, narrow)
-        live_log_probs = _only_first(live_log_probs, narrow)
-    return (
-        _Hypotheses(
-            live_ids,
-            live_log_probs,
-            tokens,
-            done_ids,
-            done_scores,
-            done_log_probs,
-        ),
-        tf.reshape(parents, [-1]),
-        is_nan,
-    )
+        done_scores, live_log_probs = (
+            _only_first(values, rules.each.beam_size) for values in (done_scores, live_log_probs)
+        )
+    found = _Hypotheses(live_ids, live_log_probs, tokens, done_ids, done_scores, done_log_probs)
+    return found, tf.reshape(parents, [-1]), is_nan
 
 
 def _most_probable(output, width):
