@@ -22,13 +22,12 @@ from command_line import startup  # noqa: F401 - first of all, for what it does
 # isort: split
 
 import json
-import re
 import sys
 
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group, shortened
+from command_line.flag_values import group, head_of
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_outputs, check_writable, write_text
 from decoding.alignment.lexicons import (
@@ -133,14 +132,6 @@ with group("Scores"):
         1,
     )
     flags.DEFINE_string("save_scores", "", "JSON file for the scores and settings; needs --gold.")
-
-
-def the_head():
-    """Returns --head as `Aligner` takes it: a number, "mean" or None."""
-    if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
-        head = shortened(FLAGS.head)
-        raise UserError(f"--head={head}: expected a number, counted from 1, or mean")
-    return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
 
 
 def given(*names):
@@ -262,7 +253,7 @@ def align_with_models(text):
             directory = ModelDirectory(path)
             model, tokenizer, config = directory.load()
             name = f"the {config['model']} of {path}"
-            options = {"layer": FLAGS.layer, "head": the_head()}
+            options = {"layer": FLAGS.layer, "head": head_of(FLAGS.head)}
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training}
@@ -361,7 +352,7 @@ def write_table():
 def main(argv):
     """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
     del argv
-    the_head()
+    head_of(FLAGS.head)
     asked = {name for name in FLAGS if FLAGS[name].present}
     if FLAGS.lexicon and asked <= {"model_dir", "lexicon", "threshold"} and FLAGS.model_dir:
         write_table()

@@ -41,9 +41,9 @@ with group("Model and model directory"):
     flags.DEFINE_string(
         "model",
         "",
-        f"Model to train, one of: {_NAMES}. Default: that of a run that is resumed or of "
-        "--init_from; for files of your own, the one that suits their size; for other corpora, "
-        "transformer_tiny.",
+        f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
+        "--init_from. Without these, a model that suits the size of your own files, or "
+        "transformer_tiny for a named corpus.",
     )
     flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
@@ -72,8 +72,8 @@ with group("Text"):
     flags.DEFINE_integer(
         "valid_size",
         None,
-        "Training pairs that are held out for validation if there is no --valid_source. Default: a "
-        "twentieth, at most 1,000.",
+        "Training pairs that are held out for validation if there is no --valid_source. Default: "
+        "one for twenty different source sentences, at most 1,000.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -114,7 +114,8 @@ with group("Several devices"):
     flags.DEFINE_string(
         "tpu_address",
         "",
-        "Name or address of the TPU. Default: that of TPU_NAME, or the local TPU.",
+        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else the "
+        "local TPU.",
     )
 
 
@@ -166,7 +167,7 @@ def corpus_files(reads_source):
     if sizes:
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if FLAGS.dataset == "files":
-        raise UserError("--dataset=files needs " + ", ".join(f"--{name}" for name in OWN_FILES))
+        raise UserError("--dataset=files needs --train_source and --train_target")
     return FLAGS.dataset or "demo", None
 
 
@@ -201,7 +202,9 @@ def _own_splits(own, reads_source):
         files = " and ".join(str(path) for path in found.splits[name] if path)
         print(f"held out {found.sizes[name]:,} pairs in {files}")
     if found.num_dropped:
-        print(f"left out {found.num_dropped:,} further pairs of these source sentences")
+        has_source = splits["train"].source
+        what = "pairs of these source sentences" if has_source else "lines with these sentences"
+        print(f"left out {found.num_dropped:,} further {what}")
     return {**splits, **found.splits}
 
 

@@ -18,17 +18,16 @@ from command_line import startup, quiet  # noqa: F401, I001 - first of all, in t
 # isort: split
 
 import json
-import re
 import sys
 
 import tensorflow as tf
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import define_beam_size, group, shortened
+from command_line.flag_values import define_beam_size, group, head_of
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_outputs, check_writable, read_lines, write_text
-from data_pipeline.streams import open_split
+from data_pipeline.streams import is_tsv, open_split
 from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
 from decoding.alignment.aligner import Aligner, word_maps
 from decoding.alignment.head_summaries import summarise_heads
@@ -139,11 +138,6 @@ def the_model_dir():
     return FLAGS.model_dir[0]
 
 
-def the_head():
-    """Returns --head as `save_attention` takes it: a number, "mean" or None."""
-    return int(FLAGS.head) if FLAGS.head.isdigit() else FLAGS.head or None
-
-
 def check_gold_flags():
     """Raises `UserError` if flags of gold links lack what they need."""
     if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
@@ -175,7 +169,7 @@ def draw_attention():
     model, tokenizer, config = ModelDirectory(path).load()
     of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
     check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
-    check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
+    check_choice(of_nothing, FLAGS.attention, FLAGS.layer, head_of(FLAGS.head))
     translator = Translator(
         model, tokenizer, beam_size=FLAGS.beam_size, length_penalty=config["length_penalty"]
     )
@@ -195,7 +189,7 @@ def draw_attention():
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
     name = f"{config['model']} of {path}"
-    choice = {"kind": FLAGS.attention, "layer": FLAGS.layer, "head": the_head()}
+    choice = {"kind": FLAGS.attention, "layer": FLAGS.layer, "head": head_of(FLAGS.head)}
     title = title_of(name, maps, **choice)
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
@@ -238,7 +232,7 @@ def the_explorers():
         of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
         if any(FLAGS[name].present for name in ("attention", "layer", "head")):
             check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
-            check_choice(of_nothing, FLAGS.attention, FLAGS.layer, the_head())
+            check_choice(of_nothing, FLAGS.attention, FLAGS.layer, head_of(FLAGS.head))
         name = f"{config['model']} of {path}"
         search = {"beam_size": FLAGS.beam_size, "length_penalty": config["length_penalty"]}
         explorers.append(SentenceExplorer(model, tokenizer, name, **search))
@@ -247,7 +241,7 @@ def the_explorers():
 
 def the_first_view():
     """Returns what a page shows first, as far as flags choose it."""
-    view = {"layer": FLAGS.layer, "head": the_head(), "merge": FLAGS.merge_subwords}
+    view = {"layer": FLAGS.layer, "head": head_of(FLAGS.head), "merge": FLAGS.merge_subwords}
     if any(FLAGS[name].present for name in ("attention", "layer", "head")):
         view["kind"] = FLAGS.attention
     return view
@@ -272,20 +266,20 @@ def explore_text():
     """Writes pages on which to explore the attention of each line of --input, and their index."""
     if not FLAGS.output.lower().endswith(".html"):
         raise UserError(f"--output={FLAGS.output}: --input needs a name that ends in .html")
-    sources = read_lines(FLAGS.input)
-    targets = read_lines(FLAGS.target_input) if FLAGS.target_input else None
+    check_outputs([FLAGS.output], filter(None, (FLAGS.input, FLAGS.target_input)))
+    if FLAGS.target_input:
+        sources, targets = map(list, open_split((FLAGS.input, FLAGS.target_input)))
+    else:
+        sources, targets = read_lines(FLAGS.input), None
+    if targets is None and is_tsv(FLAGS.input):
+        raise UserError(f"{FLAGS.input}: a .tsv has two sides; give it as --target_input, too")
     if not sources:
         raise UserError(f"{FLAGS.input} is empty; there is nothing to draw")
-    if targets is not None and len(targets) != len(sources):
-        raise UserError(
-            f"{FLAGS.target_input}: {len(targets)} lines; expected {len(sources)}, one for each "
-            f"line of {FLAGS.input}"
-        )
     explorers = the_explorers()
     for explorer in explorers:
         explorer.translator.check_known(sources, FLAGS.input)
     missing = write_pages(FLAGS.output, explorers, sources, targets, the_first_view())
-    more = f"; {missing:,} have none, as it says" if missing else ""
+    more = f"; {missing:,} of them have no page; the index gives the reasons" if missing else ""
     print(f"wrote {FLAGS.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
@@ -374,9 +368,7 @@ MODES = {
 def main(argv):
     """Draws the one picture that the flags ask for."""
     del argv
-    if not re.fullmatch("([1-9][0-9]{0,8}|mean)?", FLAGS.head):
-        head = shortened(FLAGS.head)
-        raise UserError(f"--head={head}: expected a number, counted from 1, or mean")
+    head_of(FLAGS.head)
     quiet.start()
     console.chosen_mode(MODES, {name for name in FLAGS if FLAGS[name].present})()
     return 0

@@ -28,6 +28,7 @@ _MOVED = {
     "symmetrise": "symmetrise",
     "threshold": "threshold",
 }
+_HEAD = "([1-9][0-9]{0,8}|mean)?"  # Values of --head.
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 
 flags.disclaim_key_flags()  # So that absl attributes each flag to the script that calls `define`.
@@ -256,3 +257,14 @@ def _value(parser, text):
             if str(error) == text[place.end() :]:
                 return text[: place.start()]
     return text
+
+
+def head_of(text):
+    """Returns the attention head that --head names: a number from 1, "mean", or None if empty.
+
+    Raises:
+        UserError: anything else.
+    """
+    if not re.fullmatch(_HEAD, text):
+        raise UserError(f"--head={shortened(text)}: expected a number, counted from 1, or mean")
+    return int(text) if text.isdigit() else text or None

@@ -19,21 +19,28 @@ def machine():
             if line.startswith("model name")
         ]
         processor = models_named[0] if models_named else processor
-    commit = ""  # Stays empty if the project was copied instead of cloned.
-    with contextlib.suppress(OSError, subprocess.CalledProcessError):
-        commit = subprocess.check_output(
-            ["git", "describe", "--always", "--dirty"],
-            cwd=Path(__file__).parent,
-            stderr=subprocess.DEVNULL,
-            text=True,
-        ).strip()
     return {
         "processor": f"{processor}, {os.cpu_count()} cores",
         "accelerators": _accelerators(),
         "python": platform.python_version(),
         "tensorflow": importlib.metadata.version("tensorflow"),
-        "commit": commit,
+        "commit": _commit(),
     }
+
+
+def _commit():
+    """Returns the commit of the project; empty if it was copied instead of cloned."""
+    project = Path(__file__).resolve().parents[1]
+
+    def git(*arguments):
+        command = ["git", "-C", str(project), *arguments]
+        return subprocess.check_output(command, stderr=subprocess.DEVNULL, text=True).strip()
+
+    with contextlib.suppress(OSError, subprocess.CalledProcessError):
+        # A copy may lie inside a repository of another project.
+        if Path(git("rev-parse", "--show-toplevel")) == project:
+            return git("describe", "--always", "--dirty")
+    return ""
 
 
 def _accelerators():

@@ -4,10 +4,11 @@ Import this before `command_line.quiet`: TensorFlow reads them when it is import
 """
 
 import os
+import re
 import sys
 
 # oneDNN prepares each matrix product for its sizes, which change at every step of a search: it is
 # slower than TensorFlow's own product unless matrices are large, except in bfloat16, for which
 # TensorFlow has no fast product of its own.
-if not any("bfloat16" in argument for argument in sys.argv):
+if not re.search("(^| )--?precision[= ]bfloat16( |$)", " ".join(sys.argv)):
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")

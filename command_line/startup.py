@@ -12,9 +12,11 @@ import threading
 
 
 def _hold_closed_streams():
-    """Opens those of the descriptors 0, 1 and 2 that are closed, so that using them still fails.
+    """Opens /dev/null for each closed standard stream, so that using the stream is still an error.
 
-    Otherwise the next file to be opened would get the free number, and printed text would be
+    /dev/null is opened for writing in place of input, and for reading in place of output.
+
+    Without this, the next file to be opened would get the free number, and printed text would be
     written into that file.
     """
     for number, (name, flags, mode) in enumerate(

@@ -286,7 +286,7 @@ def read_joined(path):
     """
     sides = []
     for number, line in enumerate(read_lines(path), start=1):
-        sides.append([text.strip() for text in _SEPARATOR.split(line)])
+        sides.append([text.strip(" \t") for text in _SEPARATOR.split(line)])
         if len(sides[-1]) != 2:
             raise UserError(
                 f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one ||| "

@@ -48,17 +48,31 @@ def decode_lines(data, name, first_line=1):
     if first_line == 1:
         check_plain(data, name)
         data = data.removeprefix(codecs.BOM_UTF8)
-    try:
-        lines = data.decode("utf-8").replace("\r\n", "\n").split("\n")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + first_line
-        raise UserError(
-            f"{name}, line {line}: not UTF-8 (byte 0x{data[error.start]:02x}); "
-            "convert the file, for example with `iconv -f latin1 -t utf-8`"
-        ) from None
+    lines = decode_block(data, name, first_line).replace("\r\n", "\n").split("\n")
     if lines[-1] == "":
         lines.pop()
     return lines
+
+
+def decode_block(block, name, first_line):
+    """Decodes whole lines of a text.
+
+    Args:
+        block: bytes.
+        name: name of the text in errors, such as a path.
+        first_line: number of the first line of the block.
+
+    Raises:
+        UserError: not UTF-8; the message names the line.
+    """
+    try:
+        return block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = block.count(b"\n", 0, error.start) + first_line
+        raise UserError(
+            f"{name}, line {line}: not UTF-8 (byte 0x{block[error.start]:02x}); "
+            "convert the file, for example with `iconv -f latin1 -t utf-8`"
+        ) from None
 
 
 def check_plain(data, name):
@@ -120,29 +134,32 @@ def atomic_path(path):
     """
     asked, path = path, Path(os.path.realpath(path))
     temporary = None
-    try:
-        if path.is_dir() or os.fspath(asked).endswith(os.sep):
-            raise UserError(f"{asked}: cannot be written (a folder); add the name of a file")
-        if path.exists() and not path.is_file():  # Root would replace even /dev/null.
-            raise UserError(f"{asked}: cannot be written (not a regular file); give another name")
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Making the file now finds an unwritable target before the work. The suffix is kept,
-        # because numpy and others derive the format from it.
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".unfinished-", suffix=path.suffix)
-        os.close(handle)
-        temporary = Path(name)
-        yield temporary
-        with open(temporary, "rb") as file:
-            os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
-        os.replace(temporary, path)
-    except OSError as error:
-        reason = error.strerror or error
-        advice = "make room" if error.errno in _FULL else "check the name"
-        raise UserError(f"{asked}: cannot be written ({reason}); {advice}") from None
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)
+    with _one_line_errors(asked):
+        try:
+            if path.is_dir() or os.fspath(asked).endswith(os.sep):
+                raise UserError(f"{asked}: cannot be written (a folder); add the name of a file")
+            if path.exists() and not path.is_file():  # Root would replace even /dev/null.
+                raise UserError(
+                    f"{asked}: cannot be written (not a regular file); give another name"
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Making the file now finds an unwritable target before the work. The suffix is kept,
+            # because numpy and others derive the format from it.
+            handle, name = tempfile.mkstemp(
+                dir=path.parent, prefix=".unfinished-", suffix=path.suffix
+            )
+            os.close(handle)
+            temporary = Path(name)
+            yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            # A file that others may not read stays so.
+            mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+            temporary.chmod(mode)
+            os.replace(temporary, path)
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -14,7 +14,8 @@ from data_pipeline.streams import open_split, open_target
 
 _LONGEST = 1000  # Characters of a line that may be held out.
 _MOST_VALID = 1000
-_TRAIN, _DROPPED = 0, 3  # Parts of a text besides the held-out ones, 1 and 2.
+_PARTS = {"train": 0, "valid": 1, "test": 2}  # Name -> number of a part.
+_DROPPED = 3  # The pairs that are in no part.
 
 
 class HeldOut(NamedTuple):
@@ -34,14 +35,14 @@ class HeldOut(NamedTuple):
 def hold_out(train, folder, *, valid_size=None, test_size=0):
     """Divides a training text; the same text is divided in the same way every time.
 
-    The sentences of the parts are drawn at random, but depend on the text of the sentence alone. A
-    source sentence that is held out is not in the training text, however often it occurs: only its
-    first pair is kept. Sentences that are empty or have over 1,000 characters are not held out.
+    The sentences of the parts are drawn at random, but depend on the text of the sentence alone. If
+    a source sentence is held out, its first pair goes to that part, and all its other pairs are
+    dropped. Sentences that are empty or have over 1,000 characters are not held out.
 
     Args:
         train: `Split`; its source may be an empty name, then target sentences are held out.
         folder: where the parts are written, in a folder of their own. They are not written again.
-        valid_size: pairs for validation; None: a twentieth of the text, at most 1,000.
+        valid_size: pairs for validation; None: one for twenty different sentences, at most 1,000.
         test_size: pairs for test.
 
     Returns:
@@ -57,14 +58,12 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
             f"{folder}: the name has a comma, which separates the files of several corpora; give "
             "another --data_dir, or --valid_source and --valid_target"
         )
-    if valid_size is None:
-        valid_size = min(max(len(sides[0]) // 20, 1), _MOST_VALID)
-    asked = {"valid": valid_size, "test": test_size}
-    part_of = _parts(sides, [*asked.values()])
+    part_of, valid_size = _divided(sides, valid_size, test_size)
     _check_corpora(sides[0], part_of)
-    names = ["train", *(name for name, size in asked.items() if size)]
+    held_out = {"valid": valid_size, "test": test_size}
+    names = ["train", *(name for name, size in held_out.items() if size)]
     digest = hashlib.sha256(b"".join(side.digest for side in sides))
-    digest.update(repr((asked, sides[0].sizes)).encode())
+    digest.update(repr((held_out, sides[0].sizes)).encode())
     folder = Path(folder, digest.hexdigest()[:16])
     endings = ["source", "target"][-len(sides) :]
     paths = {
@@ -82,12 +81,8 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
         )
         for name, files in paths.items()
     }
-    sizes = {name: int(np.sum(part_of == _code(name))) for name in names}
+    sizes = {name: int(np.sum(part_of == _PARTS[name])) for name in names}
     return HeldOut(splits, sizes, int(np.sum(part_of == _DROPPED)))
-
-
-def _code(name):
-    return ("train", "valid", "test").index(name)
 
 
 def _numbers(sizes):
@@ -95,8 +90,8 @@ def _numbers(sizes):
     return [f".{i}" for i in range(len(sizes))] if len(sizes) > 1 else [""]
 
 
-def _parts(sides, held_out):
-    """Returns the part of each pair, as an array of small numbers."""
+def _divided(sides, valid_size, test_size):
+    """Returns (`[pairs]` int8, the part of each pair; the number of pairs for validation)."""
     keys = np.zeros(len(sides[0]), np.uint64)
     may = np.zeros(keys.size, bool)
     with Progress("dividing the text", keys.size, "lines") as progress:
@@ -108,28 +103,31 @@ def _parts(sides, held_out):
     # In the order of their hashes, which is a random one.
     chosen, first = np.unique(keys[may], return_index=True)
     first = np.flatnonzero(may)[first]
-    if sum(held_out) >= chosen.size:
+    if valid_size is None:  # Of the different sentences, because all pairs of a sentence leave.
+        valid_size = min(max(chosen.size // 20, 1), _MOST_VALID)
+    together = valid_size + test_size
+    if together >= chosen.size:
+        remedy = "give --valid_source and --valid_target, or smaller --valid_size and --test_size"
         raise UserError(
             f"{sides[0].paths[0]}: {chosen.size:,} different sentences of at most {_LONGEST:,} "
-            f"characters; too few to hold out {sum(held_out):,}; give --valid_source and "
-            "--valid_target, or smaller --valid_size and --test_size"
+            f"characters; too few to hold out {together:,}; "
+            + (remedy if valid_size else "give a smaller --test_size")
         )
-    part_of = np.where(np.isin(keys, chosen[: sum(held_out)]), _DROPPED, _TRAIN).astype(np.int8)
-    start = 0
-    for part, size in enumerate(held_out, start=1):
-        part_of[first[start : start + size]] = part
-        start += size
-    return part_of
+    is_gone = np.isin(keys, chosen[:together])
+    part_of = np.where(is_gone, _DROPPED, _PARTS["train"]).astype(np.int8)
+    part_of[first[:valid_size]] = _PARTS["valid"]
+    part_of[first[valid_size:together]] = _PARTS["test"]
+    return part_of, valid_size
 
 
 def _check_corpora(side, part_of):
     """Raises `UserError` if one of the corpora has no pair to train on."""
     corpora = np.split(part_of, np.cumsum(side.sizes)[:-1])
     for path, parts in zip(side.paths, corpora, strict=True):
-        if not (parts == _TRAIN).any():
+        if not (parts == _PARTS["train"]).any():
             raise UserError(
                 f"{path}: all of its {parts.size:,} lines are held out or repeat a sentence that "
-                "is; leave this corpus out, or give --valid_source and --valid_target"
+                "is; leave this corpus out, or hold out fewer pairs"
             )
 
 
@@ -143,7 +141,7 @@ def _write(sides, part_of, paths):
             for side, numbered in enumerate(files)
             for number, path in enumerate(numbered)
         }
-        names = {_code(name): name for name in paths}
+        names = {_PARTS[name]: name for name in paths}
         for i, pair in enumerate(zip(*sides, strict=True)):
             name = names.get(part_of[i])
             if name:

@@ -6,8 +6,7 @@ import os
 import select
 import sys
 
-from data_pipeline.files import UserError, check_plain
-from data_pipeline.streams import decode_block
+from data_pipeline.files import UserError, check_plain, decode_block
 
 _BLOCK_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.
@@ -96,7 +95,7 @@ class LiveLines:
         if not block:  # Nothing but the mark.
             return
         block = block.replace(b"\r\n", b"\n").removesuffix(b"\n")
-        lines = decode_block(block, self._name, self._count).split("\n")
+        lines = decode_block(block, self._name, self._count + 1).split("\n")
         self._count += len(lines)
         self._ready.extend(lines)
 

@@ -6,7 +6,7 @@ import itertools
 import os
 from typing import NamedTuple
 
-from data_pipeline.files import UserError, open_source
+from data_pipeline.files import UserError, decode_block, open_source
 from data_pipeline.progress import Progress
 
 _BLOCK_BYTES = 1 << 24
@@ -111,7 +111,7 @@ class FileLines:
                 digest.update(separator)
                 digest.update(block)
                 separator = b"\n"
-                lines = decode_block(block, path, count).split("\n")
+                lines = decode_block(block, path, count + 1).split("\n")
                 count += len(lines)
                 yield lines
             if digest.digest() != expected:
@@ -267,21 +267,3 @@ def _whole_blocks(path):
             rest = block[end + 1 :]
     if rest:
         yield rest.replace(b"\r\n", b"\n").removesuffix(b"\n")
-
-
-def decode_block(block, path, lines_before):
-    """Decodes whole lines of a text; `UserError` names the line that is not UTF-8.
-
-    Args:
-        block: bytes.
-        path: name of the text.
-        lines_before: number of lines before the block.
-    """
-    try:
-        return block.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = lines_before + block.count(b"\n", 0, error.start) + 1
-        raise UserError(
-            f"{path}, line {line}: not UTF-8 (byte 0x{block[error.start]:02x}); "
-            "convert the file, for example with `iconv -f latin1 -t utf-8`"
-        ) from None

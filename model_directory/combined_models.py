@@ -57,6 +57,7 @@ def load_models(directories, **how):
 def check_same_tokenizer(found, directory, expected, first):
     """Raises `UserError` unless a model encodes sources and targets as the first model does."""
     remedy = "train it with the same --tokenizer and --vocab_file"
+    of_words = "train both on the same text with the same --max_words and --min_word_count"
     if found.kind != expected.kind:
         raise UserError(
             f"{directory.path}: its text is encoded by --tokenizer={found.kind}, and that of "
@@ -68,12 +69,14 @@ def check_same_tokenizer(found, directory, expected, first):
             directory.path,
             getattr(expected, side),
             f"the {side} vocabulary of {first.path}",
-            f"train it with --vocab_file={vocabulary_file(first, expected, side)}",
+            of_words
+            if found.kind == "word"
+            else f"train it with --vocab_file={vocabulary_file(first, expected, side)}",
         )
     if found.fingerprint() != expected.fingerprint():
         raise UserError(
-            f"{directory.path}: its pieces are those of {first.path}, but it splits words into "
-            f"others; {remedy}"
+            f"{directory.path}: it has the same pieces as {first.path}, but its SentencePiece "
+            f"model splits words differently; {remedy}"
         )
 
 

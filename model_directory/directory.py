@@ -275,7 +275,7 @@ class ModelDirectory:
     def write_best(self, arrays, state):
         """Writes the best weights, with a state such as their score.
 
-        What was chosen for searches with other weights is removed.
+        Removes search.json first, because its length penalty was chosen for the old weights.
         """
         self.search_path.unlink(missing_ok=True)
         write_archive(self.best_path, arrays, state)

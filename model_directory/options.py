@@ -101,8 +101,8 @@ OPTIONS = (
     Option(
         "new_vocabulary",
         False,
-        "With --init_from: makes a vocabulary for the new text. Pieces that the old one has keep "
-        "their weights, and others start from those of their parts.",
+        "With --init_from: makes a vocabulary for the new text. Pieces of the old vocabulary keep "
+        "their weights. A new piece starts from the mean of the old pieces that it consists of.",
         _WAY,
     ),
     Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
@@ -125,7 +125,8 @@ OPTIONS = (
     Option(
         "max_words",
         8000,
-        "Most words per side, the most frequent ones (0: no limit).",
+        "Most entries of the vocabulary of a side: 4 special tokens, and the most frequent words "
+        "(0: no limit).",
         _VOCABULARY,
         0,
         only_with=("tokenizer", ("word",)),
@@ -144,6 +145,7 @@ OPTIONS = (
         "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
         "model (.model); ngram_lm: either.",
         _VOCABULARY,
+        only_with=("tokenizer", ("bpe", "pretokenized")),
         is_path=True,
     ),
     Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
@@ -294,8 +296,9 @@ OPTIONS = (
     Option(
         "guide",
         "",
-        "Directory of a trained model with the same vocabulary, such as hmm_alignment, on whose "
-        "alignments the attention is trained; of a Transformer, one head. None if empty.",
+        "Directory of a trained model with the same vocabulary, such as hmm_alignment. The "
+        "attention (in a Transformer: one head) is trained to follow its alignments. Empty: no "
+        "guide.",
         _LOSS,
         is_path=True,
     ),

@@ -19,6 +19,8 @@ def summarize(directory):
     config = directory.config()
     records = read_records(directory.metrics_path)
     steps = directory.checkpoint_steps()
+    # A run may stop after steps that it has not recorded yet.
+    last = max([0, *(record["step"] for record in records[-1:]), *steps[-1:]])
     best, parameters = {}, None
     if directory.best_path.exists():
         arrays, best = directory.read_best()
@@ -30,7 +32,7 @@ def summarize(directory):
         "settings": ", ".join(f"{n}={v}" for n, v in config["settings"].items()) or "-",
         "dataset": config.get("dataset", "-"),
         "parameters": _text(parameters, ",d"),
-        "steps": _text(records[-1]["step"] if records else 0, ",d"),
+        "steps": _text(last, ",d"),
         "minutes": _text(records[-1]["seconds"] / 60 if records else None, ",.1f"),
         "valid perplexity": _text(best.get("perplexity"), ",.2f"),
         "valid BLEU, greedy": _text(best.get("bleu"), ".2f"),

@@ -1,5 +1,6 @@
 """Named arrays and a JSON state in one file with checksums."""
 
+import errno
 import json
 import os
 
@@ -9,6 +10,11 @@ from data_pipeline.files import UserError, atomic_path
 
 # Arrays that archives of the first version may lack.
 ADDED = ("model/length/parameters",)
+# Errors of reading that say nothing of the bytes of a file. EINVAL comes of damaged offsets.
+_NOT_DAMAGE = (
+    *(errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+)
 _MAGIC = b"PK\x03\x04"  # A zip file begins with it.
 
 
@@ -35,6 +41,8 @@ def read_archive(path):
 
     Raises:
         DamagedError: the file is missing or damaged.
+        UserError: the file cannot be read now, which says nothing of its bytes.
+        MemoryError: its arrays do not fit into memory.
     """
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # Opening a pipe would wait.
@@ -53,7 +61,13 @@ def read_archive(path):
             if getattr(array, "dtype", np.dtype(object)).kind not in "biuf":
                 raise ValueError(f"{name} holds no real numbers")
         return arrays, state
+    except MemoryError:
+        raise
     except Exception as error:  # Readers of zip files raise many types for damaged bytes.
+        if getattr(error, "errno", None) in _NOT_DAMAGE:
+            raise UserError(
+                f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
+            ) from None
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:
             reason = "it contains Python objects, which are not loaded for safety"

@@ -77,11 +77,8 @@ def open_run(request):
             directory.lock.acquire()
     tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
     encoded = text.encode(tokenizer, options, request.data_dir)
-    if is_new and len(encoded.sizes) == 1 and options["temperature"] != 1.0:
-        raise UserError(
-            f"--temperature={options['temperature']:g} needs several corpora, whose shares it "
-            "makes more equal; leave it out"
-        )
+    if is_new and len(encoded.sizes) == 1:
+        _check_alone(options)
     epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
     config = {**config, **_sizes(tokenizer)}
     prepared = prepare(encoded.corpus, config)
@@ -107,6 +104,16 @@ def open_run(request):
         precision, seconds = choose_precision(run)
         run = run.with_options(precision=precision)
     return run.with_options(**choose_pace(run, request.undecided if is_new else [], seconds))
+
+
+def _check_alone(options):
+    """Raises `UserError` at an option that chooses the shares of several corpora."""
+    for name in ("corpus_weights", "temperature"):
+        if options[name] != DEFAULTS[name]:
+            given = f"--{name}={options[name]}".removesuffix(".0")
+            raise UserError(
+                f"{given} chooses the shares of several corpora, and there is one; leave it out"
+            )
 
 
 def _check_passes(config):

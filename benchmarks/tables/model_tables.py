@@ -1,6 +1,7 @@
 """Tables of the presets, their settings, and the options of training."""
 
 import itertools
+import re
 
 import models
 from benchmarks.tables.markdown import markdown, read
@@ -115,7 +116,8 @@ def options_table():
     for group, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
         rows = [("option", "default", "values", "what it does", "may change on resume")]
         for option in options:
-            text, default = option.help.replace("</s>", "`</s>`"), option.default
+            # Markdown would take a token such as <unk> for HTML, and show nothing.
+            text, default = re.sub(r"</?\w+>", r"`\g<0>`", option.help), option.default
             if option.only_with:
                 other, values = option.only_with
                 text += f" Only with `--{other}={'` or `'.join(values)}`."

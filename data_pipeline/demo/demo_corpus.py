@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from data_pipeline.demo import lexicon as lexicon
+from data_pipeline.demo import lexicon
 from data_pipeline.demo.grammar import COMMA, NOTHING, Grammar, Phrase, Token, join
 
 _MAX_TOKENS = 25  # per side

@@ -94,9 +94,8 @@ class Corpus(NamedTuple):
         if not report:
             check_writable(report_path)  # Before hours of downloading.
             downloads.fetch(self.files())
-            report_path.unlink(
-                missing_ok=True
-            )  # An old report must not describe the new files while they are written.
+            # An old report must not describe the new files while they are written.
+            report_path.unlink(missing_ok=True)
             report = {"definition": definition, "rules": self.rules._asdict()}
             report |= {name: _write(self, name, s, downloads) for name, s in splits.items()}
             report["bytes"] = _sizes(splits)

@@ -109,8 +109,7 @@ class BpeDropout:
         seed: int.
         max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
             keeps its usual pieces.
-        sides: those to encode anew, 0 for the source and 1 for the target. The others keep their
-            usual pieces.
+        sides: sides to encode anew (0: source, 1: target). Any other side keeps its usual pieces.
 
     Raises:
         UserError: the SentencePiece model is not of type BPE, or has pieces across words.

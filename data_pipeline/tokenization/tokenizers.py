@@ -91,7 +91,8 @@ def train_tokenizer(
             `vocab_file`).
         source_lines: list of str, or `data_pipeline.streams.FileLines`.
         target_lines: the same, with equally many lines.
-        vocab_size: "bpe": number of pieces; "word": most words per side, None for no limit.
+        vocab_size: "bpe": number of pieces; "word": most entries per side, 4 of them
+            special tokens; None for no limit.
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
         vocab_file: "pretokenized": path of the list of pieces, one per line; "bpe": path of a
             SentencePiece model to use instead of learning one.

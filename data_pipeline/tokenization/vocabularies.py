@@ -12,7 +12,7 @@ from pathlib import Path
 
 import sentencepiece
 
-from data_pipeline.files import UserError, atomic_path, read_lines, write_lines
+from data_pipeline.files import UserError, atomic_path, read_bytes, read_lines, write_lines
 from data_pipeline.tokenization.sentencepiece_models import with_special_ids
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
@@ -124,7 +124,7 @@ class BpeVocabulary:
         Raises:
             UserError: the file is missing, or the model cannot be used.
         """
-        model = _read_bytes(path)
+        model = read_bytes(path)
         fitting = with_special_ids(model, SPECIALS, path)
         if fitting != model:
             print(
@@ -202,7 +202,7 @@ class BpeVocabulary:
     @classmethod
     def load(cls, path):
         """Reads what `save` wrote."""
-        return cls(_read_bytes(path), path)
+        return cls(read_bytes(path), path)
 
 
 class WordVocabulary:
@@ -362,11 +362,14 @@ def _noting(lines, raised):
         raise
 
 
-def _read_bytes(path):
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+def is_sentencepiece(path):
+    """Returns whether a file is a SentencePiece model, by its name or its first byte.
+
+    Raises:
+        UserError: the file cannot be read.
+    """
+    # A model begins with the tag of its first piece, 10. As a text, its first line would be empty.
+    return Path(path).suffix == BpeVocabulary.file_suffix or read_bytes(path)[:1] == b"\n"
 
 
 def _check_entries(words, name):

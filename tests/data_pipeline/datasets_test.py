@@ -82,6 +82,12 @@ def test_both_sides_of_one_file_are_read_as_of_two(tmp_path):
     assert read_joined(path) == (["ein Haus", "a|||b", "", "z", ""], ["a house", "x", "y", "", ""])
 
 
+def test_a_no_break_space_beside_the_separator_stays_in_its_side(tmp_path):
+    path = tmp_path / "both"
+    path.write_text("\u00a0 a dog ||| ein Hund\u3000\n", encoding="utf-8")
+    assert read_joined(path) == (["\u00a0 a dog"], ["ein Hund\u3000"])
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

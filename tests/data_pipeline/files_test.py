@@ -56,6 +56,15 @@ def test_only_the_last_line_feed_ends_the_text(data, lines):
     assert decode_lines(data, "text") == lines
 
 
+def test_a_file_that_others_may_not_read_stays_so(tmp_path):
+    path = tmp_path / "x"
+    write_text(path, "secret")
+    usual = stat.S_IMODE(path.stat().st_mode)
+    path.chmod(0o600)
+    write_text(path, "another secret")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600 != usual
+
+
 def test_byte_order_mark_is_no_text():
     assert decode_lines(b"\xef\xbb\xbfa\nb\xef\xbb\xbf\n", "text") == ["a", "b\ufeff"]
 

@@ -61,13 +61,22 @@ def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
 def test_the_same_text_is_divided_alike_and_only_once(tmp_path):
     whole = text(tmp_path)
     first = hold_out(whole, tmp_path / "out")
-    assert first.sizes["valid"] == 20 and "test" not in first.splits
+    different = {" ".join(source.split()) for source, _ in pairs(whole)}
+    assert first.sizes["valid"] == len(different) // 20 and "test" not in first.splits
     written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
     assert hold_out(whole, tmp_path / "out") == first
     assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out").rglob("*.*")}
     next(path for path in written if path.name == "train.target").unlink()  # A kill in between.
     assert pairs(hold_out(whole, tmp_path / "out").splits["train"]) == pairs(first.splits["train"])
     assert hold_out(whole, tmp_path / "out", valid_size=21).splits != first.splits
+
+
+def test_a_text_that_repeats_its_sentences_keeps_most_of_its_pairs(tmp_path):
+    paths = tmp_path / "a.en", tmp_path / "a.de"
+    for path in paths:
+        write_lines(path, [f"sentence {i % 40}" for i in range(400)])
+    found = hold_out(Split(*paths), tmp_path / "out")
+    assert (found.sizes, found.num_dropped) == ({"train": 380, "valid": 2}, 18)
 
 
 def test_several_corpora_stay_apart(tmp_path):
@@ -88,6 +97,11 @@ def test_a_language_model_needs_only_targets(tmp_path):
 def test_too_little_text_is_an_error(tmp_path):
     with pytest.raises(UserError, match=r"a\.en: \d+ different .*too few to hold out 200"):
         hold_out(text(tmp_path), tmp_path / "out", valid_size=150, test_size=50)
+
+
+def test_too_large_a_test_is_an_error_that_names_its_flag_alone(tmp_path):
+    with pytest.raises(UserError, match=r"hold out 400; give a smaller --test_size$"):
+        hold_out(text(tmp_path), tmp_path / "out", valid_size=0, test_size=400)
 
 
 def test_a_corpus_of_which_nothing_is_left_is_an_error(tmp_path):

@@ -1,6 +1,7 @@
 """Damaged files, full disks, folders that cannot be written, and two runs in one directory."""
 
 import contextlib
+import errno
 import json
 import os
 import pickle
@@ -21,6 +22,7 @@ from model_directory.directory import ModelDirectory
 from model_directory.metrics import append_record, keep_records, read_records
 from model_directory.run_lock import RunLock
 from model_directory.weight_files import DamagedError, read_archive, write_archive
+from training.devices.replicas import _ReadOnlyDirectory
 from training.reports.tensorboard import Board
 
 ARRAYS = {
@@ -131,6 +133,30 @@ def test_what_is_no_archive_is_not_to_be_loaded_unsafely(tmp_path, data):
     path.write_bytes(data)
     with pytest.raises(DamagedError, match=r"x\.npz: damaged .*not an archive of arrays"):
         read_archive(path)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.EACCES, "Permission denied")])
+def test_what_cannot_be_read_for_another_reason_is_not_set_aside(saved, error, monkeypatch):
+    saved.write_best(ARRAYS, {"step": 12})
+    before = sorted(saved.path.rglob("*"))
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(np, "load", fail)
+    for read in (saved.best_state, lambda: saved.restore_newest(fresh_variables())):
+        with pytest.raises((UserError, MemoryError)) as caught:
+            read()
+        assert not isinstance(caught.value, DamagedError)
+    assert sorted(saved.path.rglob("*")) == before
+
+
+def test_only_the_chief_sets_damaged_weights_aside(saved):
+    saved.best_path.write_bytes(b"PK")
+    with pytest.raises(DamagedError):
+        _ReadOnlyDirectory(saved.path).best_state()
+    assert saved.best_path.exists()
+    assert saved.best_state() is None and not saved.best_path.exists()
 
 
 def test_if_all_are_damaged_it_is_said_and_none_is_touched(saved):

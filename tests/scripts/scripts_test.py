@@ -467,16 +467,17 @@ def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path, capsys):
 
 def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained, tmp_path, capsys):
     both = [*[f"--model_dir={trained}"] * 2, "--beam_size=1"]
-    page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text"
+    page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text.tsv"
     flags = ["--source=one dog", "--target=eins Hund", "--gold_links=0-0 1p1", f"--output={page}"]
     done = run_script("visualize_attention", [*both, *flags], capsys)
     assert (done.status, done.err) == (0, "") and done.out == f"wrote {page}\n"
     found = page.read_text(encoding="utf-8")
     assert found.count('"name":"transformer_tiny of ') == 2 and '"sure":[[0,0]]' in found
-    text.write_text("\nbig house\n")
+    text.write_text("\t\nbig house\tgroß Haus\n")
     flags = [f"--input={text}", f"--target_input={text}", f"--output={index}", "--head=2"]
     done = run_script("visualize_attention", [*both[1:], *flags], capsys)
-    assert done.status == 0 and "2 lines; 1 have none" in done.out, done.err
+    assert done.status == 0 and "2 lines; 1 of them have no page" in done.out, done.err
+    assert "big" not in (tmp_path / "b_pages" / "0002.html").read_text().partition("groß")[2]
     found = (tmp_path / "b_pages" / "0002.html").read_text(encoding="utf-8")
     assert '"choice":{"layer":null,"head":2,"merge":false,"kind":"cross"}' in found
 
@@ -486,7 +487,9 @@ def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained
     [
         (["--input=x", "--output=a.png"], "--input needs a name that ends in .html"),
         (["--input=x"], "x: cannot be read"),
-        (["--input=one", "--target_input=two"], "two: 2 lines; expected 1"),
+        (["--input=one", "--target_input=two"], "one has 1 lines and two has 2"),
+        (["--input=page.html", "--output=page.html"], "page.html: given for two flags"),
+        (["--input=pairs.tsv"], "pairs.tsv: a .tsv has two sides; give it as --target_input, too"),
         (["--input=none"], "none is empty"),
         (["--source=", "--output=a.html"], "--source is empty"),
         (["--source=dog", "--head=9", "--output=a.html"], "--head=9"),
@@ -498,13 +501,15 @@ def test_pages_that_cannot_be_made_are_one_line(
     trained, tmp_path, capsys, monkeypatch, flags, expected
 ):
     monkeypatch.chdir(tmp_path)
-    for name, text in {"one": "dog\n", "two": "Hund\n\n", "none": ""}.items():
+    texts = {"one": "dog\n", "two": "Hund\n\n", "none": "", "page.html": "dog\n"}
+    texts["pairs.tsv"] = "dog\tHund\n"
+    for name, text in texts.items():
         Path(name).write_text(text)
     arguments = [f"--model_dir={trained}", "--output=a.html", *flags]
     done = run_script("visualize_attention", arguments, capsys)
     assert (done.status, done.out, done.err.count("\n")) == (1, "", 1), done.err
     assert done.err.startswith("error: ") and expected in done.err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["none", "one", "two"]
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == texts
 
 
 def test_exports_and_the_export_needs_nothing_of_this_project(

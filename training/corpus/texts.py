@@ -1,7 +1,6 @@
 """The text that a run is trained and judged on: sentence pairs, or a target language alone."""
 
 import itertools
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +11,12 @@ from data_pipeline.files import UserError
 from data_pipeline.pipeline import EncodedCorpus, EncodedSide
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import UNK_ID, BpeVocabulary, PieceVocabulary
+from data_pipeline.tokenization.vocabularies import (
+    UNK_ID,
+    BpeVocabulary,
+    PieceVocabulary,
+    is_sentencepiece,
+)
 from model_directory.options import size_option
 
 _LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.
@@ -140,8 +144,8 @@ class TargetText(NamedTuple):
                 vocab_size=options[size_option(options["tokenizer"])] or None,
                 min_word_count=options["min_word_count"],
             )
-        if Path(path).suffix == BpeVocabulary.file_suffix:
-            return Tokenizer("bpe", *[BpeVocabulary.load(path)] * 2)
+        if options["tokenizer"] == "bpe" and is_sentencepiece(path):
+            return Tokenizer("bpe", *[BpeVocabulary.from_model(path)] * 2)
         return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path)] * 2)
 
     def encode(self, tokenizer, options, data_dir):

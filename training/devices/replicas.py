@@ -244,6 +244,9 @@ class _ReadOnlyDirectory(ModelDirectory):
         restore(variables, arrays, path)
         return state
 
+    def best_state(self):
+        return self._read_best()[1] if self.best_path.exists() else None
+
     def save_checkpoint(self, variables, state, *, keep, every):
         pass
 
