@@ -64,7 +64,7 @@ test-slow: .venv/dev
 test-faults: .venv/dev
 	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
 
-# Some thousand hostile inputs at all scripts, in ten minutes; the suite has a few.
+# About 1,200 hostile inputs at all scripts, in six minutes; the suite has a few.
 test-hostile: .venv/dev
 	$(BIN)/python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
 	$(BIN)/python benchmarks/results_table.py

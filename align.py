@@ -297,7 +297,7 @@ def align_text():
     if reverse:
         both = zip(alignments, *reverse, strict=True)
         alignments = [symmetrise(*pair, FLAGS.symmetrise) for pair in both]
-    if gold and len(gold) != len(alignments):
+    if gold is not None and len(gold) != len(alignments):
         raise UserError(
             f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, one for each sentence "
             "pair"
@@ -308,7 +308,7 @@ def align_text():
     if FLAGS.lexicon:
         count = write_lexicon(FLAGS.lexicon, lexicon_entries(alignments, *words))
         print(f"wrote {FLAGS.lexicon}: {count:,} word pairs")
-    if gold:
+    if gold is not None:
         print_scores(alignments, gold, records)
 
 

@@ -250,6 +250,10 @@ def options_given(preset, begun):
         begun: as `known_model`.
     """
     given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
+    if not begun and "num_pieces" in given and given.get("vocab_file"):
+        raise UserError(
+            f"--num_pieces={FLAGS.num_pieces}: --vocab_file has its pieces already; leave it out"
+        )
     if FLAGS.vocab_size is None:
         return given
     tokenizer = recipes.options(preset, "", given)["tokenizer"]

@@ -417,6 +417,10 @@ def check_flags():
     for mode in ("score", "rank"):
         if FLAGS[mode].value:
             check_scoring(mode)
+    if FLAGS.sample and FLAGS.channel_model:
+        raise UserError(
+            "--sample: the steps of a noisy channel have no probabilities to draw by; leave it out"
+        )
     if FLAGS.rank and FLAGS.format == "jsonl":
         raise UserError("--rank writes an n-best list; leave out --format=jsonl")
     if not FLAGS.metrics or not set(FLAGS.metrics) <= set(METRICS):

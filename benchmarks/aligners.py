@@ -186,7 +186,8 @@ def prepare(work, num_held_out):
         paths.append(work / name)
         write_lines(paths[-1], lines)
         write_lines(f"{paths[-1]}.train", lines[num_held_out:])
-        write_lines(f"{paths[-1]}.head", lines[:200])  # train.py needs validation text.
+        # train.py needs validation text, which is not to be of the pairs that are scored.
+        write_lines(f"{paths[-1]}.head", lines[num_held_out:][:200])
     return paths
 
 

@@ -18,6 +18,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+
+# isort: split
+
 from absl import flags  # noqa: E402
 
 import models  # noqa: E402

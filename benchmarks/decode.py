@@ -1,4 +1,4 @@
-"""Compares the speed of translation with CTranslate2 and PyTorch, on the same weights and threads.
+r"""Compares the speed of translation with CTranslate2 and PyTorch, on the same weights and threads.
 
     pip install torch ctranslate2
     python benchmarks/decode.py --transformer=runs/multi30k --recurrent=runs/multi30k_lstm \

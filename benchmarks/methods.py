@@ -35,7 +35,7 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
+from benchmarks.parts.scripts import chosen, require, run, write_record  # noqa: E402
 from command_line import console  # noqa: E402
 from data_pipeline.files import read_lines, write_lines  # noqa: E402
 from data_pipeline.tokenization.tokenizers import SIDES  # noqa: E402
@@ -358,6 +358,8 @@ def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
+    if corpus.is_cased:
+        require("sacremoses")
     known = [*METHODS, *MODELS]
     if corpus.recipe:
         known += BEST

@@ -19,6 +19,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+
+# isort: split
+
 from absl import flags  # noqa: E402
 
 from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402

@@ -13,12 +13,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
+from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+
+# isort: split
+
 from benchmarks.tables import (  # noqa: E402
     model_tables,
     reliability_tables,
     score_tables,
     speed_tables,
 )
+from command_line import console  # noqa: E402
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),
@@ -66,11 +71,14 @@ def outdated():
     return found
 
 
-def main():
+def main(argv):
     """Rewrites the documents."""
+    del argv
     for document, text in outdated().items():
         document.write_text(text, encoding="utf-8")
+        print(f"wrote {document.relative_to(ROOT)}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    console.run(main)

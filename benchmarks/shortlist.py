@@ -1,4 +1,4 @@
-"""Measures what lexical shortlists gain in speed and cost in BLEU.
+r"""Measures what lexical shortlists gain in speed and cost in BLEU.
 
     python benchmarks/shortlist.py --model_dir=runs/multi30k --shortlist=runs/ibm1 \
         --source=data/multi30k/test_2016_flickr.en \
@@ -14,6 +14,7 @@ with the same lines, on the threads of `translate.py`; ratios are medians over t
 
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -44,7 +45,7 @@ flags.DEFINE_multi_string(
     "Translations of each token, and frequent tokens, of a shortlist. Repeatable.",
 )
 flags.DEFINE_multi_integer("beam", [4, 1], "Number of hypotheses. Repeatable.", lower_bound=1)
-flags.DEFINE_integer("pieces", 32_000, "Size of the vocabulary of random weights.")
+flags.DEFINE_integer("pieces", 32_000, "Size of the vocabulary of random weights.", lower_bound=100)
 flags.DEFINE_integer("random_tokens", 8, "Tokens of its source sentences.", lower_bound=2)
 flags.DEFINE_integer("rounds", 3, "Number of turns of each setting.", lower_bound=1)
 flags.DEFINE_integer("lines", 128, "Number of lines in a turn with batches.", lower_bound=1)
@@ -148,6 +149,9 @@ def main(argv):
     given = [bool(FLAGS[name].value) for name in ("model_dir", "shortlist", "source", "reference")]
     if any(given) and not all(given):
         raise UserError("--model_dir, --shortlist, --source and --reference go together")
+    for sizes in FLAGS.sizes:
+        if not re.fullmatch("[0-9]{1,6},[0-9]{1,6}", sizes):
+            raise UserError(f"--sizes={sizes}: expected two numbers, such as 20,100")
     if FLAGS.output:
         check_writable(FLAGS.output)
 

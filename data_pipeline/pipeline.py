@@ -104,14 +104,14 @@ def sentence_look_up(side):
     return look_up
 
 
-def describe(corpus, tokenizer, batching, plan):
+def describe(corpus, tokenizer, batching, plan=None):
     """Describes an epoch of training: pairs, tokens, vocabulary and batches. Returns lines.
 
     Args:
         corpus: `EncodedCorpus`.
         tokenizer: `Tokenizer` of the corpus.
         batching: `Batching`.
-        plan: `EpochPlan` by these rules.
+        plan: `EpochPlan` by these rules; None: training makes no batches.
     """
     source, target = corpus
     unknown = sum(map(_count_unknown, corpus)) / (source.ids.size + target.ids.size)
@@ -121,16 +121,20 @@ def describe(corpus, tokenizer, batching, plan):
         else f"{len(tokenizer.source):,} source and {len(tokenizer.target):,} target entries"
     )
     most, mixed = batching.max_sentences, batching.mixture
-    sentences = f" and {most:,} pairs" if most else ""
-    shapes = "" if plan.shapes is None else f" in {len(np.unique(plan.shapes, axis=0))} shapes"
-    padding = padding_share(plan, source.lengths, target.lengths)
-    return [
+    lines = [
         f"training pairs: {corpus.num_pairs:,}" + (f", {mixed.describe()}" if mixed else ""),
         f"tokens: {source.ids.size:,} source, {target.ids.size:,} target, with </s>",
         f"vocabulary ({tokenizer.kind}): {vocabulary}; unknown tokens {unknown:.2%}",
-        f"batches per epoch: {plan.batch_sizes.size:,}{shapes} of at most {batching.max_tokens:,} "
-        f"tokens per side{sentences}; padding {padding:.1%}",
     ]
+    if plan is not None:
+        sentences = f" and {most:,} pairs" if most else ""
+        shapes = "" if plan.shapes is None else f" in {len(np.unique(plan.shapes, axis=0))} shapes"
+        padding = padding_share(plan, source.lengths, target.lengths)
+        lines.append(
+            f"batches per epoch: {plan.batch_sizes.size:,}{shapes} of at most "
+            f"{batching.max_tokens:,} tokens per side{sentences}; padding {padding:.1%}"
+        )
+    return lines
 
 
 def _count_unknown(side):

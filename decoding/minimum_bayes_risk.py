@@ -28,9 +28,9 @@ def chrf_of_pairs(texts):
     size = len(texts)
     precision, recall, orders = (np.zeros([size, size]) for _ in range(3))
     for order in range(1, ORDER + 1):
-        counts = _counts([_ngrams(text, order) for text in texts])
-        matches = np.stack([np.minimum(counts, row).sum(axis=1) for row in counts])
-        totals = counts.sum(axis=1)
+        counters = [_ngrams(text, order) for text in texts]
+        matches = _matches(counters)
+        totals = np.array([counter.total() for counter in counters])
         both = (totals[:, None] > 0) & (totals[None, :] > 0)
         precision += both * matches / np.maximum(totals, 1)[:, None]
         recall += both * matches / np.maximum(totals, 1)[None, :]
@@ -62,13 +62,17 @@ def _ngrams(text, order):
     return collections.Counter(text[i : i + order] for i in range(len(text) - order + 1))
 
 
-def _counts(counters):
-    """Returns counters as the rows of one matrix, `[n, distinct n-grams]` int32."""
-    columns = {}
-    for counter in counters:
-        for ngram in counter:
-            columns.setdefault(ngram, len(columns))
-    counts = np.zeros([len(counters), len(columns)], np.int32)
-    for row, counter in zip(counts, counters, strict=True):
-        row[[columns[ngram] for ngram in counter]] = list(counter.values())
-    return counts
+def _matches(counters):
+    """Counts the n-grams that each text shares with every other, `[n, n]` int64.
+
+    n-gram by n-gram, because a row of all n-grams for each text would be as long as all texts.
+    """
+    places = collections.defaultdict(list)
+    for row, counter in enumerate(counters):
+        for ngram, count in counter.items():
+            places[ngram].append((row, count))
+    matches = np.zeros([len(counters)] * 2, np.int64)
+    for found in places.values():
+        rows, counts = np.array(found).T
+        matches[rows[:, None], rows] += np.minimum(counts[:, None], counts)
+    return matches

@@ -134,8 +134,8 @@ class Scorer:
             numbers: number of each pair's line in errors; None: they are counted from 1.
 
         Returns:
-            A `Translation` for each pair. If both sides are empty, it is that of an empty line. Its
-            `problem` says why a pair could not be scored.
+            A `Translation` for each pair; `EMPTY` if both sides are empty. Its `problem` is the
+            reason why a pair could not be scored.
 
         Raises:
             UserError: the model's scores are not numbers.

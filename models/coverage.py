@@ -5,11 +5,10 @@ from keras import ops
 
 from models.base import StepOutput, TranslationModel
 from models.layers.jumps import posterior
-from models.layers.masks import HIDDEN_SCORE
+from models.layers.masks import HIDDEN_SCORE, TINY
 from models.layers.source_positions import is_null
 from models.layers.translation_length import TranslationLength
 
-_TINY = 1e-30  # Replaces 0, so that a word that nothing explains does not give NaN.
 # Tuned on validation text:
 _TRANSLATED = 0.03  # Factor on the prior of a source word that has been translated.
 _NULL = 0.1  # Factor on NULL's prior: NULL may explain words but should rarely generate any.
@@ -22,9 +21,10 @@ class CoverageModel(TranslationModel):
     end. So a decoding step differs from `call`: it chooses a source word and then its translation.
     Its state tracks how much of each source word has been translated so far, the *coverage*: the
     sum of the word's posteriors for all target words so far. The attention of a step to source
-    position j is proportional to the prior times `1 - coverage` times `exp(-|j - r|)`, where r is
-    the sum of all coverage. So source words are read once and, unless the prior prefers otherwise,
-    in their order. The probability of `</s>` does not come from the model: it is the probability
+    position j is proportional to the prior times `1 - coverage`, at least 0.03, times
+    `exp(-|j - r|)`, where r is the sum of the coverage of all words; for NULL, to a tenth of its
+    prior. So source words are read once and, unless the prior prefers otherwise, in their order.
+    The probability of `</s>` does not come from the model: it is the probability
     that the translation of a source of n tokens has just this length (`length`). Therefore the
     log-probabilities of a search differ from those of `score`.
 
@@ -109,7 +109,7 @@ class CoverageModel(TranslationModel):
         state = keras.tree.map_structure(by_sentence, state)
         tokens = ops.reshape(token_ids, (batch_size, 1, -1))
         translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
-        origin = posterior(state["weights"], ops.maximum(translation, _TINY))
+        origin = posterior(state["weights"], ops.maximum(translation, TINY))
         moved = self.follow(state, origin, source_mask)
         moved = {**moved, "coverage": state["coverage"] + origin}
         # `<s>` has no source word.
@@ -123,14 +123,14 @@ class CoverageModel(TranslationModel):
             gain, totals = 0.0, 1.0
         else:
             ratios = ops.where(is_end, 0.0, ops.exp(gain))
-            totals = ops.maximum(ops.matmul(ratios, ops.swapaxes(rows, 1, 2)), _TINY)  # [B, 1, S]
+            totals = ops.maximum(ops.matmul(ratios, ops.swapaxes(rows, 1, 2)), TINY)  # [B, 1, S]
         state["weights"] = attention / totals
-        words = ops.log(ops.maximum(ops.matmul(state["weights"], rows), _TINY)) + gain
+        words = ops.log(ops.maximum(ops.matmul(state["weights"], rows), TINY)) + gain
         words = ops.log_softmax(ops.where(is_end, HIDDEN_SCORE, words))
         end = self.length.end_probability(step, source_mask)[:, None, None]
-        words = words + ops.log(ops.maximum(1 - end, _TINY))
+        words = words + ops.log(ops.maximum(1 - end, TINY))
         return StepOutput(
-            logits=by_hypothesis(ops.where(is_end, ops.log(ops.maximum(end, _TINY)), words)),
+            logits=by_hypothesis(ops.where(is_end, ops.log(ops.maximum(end, TINY)), words)),
             state=keras.tree.map_structure(by_hypothesis, state),
             attention=by_hypothesis(attention),
         )

@@ -2,13 +2,11 @@
 
 import math
 
-import keras
 from keras import ops
 
 from models.base import StepOutput, TranslationModel, require
 
 
-@keras.saving.register_keras_serializable("nmt_zoo")
 class Ensemble(TranslationModel):
     """Every token has the mean of the probabilities that the members give it.
 

@@ -26,7 +26,8 @@ class FertilityModel(AlignmentModel):
     NULL has no fertility. `align` approximates the posterior of a link in two steps: it finds the
     links by the hidden Markov model; then it finds them again, with t(e_i | f_j) multiplied by
     n(c + 1 | f_j) / n(c | f_j), where c is the expected number of links of source word j to other
-    target words. Between whole numbers c, the logarithm of the factor is interpolated.
+    target words. Between whole numbers c, the logarithm of the factor is interpolated. From
+    c = 3 on, it is n(4 or more) / n(3).
 
     `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
     (`AlignmentModel`, "jumps").

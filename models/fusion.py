@@ -1,11 +1,8 @@
 """Shallow fusion: adds the scores of a language model to those of a translation model."""
 
-import keras
-
 from models.base import StepOutput, TranslationModel, require
 
 
-@keras.saving.register_keras_serializable("nmt_zoo")
 class ShallowFusion(TranslationModel):
     """Every token is scored by both models, log P(e_i | f, ...) + weight * log P(e_i | ...).
 

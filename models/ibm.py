@@ -11,7 +11,7 @@ from keras import ops
 from models.base import require, require_at_least, require_choices, require_rates
 from models.coverage import CoverageModel
 from models.layers.jumps import Jumps, arrive, first_place, move, posterior
-from models.layers.masks import padding_mask
+from models.layers.masks import TINY, padding_mask
 from models.layers.source_positions import (
     Diagonal,
     PositionTable,
@@ -20,8 +20,6 @@ from models.layers.source_positions import (
     lengths_of,
 )
 from models.layers.translation_table import TranslationTable
-
-_TINY = 1e-30  # Replaces 0, so that a word that nothing explains does not give NaN.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -136,7 +134,7 @@ class AlignmentModel(CoverageModel):
 
     def _translation(self, source_ids, target_ids):
         """Returns t(e_i | f_j), `[B, T, S]`, also for padding."""
-        return ops.maximum(self.table.look_up(source_ids, target_ids), _TINY)
+        return ops.maximum(self.table.look_up(source_ids, target_ids), TINY)
 
     def _target_lengths(self, target_ids):
         """Counts tokens with `</s>`, in targets that are shifted or not: `[B]` float32."""
@@ -150,7 +148,7 @@ class AlignmentModel(CoverageModel):
         target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
         prior = self._prior(source_ids, target_ids, self._target_lengths(target_in_ids))
         probabilities = ops.matmul(prior, self.table.rows(source_ids))
-        logits = ops.log(ops.maximum(probabilities, _TINY))
+        logits = ops.log(ops.maximum(probabilities, TINY))
         return ops.broadcast_to(logits, (*ops.shape(target_in_ids), self.target_vocab_size))
 
     def score(self, source_ids, target_ids):

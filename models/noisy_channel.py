@@ -1,17 +1,13 @@
 """The noisy channel: finds the translation e of f that maximises P(f | e) P(e)."""
 
-import keras
 import numpy as np
 from keras import ops
 
 from models.base import Searchable, StepOutput, require
-from models.layers.masks import padding_mask
+from models.layers.masks import TINY, padding_mask
 from models.ngram import IMPOSSIBLE
 
-_TINY = 1e-30
 
-
-@keras.saving.register_keras_serializable("nmt_zoo")
 class NoisyChannel(Searchable):
     """Searches for the e with the highest log P(f | e) + weight * log P(e), Brown et al. 1993.
 
@@ -248,10 +244,10 @@ class NoisyChannel(Searchable):
         """Returns the channel's posterior, normalised over the source words for each word e."""
         posterior = self.channel.align(target_ids, source_ids)  # [B, S, T]
         mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")
-        weights = (ops.swapaxes(posterior, 1, 2) + _TINY) * mask[:, None, :]
+        weights = (ops.swapaxes(posterior, 1, 2) + TINY) * mask[:, None, :]
         return weights / ops.sum(weights, axis=-1, keepdims=True)
 
 
 def _log_shares(mass, num_words):
     """Computes log P(f_j | e) from `mass`, the sum of t(f_j | e_i) over the words and NULL."""
-    return ops.log(ops.maximum(mass, _TINY)) - ops.log(ops.cast(num_words + 1, "float32"))
+    return ops.log(ops.maximum(mass, TINY)) - ops.log(ops.cast(num_words + 1, "float32"))

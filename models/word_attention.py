@@ -9,7 +9,7 @@ from keras import ops
 
 from models.base import require_at_least, require_choices
 from models.coverage import CoverageModel
-from models.layers.masks import HIDDEN_SCORE, masked_softmax, padding_mask
+from models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -192,7 +192,7 @@ class WordAttention(CoverageModel):
         if self.is_mixture:
             return None
         mixture = ops.matmul(prior, context["rows"])
-        return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, 1e-30))
+        return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, TINY))
 
     def attention_maps(self, source_ids, target_ids):
         """Returns `decoder/0/cross`: the result of `align`."""
@@ -228,4 +228,4 @@ def _log_mixture(weights, log_probs):
     largest = ops.stop_gradient(ops.max(log_probs, axis=1, keepdims=True))  # [B, 1, V]
     sums = ops.matmul(weights, ops.exp(log_probs - largest))
     # The maximum avoids log(0) where the only probable source word has weight 0.
-    return ops.log(ops.maximum(sums, 1e-30)) + largest
+    return ops.log(ops.maximum(sums, TINY)) + largest

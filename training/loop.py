@@ -2,6 +2,7 @@
 
 import contextlib
 import itertools
+import math
 import time
 
 from data_pipeline.files import UserError
@@ -65,6 +66,8 @@ class Trainer:
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
         self.kept = None  # Score of the weights in best.npz, which may be an average.
+        self.is_again = False  # Whether the next validation repeats one, as best.npz was lost.
+        self.tokens_before = 0.0  # Tokens of `sums` that an earlier process has trained on.
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
         self.validation_seconds = None  # Duration of the last validation.
         self.save_seconds = 0.0  # Duration of the last save.
@@ -148,6 +151,7 @@ class Trainer:
         if restored:
             sums = restored.pop("sums", {})
             self.sums = {name: tuple(both) for name, both in sums.items()}
+            self.tokens_before = self.sums.get("nll", (0.0, 0.0))[1]
             self.state.update(restored)
             self.saved = self._position()
             print(f"resumed at step {self.state['step']:,}", flush=True)
@@ -169,6 +173,7 @@ class Trainer:
         if lost and self.state["evaluated_step"] == self.state["step"]:
             # best.npz is gone: these weights are validated again and become the best.
             self.state["evaluated_step"] -= 1
+            self.is_again = True
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -282,12 +287,13 @@ class Trainer:
         check_finite(variables, self.state["step"], self._advice())
 
     def _log(self):
+        now = time.monotonic()
+        seconds, self.logged_at = now - self.logged_at, now
         if not self.sums:  # All steps were skipped.
             return
         means = {n: float(total / count) for n, (total, count) in self.sums.items() if count > 0}
-        now = time.monotonic()
-        rate = float(self.sums["nll"][1]) / max(now - self.logged_at, 1e-9)
-        self.logged_at = now
+        rate = (float(self.sums["nll"][1]) - self.tokens_before) / max(seconds, 1e-9)
+        self.tokens_before = 0.0
         rates = self.update.rates()
         record = {
             **means,
@@ -296,7 +302,9 @@ class Trainer:
             "skipped_steps": self.state["skipped_steps"],
             "tokens_per_second": round(rate, 1),
         }
-        self.shown = {"epoch": self._epoch_number(), "loss": f"{means['loss']:.3f}"}
+        self.shown = {"epoch": self._epoch_number()}
+        if math.isfinite(means["loss"]):
+            self.shown["loss"] = f"{means['loss']:.3f}"
         if "learning_rate" in rates:
             self.shown["rate"] = f"{rates['learning_rate']:.2g}"
         if self.state["step"] < self.update.warmup_steps:
@@ -325,10 +333,12 @@ class Trainer:
             if better:
                 state[self.best] = getattr(evaluation, self.keep_best_by)
                 state["evaluations_since_best"] = 0
-            else:
+            elif not self.is_again:
                 state["evaluations_since_best"] += 1
             kept = self._offer(model_arrays(self.update.model), evaluation)
-        self.update.after_validation(state["evaluations_since_best"])
+        if not self.is_again:
+            self.update.after_validation(state["evaluations_since_best"])
+        self.is_again = False
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
         if kept or (better and state[self.best] == self.kept):

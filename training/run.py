@@ -1,6 +1,7 @@
 """A training run: its parts, its plan, and how its trainer is built."""
 
 import gc
+import itertools
 import time
 from typing import Any, NamedTuple
 
@@ -161,33 +162,33 @@ def seconds_an_update(run, duration):
 
 def print_plan(run):
     """Prints a plan of the first epoch, and the time and memory that its updates take."""
-    epochs, update = run.epochs, None
+    epochs = run.epochs
     corpus = epochs.corpus_of(0)
-    if run.update.takes_batches:
-        update = update_to_try(run)
-    model = update.model if update else model_of(run.config)
+    if not run.update.takes_batches:
+        lines = run.update.describe(run), plan_report.examples(corpus, run.tokenizer, epochs.first)
+        console.write_result(*itertools.chain(*lines))
+        return
+    update = update_to_try(run)
     lines = plan_report.report(
         corpus,
         run.tokenizer,
         epochs.batching,
         epochs.first,
-        num_parameters=model.count_params(),
+        num_parameters=update.model.count_params(),
     )
     for line in lines:
         console.write_result(line)
-    if update:
-        batches = dataset_of(corpus, epochs.first)
-        accumulate_steps = run.options["accumulate_steps"]
-        seconds = pace.seconds_an_update(update, batches, accumulate_steps, _TIMED)
-        for line in _duration(run, seconds):
-            console.write_result(line)
-        lengths = [side.lengths for side in corpus]
-        for line in memory.report(update, largest_shape(epochs.first, *lengths)):
-            console.write_result(line)
-        del update, model
-        gc.collect()
-        for line in _precisions(run, seconds):
-            console.write_result(line)
+    batches = dataset_of(corpus, epochs.first)
+    seconds = pace.seconds_an_update(update, batches, run.options["accumulate_steps"], _TIMED)
+    for line in _duration(run, seconds):
+        console.write_result(line)
+    lengths = [side.lengths for side in corpus]
+    for line in memory.report(update, largest_shape(epochs.first, *lengths)):
+        console.write_result(line)
+    del update
+    gc.collect()
+    for line in _precisions(run, seconds):
+        console.write_result(line)
 
 
 def _duration(run, seconds):

@@ -71,6 +71,53 @@ const ExplorerNumbers = (() => {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   }
 
+  // Pieces and words, as decoding/alignment/subword_merging.py finds them
+
+  const isSpecial = (piece) => piece === "<s>" || piece === "</s>";
+  const isByte = (piece) => /^<0x[0-9A-F]{2}>$/i.test(piece);
+  const isOpen = (piece) => piece.endsWith("@@") && piece !== "@@"; // "@@" alone is text.
+
+  /** Returns {words, wordOf}: the words that tokens are pieces of, and the word of each token. */
+  function wordsOf(tokens) {
+    const hasSpaces = tokens.some((token) => token.startsWith("▁"));
+    const joins = !hasSpaces && tokens.some(isOpen);
+    const groups = [];
+    const wordOf = tokens.map((token, i) => {
+      const before = tokens[i - 1];
+      const continues =
+        i > 0 &&
+        !isSpecial(token) &&
+        !isSpecial(before) &&
+        (isByte(token) || (hasSpaces ? !token.startsWith("▁") : joins && isOpen(before)));
+      if (!continues) {
+        groups.push([]);
+      }
+      groups.at(-1).push(joins && isOpen(token) ? token.slice(0, -2) : token);
+      return groups.length - 1;
+    });
+    const words = groups.map(decoded);
+    return { words: hasSpaces ? words.map(withSpaces) : words, wordOf };
+  }
+
+  /** Joins pieces; bytes such as "<0xC3>" become characters unless they are not UTF-8. */
+  function decoded(pieces) {
+    const encoder = new TextEncoder();
+    const bytes = pieces.flatMap((piece) => {
+      return isByte(piece) ? [parseInt(piece.slice(3, 5), 16)] : [...encoder.encode(piece)];
+    });
+    const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
+    try {
+      return decoder.decode(new Uint8Array(bytes));
+    } catch {
+      return pieces.join("");
+    }
+  }
+
+  /** Returns a word whose "▁" are spaces; a word of nothing else stays visible. */
+  function withSpaces(word) {
+    return word.replaceAll("▁", " ").trim() || word;
+  }
+
   // Attention as numbers
 
   /** Returns the layers of each kind: kind -> [[number of the layer from 1, MAP], ...]. */
@@ -208,5 +255,6 @@ const ExplorerNumbers = (() => {
     tableOf,
     visible,
     weightsOf,
+    wordsOf,
   };
 })();

@@ -90,16 +90,16 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         def all_stay(step, hypotheses, state, leaves, some_leave):
             return ~some_leave
 
-        nobody = tf.zeros_like(active.limit, tf.bool)
+        none_leave = tf.zeros_like(active.limit, tf.bool)
         scalar = tf.TensorShape([])
         shapes = (
             *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
-            *(_with_any_rows(nobody), scalar),
+            *(_with_any_rows(none_leave), scalar),
         )
         step, hypotheses, state, leaves, _ = tf.while_loop(
             all_stay,
             extend,
-            (step, active.hypotheses, state, nobody, tf.constant(False)),
+            (step, active.hypotheses, state, none_leave, tf.constant(False)),
             shape_invariants=shapes,
         )
         active = active._replace(hypotheses=hypotheses)
@@ -120,7 +120,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
 
 
 class _Rules(NamedTuple):
-    """What all steps of a search have in common.
+    """Settings that stay the same through a search.
 
     Attributes:
         options: `SearchOptions`.

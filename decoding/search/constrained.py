@@ -1,5 +1,7 @@
 """Puts the requests of a search around a model, by changing the scores of its tokens."""
 
+import functools
+
 import tensorflow as tf
 
 from decoding.search import constraints
@@ -42,14 +44,14 @@ class Constrained:
         self.special_ids = special_ids
         self.limits = limits
         self.given = given
-        self.continues, self.opens = joints or (None, None)
+        self.joints = joints
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
         self.tokens = None
         self.preference = None
         if "required" in given:
             self.preference = Preference(
-                lambda output: Progress(*output.state["required"]), self.opens
+                lambda output: Progress(*output.state["required"]), self.joints
             )
 
     def log_normaliser(self, logits):
@@ -61,8 +63,16 @@ class Constrained:
         is_token = source_ids != self.special_ids.pad
         length = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
         least = tf.cast(self.options.min_length_factor * tf.cast(length, tf.float32), tf.int32)
+        # A model that considers only some tokens has to consider those that are asked for.
+        asked = [self.given[name] for name in ("prefix", "required") if name in self.given]
+        asked = [tf.reshape(tokens, [tf.shape(length)[0], -1]) for tokens in asked]
+        encode = self.model.encode
+        if asked:
+            encode = functools.partial(
+                self.model.encode_to_score, target_ids=tf.concat(asked, axis=1)
+            )
         return {
-            "model": self.model.encode(source_ids),
+            "model": encode(source_ids),
             "given": self.given,
             "limit": self.limits,
             "least": tf.minimum(least, self.limits),
@@ -108,7 +118,7 @@ class Constrained:
             state["attended"] += output.attention
         if "required" in state:
             progress = Progress(*state["required"])
-            state["required"] = tuple(progress.follow(token_ids, self.opens))
+            state["required"] = tuple(progress.follow(token_ids, self.joints))
         return state
 
     def _constrained(self, log_probs, step, state, context):
@@ -155,9 +165,9 @@ class Constrained:
         left = progress.num_left
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
         # "Haus" is not met by "Haustür".
-        scores = constraints.bar(scores, self.continues & progress.just_completed[:, None])
+        scores = constraints.bar(scores, self.joints[0] & progress.just_completed[:, None])
         room = context["limit"] - step - 2
-        fits = progress.leaves_room(room, self.opens)
+        fits = progress.leaves_room(room, self.joints)
         scores = constraints.bar(scores, ~fits & (left > 0)[:, None])
         # Where only phrases fit, they may repeat n-grams.
         is_urgent = (left > 0) & (progress.num_unmet > room)

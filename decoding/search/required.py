@@ -18,26 +18,29 @@ from decoding.search.terms import IMPOSSIBLE
 
 
 class Progress(NamedTuple):
-    """How much of the required phrases each of N hypotheses has.
+    """Progress of N hypotheses through their required phrases.
 
     Attributes:
         phrases: `[N, R, L]` int32.
         spelt: `[N, R, L]` bool, whether the last tokens are the first tokens of the phrase, up to
             here.
         met: `[N, R]` bool, whether the phrase is complete, now or earlier.
+        just_met: `[N, R]` bool, whether the last token was the first to complete the phrase.
         in_word: `[N]` bool, whether the next token continues the word of the last one.
     """
 
     phrases: Any
     spelt: Any
     met: Any
+    just_met: Any
     in_word: Any
 
     @classmethod
     def start(cls, phrases):
         """Returns the progress of empty hypotheses."""
+        met = phrases[:, :, 0] == PAD_ID
         in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
-        return cls(phrases, tf.zeros_like(phrases, tf.bool), phrases[:, :, 0] == PAD_ID, in_word)
+        return cls(phrases, tf.zeros_like(phrases, tf.bool), met, tf.zeros_like(met), in_word)
 
     @property
     def lengths(self):
@@ -76,41 +79,51 @@ class Progress(NamedTuple):
         following = tf.gather(self.phrases, place, axis=2, batch_dims=2)
         return tf.where(self.met, PAD_ID, following)
 
-    def leaves_room(self, room, opens):
+    def leaves_room(self, room, joints):
         """Finds the tokens after which all that is then still to be written fits.
 
         A token may complete a phrase, or break off one that is begun.
 
         Args:
             room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
-            opens: as `follow`.
+            joints: as `follow`.
 
         Returns:
             `[N, V]` bool.
         """
         # The tokens of the phrases are tried; all others break off what is begun.
-        tokens = tf.reshape(self.phrases, [tf.shape(self.met)[0], -1])  # [N, R * L]
+        num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])
+        tokens = tf.reshape(self.phrases, [num_rows, -1])  # [N, R * L]
         count = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
-        left = each.follow(tf.reshape(tokens, [-1]), opens).num_left
+        left = each.follow(tf.reshape(tokens, [-1]), joints).num_left
         fits = tf.reshape(left, tf.shape(tokens)) <= room[:, None]
         needed = self.num_unmet[:, None]
-        needed += tf.where(needed > 0, tf.cast(opens, tf.int32), 0)
-        is_token = tf.one_hot(tokens, tf.size(opens), True, False, dtype=tf.bool)
-        return (needed <= room[:, None]) | tf.reduce_any(is_token & fits[:, :, None], axis=1)
+        needed += tf.where(needed > 0, tf.cast(joints[1], tf.int32), 0)
+        rows = tf.broadcast_to(tf.range(num_rows)[:, None], tf.shape(tokens))
+        fitting = tf.tensor_scatter_nd_max(
+            tf.zeros([num_rows, vocab_size], tf.int32),
+            tf.stack([rows, tokens], axis=-1),
+            tf.cast(fits, tf.int32),
+        )
+        return (needed <= room[:, None]) | (fitting > 0)
 
-    def follow(self, token_ids, opens):
+    def follow(self, token_ids, joints):
         """Returns the progress after one more token of each hypothesis.
 
         Args:
             token_ids: `[N]` int32.
-            opens: `[V]` bool, tokens whose word the next token continues: no phrase begins there.
+            joints: `phrases.word_joints`: tokens that continue the word before them, whose phrase
+                is not met after all, and tokens whose word goes on, in which no phrase begins.
         """
+        continues, opens = joints
         may_begin = tf.ones_like(self.spelt[:, :, :1]) & ~self.in_word[:, None, None]
         before = tf.concat([may_begin, self.spelt[:, :, :-1]], axis=2)
         spelt = before & (self.phrases == token_ids[:, None, None]) & (self.phrases != PAD_ID)
-        met = self.met | self._complete(spelt)
-        return self._replace(spelt=spelt, met=met, in_word=tf.gather(opens, token_ids))
+        met = self.met & ~(self.just_met & tf.gather(continues, token_ids)[:, None])
+        just_met = self._complete(spelt) & ~met
+        in_word = tf.gather(opens, token_ids)
+        return Progress(self.phrases, spelt, met | just_met, just_met, in_word)
 
     def _complete(self, spelt):
         is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
@@ -127,12 +140,12 @@ class Preference:
 
     Args:
         progress: `StepOutput -> Progress`.
-        opens: as `Progress.follow`.
+        joints: as `Progress.follow`.
     """
 
-    def __init__(self, progress, opens):
+    def __init__(self, progress, joints):
         self.progress = progress
-        self.opens = opens
+        self.joints = joints
 
     def candidates(self, output, width):
         """Returns the best tokens of each hypothesis, and those that continue phrases.
@@ -164,18 +177,17 @@ class Preference:
         """
         width = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
-        banks = each.follow(tf.reshape(tokens, [-1]), self.opens).num_met
+        banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met
         banks = tf.reshape(banks, tf.shape(log_probs))  # [A, K * width]
+        # By bank, and in a bank by log-probability.
         order = tf.argsort(log_probs, axis=1, direction="DESCENDING", stable=True)
+        by_bank = tf.argsort(tf.gather(banks, order, batch_dims=1), axis=1, stable=True)
+        order = tf.gather(order, by_bank, batch_dims=1)
         sorted_banks = tf.gather(banks, order, batch_dims=1)
         # The number of more probable candidates of the same bank.
-        size = tf.shape(banks)[1]
-        better = tf.linalg.band_part(tf.ones([size, size]), -1, 0) - tf.eye(size)
-        same = tf.cast(sorted_banks[:, :, None] == sorted_banks[:, None, :], tf.float32)
-        rank = tf.reduce_sum(same * better, axis=2)
+        rank = tf.range(tf.shape(banks)[1]) - tf.searchsorted(sorted_banks, sorted_banks)
         rank = tf.gather(rank, tf.argsort(order, axis=1), batch_dims=1)
-        last = tf.cast(tf.reduce_max(banks) + 1, tf.float32)
-        preferred = tf.cast(banks, tf.float32) - rank * last
+        preferred = tf.cast(banks - rank * (tf.reduce_max(banks) + 1), tf.float32)
         return tf.where(log_probs > IMPOSSIBLE / 2, preferred, IMPOSSIBLE)
 
 

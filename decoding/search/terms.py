@@ -2,6 +2,7 @@
 
 from typing import Any, NamedTuple
 
+import numpy as np
 import tensorflow as tf
 
 from model_directory.options import LENGTH_PENALTY
@@ -57,7 +58,7 @@ class SpecialIds(NamedTuple):
 
 
 class SearchOptions(NamedTuple):
-    """How translations are searched for.
+    """Options of a search.
 
     Attributes:
         beam_size: K, hypotheses that a search follows at a time; 1 is greedy search.
@@ -99,7 +100,9 @@ class SearchOptions(NamedTuple):
     def length_limit(self, source_length):
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
         if isinstance(source_length, int):
-            return int(self.max_length_factor * source_length) + self.max_length_extra
+            # In float32, too, so that both are equal.
+            limit = np.float32(self.max_length_factor) * np.float32(source_length)
+            return int(limit) + self.max_length_extra
         limit = self.max_length_factor * tf.cast(source_length, tf.float32)
         return tf.cast(limit, tf.int32) + self.max_length_extra
 

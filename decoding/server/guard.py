@@ -1,10 +1,10 @@
 """Protects a local server from other web pages, and its answers from being read as something else.
 
 A web page of another site can make a browser send requests to this computer. Two headers that the
-page cannot choose tell: `Origin` has the page's site, and `Host` the name by which the browser
-found the server. So a request passes only if its origin is this server, and its host is an address,
-`localhost` or a name that was allowed. Any other name may be one that a stranger has pointed to
-this computer (DNS rebinding).
+page cannot choose show where a request comes from: `Origin` is the page's site, and `Host` is the
+name under which the browser found the server. So a request passes only if its origin is this
+server, and its host is an address, `localhost` or a name that was allowed. Any other name may be
+one that a stranger has pointed to this computer (DNS rebinding).
 """
 
 import ipaddress
@@ -94,7 +94,7 @@ def _origins(host):
 
 
 def _internal(error):
-    """Logs an unexpected error in one line; the answer does not tell what it was."""
+    """Logs an unexpected error in one line, and keeps its text out of the answer."""
     reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))[:500]
     print(f"error: a request failed: {reason}", file=sys.stderr, flush=True)
     return Refusal(500, "internal error")

@@ -107,7 +107,7 @@ class ServedVersions:
         self.states[number] = ("LOADING", "OK", "")
         try:
             model = await asyncio.to_thread(self._load, newest)
-        except Exception as error:  # Whatever is wrong with a new version, the old one goes on.
+        except Exception as error:  # The old version stays in service.
             reason = printable(" ".join(str(error).split()))[:500]
             self.states[number] = ("END", "UNKNOWN", reason)
             print(f"version {number} cannot be loaded: {reason}", flush=True)

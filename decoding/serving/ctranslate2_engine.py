@@ -40,7 +40,9 @@ _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
 
 
 class CTranslate2Export:
-    """What `export.py --format=ctranslate2` wrote; has the methods of a `ModelDirectory`.
+    """A version that `export.py --format=ctranslate2` wrote.
+
+    Offers `config`, `summary` and `load`, as `ModelDirectory` does.
 
     Args:
         folder: a version's folder, or the folder of all versions, of which the newest is taken.

@@ -29,7 +29,7 @@ def are_empty(ids):
 
 
 def are_new(texts, are_real):
-    """Returns `[B, K]` bool: whether a text is real, and not that of a real one before it."""
+    """Returns `[B, K]` bool: True for a real text that differs from all before it in its row."""
     same = (texts[:, :, None] == texts[:, None, :]) & are_real[:, None, :]
     places = tf.range(tf.shape(texts)[1])
     return are_real & ~tf.reduce_any(same & (places[None, :] < places[:, None]), axis=2)

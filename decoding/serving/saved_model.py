@@ -59,7 +59,7 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 _INTEGERS = tf.TensorSpec([None], tf.int32)
 _FLOATS = tf.TensorSpec([None], tf.float32)
 # Most weights of attention in an answer, 16 MB. Without a limit, the maps of one pair of long lines
-# would fill a server's memory.
+# would fill a server's memory. Scores need the weights of one layer at a time.
 MAX_WEIGHTS = 1 << 22
 
 
@@ -251,6 +251,7 @@ class ServingModule(tf.Module):
     def score(self, source, target):
         """The endpoint `score`."""
         source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
         log_probs = self._score(not_empty(source_ids), not_empty(target_ids)).log_probs
         # As the search, which does not translate empty lines: nothing for nothing is certain.
         is_empty = are_empty(source_ids) & are_empty(target_ids)

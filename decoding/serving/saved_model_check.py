@@ -4,6 +4,7 @@ The SavedModel runs in a fresh process, in `saved_model_client` and without this
 that anything missing from it is noticed here and not on a server.
 """
 
+import itertools
 import json
 import os
 import reprlib
@@ -17,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import PAD_ID
+from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.scoring import Scorer
 from decoding.search.searcher import padded
 from decoding.serving import saved_model_client
 from decoding.serving.request_checks import DEFAULT
-from decoding.serving.saved_model import queries_of
+from decoding.serving.saved_model import MAX_WEIGHTS, queries_of
 
 _BATCH_SIZE = 32
 # Largest difference of attention weights and, relative to its size, of a score.
@@ -92,47 +93,81 @@ def _requests(model, tokenizer, lines, translations, max_tokens):
     order = sorted(range(len(lines)), key=lambda i: len(source[i]))
     for start in range(0, len(order), _BATCH_SIZE):
         rows = order[start : start + _BATCH_SIZE]
-        texts = [lines[i] for i in rows]
-        answers = [translations[i].text for i in rows]
-        yield _Request(texts, "serving_default", {"text": texts}, {"translation": answers})
-
-        source_ids = padded([source[i] for i in rows])
-        lengths = [len(source[i]) for i in rows]
-        inputs = {"source_ids": source_ids.tolist(), "source_lengths": lengths}
-        answers = {"target_ids": [translations[i].ids for i in rows]}
-        answers["target_lengths"] = [len(ids) for ids in answers["target_ids"]]
-        yield _Request(texts, "translate_ids", inputs, answers)
-
-        defaults = dict.fromkeys(("beam_size", "length_penalty", "n_best"), [DEFAULT] * len(rows))
-        answers = {
-            "translation": [[translations[i].text] for i in rows],
-            "score": [np.array([translations[i].score]) for i in rows],
-            "count": [1] * len(rows),
-        }
-        yield _Request(texts, "translate", {"text": texts, **defaults}, answers)
-
+        batch = [(lines[i], source[i], translations[i]) for i in rows]
+        yield from _searches(*zip(*batch, strict=True))
         # A translation may have more tokens than the SavedModel accepts.
-        rows = [i for i in rows if len(target[i]) <= max_tokens]
-        if rows:
-            texts = [lines[i] for i in rows]
-            source_ids = padded([source[i] for i in rows])
-            target_ids = padded([target[i] for i in rows])
-            inputs = {"source": texts, "target": [translations[i].text for i in rows]}
-            pair = source_ids, target_ids
-            real = {"source": source_ids != PAD_ID, "target": target_ids != PAD_ID}
-            weights = np.asarray(model.align(*pair)) * real["target"][:, :, None]
-            yield _Request(texts, "attention", inputs, {"attention": weights})
-            log_probs = scorer.score(texts, inputs["target"])
-            answers = {"log_prob": [np.array(scored.log_prob) for scored in log_probs]}
-            yield _Request(texts, "score", inputs, answers)
-            # Only for the shortest lines: all maps of all lines may be gigabytes of text.
-            maps = {} if start else model.attention_maps(*pair)
-            answers = {
-                name: np.asarray(weights) * real[queries_of(name)][:, None, :, None]
-                for name, weights in maps.items()
-            }
-            if answers:
-                yield _Request(texts, "attention_maps", inputs, answers)
+        pairs = [
+            (lines[i], source[i], translations[i].text, target[i])
+            for i in rows
+            if len(target[i]) <= max_tokens
+        ]
+        if fitting := _fitting(pairs, 1):
+            yield from _scores(model, scorer, *zip(*fitting, strict=True))
+        # Only for the shortest lines: all maps of all lines may be gigabytes of text.
+        if not start:
+            yield from _maps(model, pairs)
+
+
+def _fitting(pairs, num_heads):
+    """Returns the shortest of `(line, source ids, text, target ids)` that a request may have."""
+    pairs = sorted(pairs, key=_longest)
+    most = itertools.takewhile(
+        lambda count: count * num_heads * _longest(pairs[count - 1]) ** 2 <= MAX_WEIGHTS,
+        range(1, len(pairs) + 1),
+    )
+    return pairs[: max(most, default=0)]
+
+
+def _longest(pair):
+    return max(len(pair[1]), len(pair[3]))
+
+
+def _searches(lines, source, translations):
+    """Yields the requests for translations of some lines."""
+    texts, answers = list(lines), [translation.text for translation in translations]
+    yield _Request(texts, "serving_default", {"text": texts}, {"translation": answers})
+
+    lengths = [len(ids) for ids in source]
+    inputs = {"source_ids": padded(source).tolist(), "source_lengths": lengths}
+    answers = {"target_ids": [translation.ids for translation in translations]}
+    answers["target_lengths"] = [len(ids) for ids in answers["target_ids"]]
+    yield _Request(texts, "translate_ids", inputs, answers)
+
+    defaults = dict.fromkeys(("beam_size", "length_penalty", "n_best"), [DEFAULT] * len(texts))
+    answers = {
+        "translation": [[translation.text] for translation in translations],
+        "score": [np.array([translation.score]) for translation in translations],
+        "count": [1] * len(texts),
+    }
+    yield _Request(texts, "translate", {"text": texts, **defaults}, answers)
+
+
+def _scores(model, scorer, lines, source, texts, target):
+    """Yields the requests for alignments and scores of some pairs."""
+    lines, inputs = list(lines), {"source": list(lines), "target": list(texts)}
+    source_ids, target_ids = padded(source), padded(target)
+    weights = np.asarray(model.align(source_ids, target_ids)) * (target_ids != PAD_ID)[:, :, None]
+    yield _Request(lines, "attention", inputs, {"attention": weights})
+    log_probs = scorer.score(lines, inputs["target"])
+    answers = {"log_prob": [np.array(scored.log_prob) for scored in log_probs]}
+    yield _Request(lines, "score", inputs, answers)
+
+
+def _maps(model, pairs):
+    """Yields the request for all attention maps of those pairs that it may have, if any."""
+    nothing = np.array([[EOS_ID]], np.int32)
+    num_heads = sum(maps.shape[1] for maps in model.attention_maps(nothing, nothing).values())
+    pairs = _fitting(pairs, num_heads) if num_heads else []
+    if not pairs:
+        return
+    lines, source, texts, target = zip(*pairs, strict=True)
+    ids = {"source": padded(source), "target": padded(target)}
+    answers = {
+        name: np.asarray(weights) * (ids[queries_of(name)] != PAD_ID)[:, None, :, None]
+        for name, weights in model.attention_maps(*ids.values()).items()
+    }
+    inputs = {"source": list(lines), "target": list(texts)}
+    yield _Request(list(lines), "attention_maps", inputs, answers)
 
 
 def _outputs(saved_model, requests):

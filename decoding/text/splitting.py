@@ -7,7 +7,10 @@ import re
 # Japanese full stops need no white space. The end of the line does not match.
 _SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*(?=\s)|[。！？][」』”’）]*(?=[^」』”’）])")
 # The same for `sentences`: only the stop, so that the text around it can be looked at.
-_STOP = re.compile(r"[.!?…]+[\"'»”’)\]]*(?=\s+(\S))|[。！？]+[」』”’）]*(?=[^」』”’）])")
+# A run of stops is tried from its first one only: from each of them, long runs would take minutes.
+_STOP = re.compile(
+    r"(?<![.!?…])[.!?…]+[\"'»”’)\]]*(?=\s+(\S))|(?<![。！？])[。！？]+[」』”’）]*(?=[^」』”’）])"
+)
 # Words before a full stop that do not end a sentence: initials, "e.g.", "3. Mai", and titles.
 _ABBREVIATION = re.compile(
     r"(?:^|[\s(\"'„“‚‘])"

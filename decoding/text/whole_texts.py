@@ -59,7 +59,9 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
         nonlocal num_lines
         first, lines = window
         num_lines = first + len(lines)
-        if first == 0 and not translator.unknowns:
+        # A program may write a line and wait for its translation; the next line may be known.
+        may_be_all = text.size is not None or len(lines) > 1
+        if first == 0 and may_be_all and not translator.unknowns:
             translator.check_known(lines, text.name)
         results = translations(translator, window, n_best, kept, advance)
         remarks.add(translator.tokenizer.source.encode(lines), results)

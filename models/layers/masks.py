@@ -4,6 +4,7 @@ from keras import ops
 
 # A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
 HIDDEN_SCORE = -1e9
+TINY = 1e-30  # Replaces a probability of 0, so that its logarithm is finite.
 
 
 def padding_mask(ids, pad_id):

@@ -4,14 +4,12 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.masks import HIDDEN_SCORE
-
-_LEAST = 1e-30  # Smaller probabilities get the logit of this one.
+from models.layers.masks import HIDDEN_SCORE, TINY
 
 
 def logarithms(probabilities):
     """Natural logarithms of a NumPy array, float32; the logarithm of 0 is finite."""
-    return np.log(np.maximum(probabilities, _LEAST)).astype(np.float32)
+    return np.log(np.maximum(probabilities, TINY)).astype(np.float32)
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -121,7 +119,7 @@ class TranslationTable(keras.layers.Layer):
         largest = ops.stop_gradient(ops.segment_max(logits, rows, size))
         largest = ops.maximum(largest, -1e30)  # A row without pairs has minus infinity.
         sums = ops.segment_sum(ops.exp(logits - ops.take(largest, rows)), rows, size)
-        return ops.log(ops.maximum(sums, 1e-30)) + largest
+        return ops.log(ops.maximum(sums, TINY)) + largest
 
     def _spread(self, source_ids):
         """Returns the share of each row that is spread, float32, in the shape of `source_ids`."""

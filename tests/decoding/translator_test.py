@@ -15,7 +15,7 @@ from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from decoding.scoring import Scorer
 from decoding.search.searcher import padded
 from decoding.search.terms import length_normaliser
-from decoding.serving import saved_model, saved_model_client
+from decoding.serving import saved_model, saved_model_check, saved_model_client
 from decoding.serving.saved_model import ServingModule
 from decoding.serving.saved_model_check import check
 from decoding.serving.server_files import read_meta_graph
@@ -98,6 +98,19 @@ def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
         serving.attention(long, long)
     with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
         serving.attention_maps(long[:1], long[:1])
+    assert serving.score(short, short)["log_prob"].shape == (1,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.score(long, long)
+
+
+@pytest.mark.parametrize(("num_heads", "count"), [(1, 3), (2, 2), (6, 1), (20, 0)])
+def test_requests_of_a_check_are_small_enough(monkeypatch, num_heads, count):
+    monkeypatch.setattr(saved_model_check, "MAX_WEIGHTS", 108)
+    pairs = [
+        ("", [4] * source, "", [4] * target) for source, target in ((3, 6), (7, 2), (4, 2), (1, 5))
+    ]
+    fitting = saved_model_check._fitting(pairs, num_heads)
+    assert fitting == [pairs[i] for i in (2, 3, 0)][:count]
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 //     tests/javascript/node_modules/.bin/eslint -c tests/javascript/eslint.config.mjs decoding
 import js from "@eslint/js";
 
-const browser = ["document", "window", "fetch", "atob", "btoa", "matchMedia", "AbortController", "TextEncoder"];
+const browser = ["document", "window", "fetch", "atob", "btoa", "matchMedia", "AbortController", "TextDecoder", "TextEncoder"];
 
 const ours = ["Explorer", "ExplorerNumbers", "ExplorerPictures", "ExplorerSearch"];
 

@@ -173,6 +173,13 @@ def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
     assert json.loads((tmp_path / "s.json").read_text())["from_alignments"] == ["links"]
 
 
+def test_an_empty_file_of_correct_links_is_refused(run, tmp_path):
+    (tmp_path / "links").write_text("0-0\n")
+    (tmp_path / "empty").write_text("")
+    done = run("--from_alignments=links", "--gold=empty")
+    assert done.status == 1 and "empty: 0 lines; expected 1" in done.err
+
+
 @pytest.mark.parametrize("text", [[*TEXT, "--threshold=0.4"], []])
 def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
     """The lexicon is counted in a text, or is the model's own table."""

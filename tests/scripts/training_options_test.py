@@ -230,6 +230,7 @@ BAD = {
     ),
     "one corpus": (["--temperature=5"], "--temperature=5 chooses the shares of several corpora"),
     "its share": (["--corpus_weights=7"], "--corpus_weights=7 chooses the shares of several"),
+    "two sizes": (["--vocab_file=x", "--num_pieces=300"], "--vocab_file has its pieces already"),
     "words": (["--tokenizer=word", "--vocab_file=x"], "--vocab_file"),
     "no model": (["--init_from={}/x"], "no such model directory"),
     "no such guide": (["--guide={}/x"], "no such model directory"),

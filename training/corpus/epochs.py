@@ -77,9 +77,10 @@ class Epochs:
         batches_an_update = self.batching.num_workers * accumulate_steps
         return -(-self.first.batch_sizes.size // batches_an_update)
 
-    def describe(self, tokenizer):
-        """Returns lines that describe the first epoch."""
-        lines = describe(self.corpus_of(0), tokenizer, self.batching, self.first)
+    def describe(self, tokenizer, in_batches=True):
+        """Returns lines that describe the first epoch, and its batches if there are any."""
+        plan = self.first if in_batches else None
+        lines = describe(self.corpus_of(0), tokenizer, self.batching, plan)
         if self.dropout:
             usual = sum(side.ids.size for side in self.corpus)
             sampled = sum(side.ids.size for side in self.corpus_of(0))

@@ -1,5 +1,6 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
+import math
 import os
 from typing import ClassVar
 
@@ -193,7 +194,8 @@ class EMUpdate(Update):
 
         Returns:
             name -> `(sum, count)`: `loss` and `nll` over target tokens, and `log_likelihood`, all
-            under the estimate before the iteration.
+            under the estimate before the iteration. NaN with fertilities, whose likelihood is known
+            only up to a factor for each sentence.
         """
         if self.posteriors is not None:
             log_likelihood = self.take_collapsed(self.collapsed_step(words), words)
@@ -228,14 +230,15 @@ class EMUpdate(Update):
         return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
     def take_collapsed(self, state, words):
-        """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood."""
+        """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood or NaN."""
+        fertile = self._is_fertile(int(self.iteration))
         self.posteriors.assign(state.posteriors)
         self.counted.assign(state.counted)
         translation = expected_translation(words, state.counted, self.alpha, THREADS)
         self.take(Estimate(translation, state.positions), words)
         if isinstance(self.model, FertilityModel):
             self._take_fertilities(words, state.posteriors)
-        return state.log_likelihood
+        return math.nan if fertile else state.log_likelihood
 
     def _take_fertilities(self, words, posteriors):
         """Stores in the model how probable the fertilities of all source words are."""
@@ -269,9 +272,12 @@ class EMUpdate(Update):
 
     def progress_line(self, step, means):
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
+        line = f"iteration {step} ({self.stage(step - 1)})"
+        if math.isnan(means["nll"]):
+            return line
         return (
-            f"iteration {step} ({self.stage(step - 1)}): log-likelihood "
-            f"{means['log_likelihood']:,.1f}, perplexity {perplexity(means['nll']):.3f}"
+            f"{line}: log-likelihood {means['log_likelihood']:,.1f}, "
+            f"perplexity {perplexity(means['nll']):.3f}"
         )
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)

@@ -11,7 +11,7 @@ _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float
 
 
 def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
-    """Describes the plan of the first epoch in lines for people.
+    """Describes the first epoch of training in batches by gradient, in lines for people.
 
     Args:
         corpus: `EncodedCorpus`.
@@ -31,7 +31,7 @@ def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
     yield "largest batch: {:,} rows of {:,} source and {:,} target tokens".format(*largest)
     yield from _memory(corpus, plan, num_parameters)
     yield from _rate(corpus, plan, seconds)
-    yield from _examples(corpus, tokenizer, plan)
+    yield from examples(corpus, tokenizer, plan)
 
 
 def _shapes(plan, shapes):
@@ -75,7 +75,8 @@ def _rate(corpus, plan, seconds):
     )
 
 
-def _examples(corpus, tokenizer, plan, count=3):
+def examples(corpus, tokenizer, plan, count=3):
+    """Yields lines that show some pairs of the plan, as text and as pieces."""
     rows = np.unique(plan.rows[np.linspace(0, plan.rows.size - 1, count).astype(np.int64)])
     for row in rows:
         yield f"pair {row:,}:"

@@ -68,7 +68,7 @@ class Update:
     @classmethod
     def describe(cls, run):
         """Returns lines that describe an epoch of a `training.run.Run`."""
-        return run.epochs.describe(run.tokenizer)
+        return run.epochs.describe(run.tokenizer, in_batches=cls.takes_batches)
 
     def step(self, *examples):
         """Changes the model.

@@ -117,27 +117,7 @@
 
   /** Returns a SIDE: the tokens, and the words that they are pieces of. */
   function side(line, tokens) {
-    const isSpecial = (token) => token === "<s>" || token === "</s>";
-    const isByte = (token) => /^<0x[0-9A-F]{2}>$/i.test(token);
-    const pieces = tokens.some((token) => token.startsWith("▁"));
-    const joins = tokens.some((token) => token.endsWith("@@"));
-    const words = [];
-    const wordOf = tokens.map((token, i) => {
-      const before = tokens[i - 1];
-      const continues =
-        i > 0 &&
-        !isSpecial(token) &&
-        !isSpecial(before) &&
-        (isByte(token) || (pieces ? !token.startsWith("▁") : joins && before.endsWith("@@")));
-      const shown = pieces ? token.replaceAll("▁", "") : token.replace(/@@$/, "");
-      if (continues) {
-        words[words.length - 1] += shown;
-      } else {
-        words.push(shown);
-      }
-      return words.length - 1;
-    });
-    return { text: line, tokens, words, wordOf };
+    return { text: line, tokens, ...ExplorerNumbers.wordsOf(tokens) };
   }
 
   // The page

@@ -181,6 +181,17 @@ def test_a_phrase_is_not_met_by_the_end_of_a_longer_word(model, required):
     assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
 
 
+def test_a_phrase_is_not_met_by_the_beginning_of_a_longer_word(model):
+    """Nor is it where a prefix makes it one, which no other request may change."""
+    pieces = PieceVocabulary([*SPECIALS, "▁a", "b"])
+    asked = Sentence(SOURCES[0], 1, (4, 5), ([4],))
+    (found,) = search(model, [asked], vocabulary=pieces, max_length_extra=2)
+    every = [(*body, EOS_ID) for body in bodies(4)]
+    every = [t for t in every if t[:2] == (4, 5) and re.search("▁a(▁|<)", _spelt(pieces, t) + "<")]
+    assert len(every) > 2
+    assert finished(found)[0] == [target for _, target in scored(model, SOURCES[0], every, 0.6)]
+
+
 def _spelt(vocabulary, target):
     return "".join(vocabulary.pieces(target[:-1]))
 
@@ -204,6 +215,14 @@ def test_a_narrow_beam_keeps_to_what_is_asked_and_to_each_sentence(model, beam_s
             assert target[: len(sentence.prefix)] == tuple(sentence.prefix)
             assert all(has(target, phrase) for phrase in sentence.required)
             assert not has(target, (5, 5, 5, 5))
+
+
+def test_the_length_limit_of_a_sentence_is_that_of_its_row():
+    sizes = list(range(1, 400))
+    for factor in (1.15, 2.0, 2.3):
+        options = SearchOptions(max_length_factor=factor)
+        found = options.length_limit(tf.constant(sizes)).numpy().tolist()
+        assert found == [options.length_limit(size) for size in sizes]
 
 
 def test_what_cannot_be_met_gives_no_translation(model):

@@ -12,8 +12,11 @@ from data_pipeline.progress import Progress
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.alignment.aligner import Aligner
 from decoding.text import formats
+from decoding.text.input_text import Text
 from decoding.text.kept import KeptTranslations
+from decoding.text.remarks import Remarks
 from decoding.text.streaming import translations, windows
+from decoding.text.whole_texts import Output, translate_text
 from decoding.translator import TOO_LONG, Translator
 from tests.hostile.inputs import hostile_lines
 from tests.tiny import SMALL, Echo, pairs
@@ -92,6 +95,21 @@ def test_a_fault_names_the_line_of_the_whole_text(translator):
     with pytest.raises(UserError, match="not numbers, for line 11:"):
         for window in text:
             translations(broken, window)
+
+
+def test_a_stream_may_begin_with_a_line_without_a_known_word():
+    words = train_tokenizer("word", ["one dog"] * 2, ["one dog"] * 2)
+    translator = Translator(Echo(len(words.source)), words, beam_size=1)
+    batches, written = iter([["foo"], ["one dog"], []]), []
+    text = Text(lambda most: next(batches), "standard input")
+    remarks = Remarks(60, 60, 1, False)
+    how = {"n_best": 1, "formatted": formats.plain_lines, "remarks": remarks}
+    translate_text(text, translator, Output("", written.extend, 4, {}, False), **how)
+    assert len(written) == 2 and written[1] == "one dog"
+    assert any("without a word that the model knows" in remark for remark in remarks)
+    with pytest.raises(UserError, match="none of its tokens"):
+        both = Text(reader(["foo", "bar"]), "in.en", 2)
+        translate_text(both, translator, Output("", written.extend, 4, {}, False), **how)
 
 
 def test_json_lines_of_lines_that_have_no_translation_are_valid(translator):
