@@ -93,6 +93,14 @@ def test_all_options_are_printed_if_asked_for(trained, folder, corpus, capsys):
     assert line.split(", ") == [f"{name}={value}" for name, value in options.items()]
 
 
+def test_dry_run_without_gradients_prints_no_batches(folder, corpus, capsys):
+    flags = ["--model=ibm1", "--dry_run", f"--model_dir={folder / 'x'}"]
+    done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"], capsys)
+    assert done.status == 0 and "training pairs: 200\n" in done.out and "\npair " in done.out
+    assert not re.search("batch|memory|gradients|Adam", done.out)
+    assert not (folder / "x").exists()
+
+
 def test_dry_run_prints_the_plan_of_a_mixture_and_makes_no_run(folder, corpus, capsys):
     twice = [f"{flag},{flag.split('=')[1]}" if "train_" in flag else flag for flag in corpus]
     done = train(

@@ -1,5 +1,6 @@
 """Tests of the training loop and the model directory, with a real model on a small corpus."""
 
+import itertools
 import json
 import math
 import shutil
@@ -519,11 +520,37 @@ def test_a_best_npz_that_is_gone_or_damaged_is_made_anew(directory, corpus, caps
     trainer(directory, corpus, [9, 8, 7, 9]).run()
     best, state = read_archive(directory.best_path)
     directory.best_path.write_bytes(directory.best_path.read_bytes()[:-100])
-    trainer(directory, corpus, [7, 9]).run()
+    run = trainer(directory, corpus, [7, 9])
+    run.run()
+    assert run.state["evaluations_since_best"] == 0
     again, same_state = read_archive(directory.best_path)
     assert state == same_state and all(np.array_equal(best[name], again[name]) for name in best)
     assert "best.npz: damaged" in capsys.readouterr().err
     assert [r["step"] for r in records(directory, "valid")] == [4, 8, 12]
+
+
+def test_a_validation_that_makes_best_npz_anew_counts_once(directory, corpus):
+    def make(scores, max_steps):
+        plateau = {"of_adam": {"schedule": "plateau", "patience": 1, "factor": 0.5}}
+        limits = {"max_steps": max_steps, "keep_checkpoints": 1}
+        return trainer(directory, corpus, scores, of_update=plateau, **limits)
+
+    make([7, 8], 8).run()
+    directory.best_path.unlink()
+    run = make([8, 9], 12)
+    run.run()
+    assert run.state["evaluations_since_best"] == 2
+    assert float(run.update.plateau.reduction) == 0.25
+    assert [r["perplexity"] for r in records(directory, "valid")] == [7, 8, 9]
+
+
+def test_the_rate_after_a_resume_counts_the_tokens_since(directory, corpus, monkeypatch):
+    clock = itertools.count(1.0)
+    monkeypatch.setattr(loop.time, "monotonic", lambda: next(clock))
+    trainer(directory, corpus, [9] * 9, max_steps=7, log_every_steps=8).run()
+    trainer(directory, corpus, [9] * 9, max_steps=16, log_every_steps=8).run()
+    first, second = (r["tokens_per_second"] for r in records(directory, "train"))
+    assert first < 1.5 * second  # The first is of one step, with the tokens of one.
 
 
 NAN = float("nan")

@@ -78,7 +78,10 @@ def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_fertil
     update, given = new_update(text(), both=both)
     for number, stage in enumerate(STAGES):
         assert update.stage(number) == stage
-        update.step(given)
+        values = update.step(given)
+        line = update.progress_line(number + 1, {n: total / c for n, (total, c) in values.items()})
+        # The likelihood with fertilities is known up to a factor only.
+        assert ("perplexity" in line) == (not stage.endswith("fertilities"))
     twins = (update, update.reverse) if both else (update,)
     directions = given if both else [given]
     for twin, words, state in zip(twins, directions, collapsed(directions), strict=True):
