@@ -16,8 +16,8 @@ from data_pipeline.progress import Progress
 from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
 from decoding.alignment.encoded_text import EncodedText, batches
 from decoding.alignment.links import AGREED
+from decoding.alignment.map_names import layer_names
 from decoding.alignment.subword_merging import word_weights
-from decoding.pictures.attention_pictures import layer_names
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

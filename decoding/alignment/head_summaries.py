@@ -25,7 +25,6 @@ their mean.
 
 import collections
 import itertools
-import re
 from typing import NamedTuple
 
 import numpy as np
@@ -42,9 +41,9 @@ from decoding.alignment.links import (
     count_links,
     score_of,
 )
+from decoding.alignment.map_names import kind_and_layer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
-_NAME = re.compile(r"(encoder|decoder)/(\d+)/(self|cross)")
 KINDS = {
     "encoder": "self-attention of the encoder",
     "decoder": "self-attention of the decoder",
@@ -208,9 +207,8 @@ class _Totals:
 
 def _place(name):
     """Returns (rank of the kind, layer from 1, kind) of a map's name, to sort maps by."""
-    side, layer, attended = _NAME.fullmatch(name).groups()
-    kind = side if attended == "self" else attended
-    return list(KINDS).index(kind), int(layer) + 1, kind
+    kind, layer = kind_and_layer(name)
+    return list(KINDS).index(kind), layer, kind
 
 
 def _head_names(count):

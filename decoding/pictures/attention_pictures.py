@@ -4,7 +4,6 @@ Alignments made by people can be marked on them.
 """
 
 import os
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ import numpy as np
 from data_pipeline.files import UserError
 from decoding.alignment import subword_merging
 from decoding.alignment.links import GoldAlignment
+from decoding.alignment.map_names import KINDS, layer_names
 from decoding.pictures.figures import (
     LINE_COLOURS,
     check_path,
@@ -33,7 +33,6 @@ from decoding.pictures.label_layout import (
     lay_out,
 )
 
-_KINDS = {"cross": "decoder/{}/cross", "encoder": "encoder/{}/self", "decoder": "decoder/{}/self"}
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
@@ -169,7 +168,7 @@ def _numbers(name: str, numbers: Sequence[int]) -> str:
 
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
     """Returns the kinds of attention that `save_attention` can draw from some maps."""
-    return [kind for kind in _KINDS if layer_names(maps, kind)]
+    return [kind for kind in KINDS if layer_names(maps, kind)]
 
 
 def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
@@ -202,16 +201,10 @@ def check_choice(
             raise UserError(f"--{name}={value}: {error}") from None
 
 
-def layer_names(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, str]:
-    """Returns the names of the maps of one kind by the number of their layer, from 1, in order."""
-    matches = [re.fullmatch(_KINDS[kind].format(r"(\d+)"), name) for name in maps]
-    return dict(sorted((int(match[1]) + 1, match[0]) for match in matches if match))
-
-
 def _find_layers(maps: Mapping[str, np.ndarray], kind: str) -> dict[int, np.ndarray]:
     """Returns the maps of one kind by the number of their layer, from 1, in order."""
-    if kind not in _KINDS:
-        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(_KINDS)}")
+    if kind not in KINDS:
+        raise ValueError(f"unknown kind {kind!r}; the kinds are {', '.join(KINDS)}")
     names = layer_names(maps, kind)
     if not names:
         raise ValueError(f"there are no {kind!r} maps, only: {', '.join(maps) or 'none'}")
