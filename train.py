@@ -278,6 +278,39 @@ def settings_for(preset, options):
     return found
 
 
+def inherited_from_others(preset, begun, given, given_settings):
+    """Returns what comes from the model of --init_from or --teacher.
+
+    Args:
+        preset: name of the model.
+        begun: as `known_model`.
+        given: name -> value of the options that the user gave.
+        given_settings: the same of the settings.
+
+    Returns:
+        (options of the vocabulary, settings), name -> value; empty without these flags.
+    """
+    if begun and FLAGS.init_from and FLAGS.init_from == begun["options"].get("init_from"):
+        # The other directory may be gone by now.
+        return {name: begun["options"][name] for name in VOCABULARY}, begun["settings"]
+    if FLAGS.init_from:
+        return fine_tuning.inherit(FLAGS.init_from, preset, given, given_settings)
+    if FLAGS.teacher:
+        return vocabulary_options(FLAGS.teacher, given), {}
+    return {}, {}
+
+
+def settings_of_recipe(preset, dataset, tokens, begun):
+    """Returns name -> value of the settings that suit the text; arguments as in `read_flags`."""
+    found = recipes.settings(preset, dataset, tokens)
+    if begun and tokens is not None:  # Earlier versions had other recipes.
+        begun_with = {**models.preset_settings(preset), **begun["settings"]}
+        return {name: begun_with[name] for name in found}
+    if FLAGS.init_from:  # Weights suit the settings that they were trained with.
+        return {name: value for name, value in found.items() if "dropout" in name}
+    return found
+
+
 def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
@@ -289,25 +322,11 @@ def read_flags():
     preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
     given = options_given(preset, begun)
     given_settings = settings_given(preset)
-    of_tokenizer, inherited = {}, {}
-    if begun and FLAGS.init_from and FLAGS.init_from == begun["options"].get("init_from"):
-        of_tokenizer = {name: begun["options"][name] for name in VOCABULARY}
-        inherited = begun["settings"]  # The other directory may be gone by now.
-    elif FLAGS.init_from:
-        of_tokenizer, inherited = fine_tuning.inherit(
-            FLAGS.init_from, preset, given, given_settings
-        )
-    elif FLAGS.teacher:
-        of_tokenizer = vocabulary_options(FLAGS.teacher, given)
+    of_tokenizer, inherited = inherited_from_others(preset, begun, given, given_settings)
     given_before = {**of_tokenizer, **given}
     options = recipes.options(preset, dataset, given_before, tokens, characters)
     fixed = {**inherited, **given_settings}
-    of_recipe = recipes.settings(preset, dataset, tokens)
-    if begun and tokens is not None:  # Earlier versions had other recipes.
-        begun_with = {**models.preset_settings(preset), **begun["settings"]}
-        of_recipe = {name: begun_with[name] for name in of_recipe}
-    elif FLAGS.init_from:  # Weights suit the settings that they were trained with.
-        of_recipe = {name: value for name, value in of_recipe.items() if "dropout" in name}
+    of_recipe = settings_of_recipe(preset, dataset, tokens, begun)
     if tokens is not None and not begun:
         chosen = {} if known else {"--model": preset}
         of_size = recipes.options_of_size(preset, tokens, given_before, characters)
