@@ -95,12 +95,12 @@ const ExplorerNumbers = (() => {
       groups.at(-1).push(joins && isOpen(token) ? token.slice(0, -2) : token);
       return groups.length - 1;
     });
-    const words = groups.map(decoded);
+    const words = groups.map(joined);
     return { words: hasSpaces ? words.map(withSpaces) : words, wordOf };
   }
 
   /** Joins pieces; bytes such as "<0xC3>" become characters unless they are not UTF-8. */
-  function decoded(pieces) {
+  function joined(pieces) {
     const encoder = new TextEncoder();
     const bytes = pieces.flatMap((piece) => {
       return isByte(piece) ? [parseInt(piece.slice(3, 5), 16)] : [...encoder.encode(piece)];

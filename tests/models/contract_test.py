@@ -121,8 +121,11 @@ def create(case, **more):
 def randomised(model):
     """Moves every weight, including weights that are initialised to zeros or ones."""
     generator = np.random.default_rng(0)
+    # Scores that are not scaled differ by hundreds with larger weights, so that float32 alone
+    # changes attention by more than the tolerance.
+    size = 0.1 if isinstance(model, SimpleTransformer) else 0.2
     for weight in model.trainable_variables:
-        weight.assign_add(generator.normal(size=weight.shape) * 0.2)
+        weight.assign_add(generator.normal(size=weight.shape) * size)
     return model
 
 
