@@ -1,7 +1,5 @@
 """Puts the requests of a search around a model, by changing the scores of its tokens."""
 
-import functools
-
 import tensorflow as tf
 
 from decoding.search import constraints
@@ -65,14 +63,13 @@ class Constrained:
         least = tf.cast(self.options.min_length_factor * tf.cast(length, tf.float32), tf.int32)
         # A model that considers only some tokens has to consider those that are asked for.
         asked = [self.given[name] for name in ("prefix", "required") if name in self.given]
-        asked = [tf.reshape(tokens, [tf.shape(length)[0], -1]) for tokens in asked]
-        encode = self.model.encode
         if asked:
-            encode = functools.partial(
-                self.model.encode_to_score, target_ids=tf.concat(asked, axis=1)
-            )
+            asked = [tf.reshape(tokens, [tf.shape(length)[0], -1]) for tokens in asked]
+            context = self.model.encode_to_score(source_ids, tf.concat(asked, axis=1))
+        else:
+            context = self.model.encode(source_ids)
         return {
-            "model": encode(source_ids),
+            "model": context,
             "given": self.given,
             "limit": self.limits,
             "least": tf.minimum(least, self.limits),
