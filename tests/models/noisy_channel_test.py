@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from decoding.scoring import make_scorer
+from decoding.search.searcher import Searcher, Sentence
+from decoding.search.terms import SearchOptions
 from models import SettingError
 from models.ibm import AlignmentModel
 from models.ngram import IMPOSSIBLE, NgramLanguageModel
@@ -97,6 +100,25 @@ def test_every_given_translation_has_the_score_of_both_models(narrow):
     best = search(SOURCE)
     sums = tf.where(best.ids[:, 0] != PAD, score(SOURCE, best.ids[:, 0]).log_probs, 0.0)
     np.testing.assert_allclose(tf.reduce_sum(sums, 1), best.log_probs[:, 0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["prefix", "required"])
+def test_words_that_are_asked_for_are_considered(channel, language_model, name):
+    model = NoisyChannel(channel, language_model, num_translations=1, num_frequent=1)
+    source = SOURCE[:1]
+    context = model.encode(source)
+    state = model.initial_state(context)
+    logits = model.decode_step(tf.fill([1], BOS), 0, state, context).logits.numpy()[0]
+    unlikely = next(word for word in range(4, VOCAB - 1) if logits[word] < IMPOSSIBLE / 2)
+    asked = {"prefix": (unlikely,)} if name == "prefix" else {"required": ([unlikely],)}
+    words = WordVocabulary([*SPECIALS, *map(str, range(4, VOCAB))])
+    searcher = Searcher(model, SearchOptions(beam_size=2), words)
+    (found,) = searcher.search([Sentence(without_padding(source.numpy()[0]), **asked)], 1)
+    ids = without_padding(found.ids[0])
+    assert unlikely in ids and found.log_probs[0] > -1e8
+    np.testing.assert_allclose(
+        found.log_probs[0], bayes(model, without_padding(source.numpy()[0]), [ids])[0], rtol=1e-4
+    )
 
 
 def test_neighbours_and_padding_change_nothing(narrow):
