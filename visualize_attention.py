@@ -269,10 +269,10 @@ def explore_text():
     check_outputs([FLAGS.output], filter(None, (FLAGS.input, FLAGS.target_input)))
     if FLAGS.target_input:
         sources, targets = map(list, open_split((FLAGS.input, FLAGS.target_input)))
+    elif is_tsv(FLAGS.input):
+        raise UserError(f"{FLAGS.input}: a .tsv has two sides; give it as --target_input, too")
     else:
         sources, targets = read_lines(FLAGS.input), None
-    if targets is None and is_tsv(FLAGS.input):
-        raise UserError(f"{FLAGS.input}: a .tsv has two sides; give it as --target_input, too")
     if not sources:
         raise UserError(f"{FLAGS.input} is empty; there is nothing to draw")
     explorers = the_explorers()

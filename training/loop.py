@@ -66,7 +66,7 @@ class Trainer:
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
         self.kept = None  # Score of the weights in best.npz, which may be an average.
-        self.is_again = False  # Whether the next validation repeats one, as best.npz was lost.
+        self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
         self.tokens_before = 0.0  # Tokens of `sums` that an earlier process has trained on.
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
         self.validation_seconds = None  # Duration of the last validation.
@@ -173,7 +173,7 @@ class Trainer:
         if lost and self.state["evaluated_step"] == self.state["step"]:
             # best.npz is gone: these weights are validated again and become the best.
             self.state["evaluated_step"] -= 1
-            self.is_again = True
+            self.again_at = self.state["step"]
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -330,15 +330,15 @@ class Trainer:
             if evaluation is None:
                 return
             better = evaluation.is_better(state[self.best], self.keep_best_by)
+            is_again = state["step"] == self.again_at
             if better:
                 state[self.best] = getattr(evaluation, self.keep_best_by)
                 state["evaluations_since_best"] = 0
-            elif not self.is_again:
+            elif not is_again:
                 state["evaluations_since_best"] += 1
             kept = self._offer(model_arrays(self.update.model), evaluation)
-        if not self.is_again:
+        if not is_again:
             self.update.after_validation(state["evaluations_since_best"])
-        self.is_again = False
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
         if kept or (better and state[self.best] == self.kept):

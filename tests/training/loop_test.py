@@ -544,6 +544,15 @@ def test_a_validation_that_makes_best_npz_anew_counts_once(directory, corpus):
     assert [r["perplexity"] for r in records(directory, "valid")] == [7, 8, 9]
 
 
+def test_a_new_validation_counts_although_best_npz_was_lost_before(directory, corpus):
+    how = {"keep_checkpoints": 1}
+    trainer(directory, corpus, [7, 8], max_steps=6, **how).run()  # Validates steps 4 and 6.
+    directory.best_path.unlink()
+    run = trainer(directory, corpus, [9], max_steps=8, **how)
+    run.run()
+    assert run.state["evaluations_since_best"] == 2
+
+
 def test_the_rate_after_a_resume_counts_the_tokens_since(directory, corpus, monkeypatch):
     clock = itertools.count(1.0)
     monkeypatch.setattr(loop.time, "monotonic", lambda: next(clock))
