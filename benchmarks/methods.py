@@ -201,6 +201,9 @@ flags.DEFINE_string("data", "data/multi30k", "Folder of the corpus.")
 flags.DEFINE_string("runs", "runs/methods", "Folder for the model directories.")
 flags.DEFINE_list("only", [], "Methods or models to train. Default: all.")
 flags.DEFINE_list("seeds", ["1"], "Seeds of the runs of each method.")
+flags.DEFINE_string(
+    "machine", "", "Flags of train.py for every run that suit the machine, such as its devices."
+)
 
 
 def rewritten(corpus, folder, change):
@@ -233,7 +236,7 @@ def train_command(corpus, method, seed, model_dir):
         runs = Path(model_dir).parent
         own = (*corpus.flags, *(flag.format(runs=runs) for flag in METHODS[method]))
     where = [f"--seed={seed}", *_text(corpus), f"--model_dir={model_dir}"]
-    return ["train.py", *own, *where]
+    return ["train.py", *own, *shlex.split(FLAGS.machine), *where]
 
 
 def guide_command(corpus, folder):
