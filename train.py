@@ -268,6 +268,11 @@ def options_given(preset, begun):
     return {**older, **given}
 
 
+def replicas_given():
+    """Returns how many replicas share an update; None if this is known only on their devices."""
+    return 1 if FLAGS.distribution == "none" else FLAGS.num_replicas or None
+
+
 def settings_for(preset, options):
     """Returns name -> value of the settings that follow from the training options."""
     valid, found = models.preset_settings(preset), {}
@@ -324,12 +329,13 @@ def read_flags():
     given_settings = settings_given(preset)
     of_tokenizer, inherited = inherited_from_others(preset, begun, given, given_settings)
     given_before = {**of_tokenizer, **given}
-    options = recipes.options(preset, dataset, given_before, tokens, characters)
+    size = {"tokens": tokens, "characters": characters, "replicas": replicas_given()}
+    options = recipes.options(preset, dataset, given_before, **size)
     fixed = {**inherited, **given_settings}
     of_recipe = settings_of_recipe(preset, dataset, tokens, begun)
     if tokens is not None and not begun:
         chosen = {} if known else {"--model": preset}
-        of_size = recipes.options_of_size(preset, tokens, given_before, characters)
+        of_size = recipes.options_of_size(preset, given=given_before, **size)
         chosen |= {f"--{name}": value for name, value in of_size.items()}
         chosen |= {f"--set {n}": value for n, value in of_recipe.items() if n not in fixed}
         print_choices(chosen, pairs, tokens)

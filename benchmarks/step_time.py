@@ -5,9 +5,11 @@
     python benchmarks/step_time.py --source=train.de --target=train.en
     python benchmarks/step_time.py --preset=transformer_base --precision=bfloat16
 
-Five candidates take turns with the same batches:
+Six candidates take turns with the same batches:
 
 * ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
+* replicas: the same, but each thread computes a part of every batch, as with
+  `train.py --distribution=mirrored --intra_op_threads=1`;
 * minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
 * pytorch: the same network around `nn.Transformer`, with clipping; bfloat16 by autocast;
 * compiled: the same by `torch.compile`, unless that fails;
@@ -95,14 +97,14 @@ def create_model(task):
     return models.create(task.preset, *sizes, **task.settings, dtype=dtype)
 
 
-def our_update(model, options):
-    """Makes a `GradientUpdate` with Adam, as train.py does."""
+def our_update(model, options, **of_adam):
+    """Makes a `GradientUpdate` with Adam, as train.py does; `of_adam` are arguments of `adam`."""
     from training.updates.adam import adam
     from training.updates.gradient import GradientUpdate
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)
-    return GradientUpdate(model, adam(**schedule), **rest)
+    return GradientUpdate(model, adam(**schedule, **of_adam), **rest)
 
 
 def minimal_update(model, options):
@@ -162,6 +164,35 @@ def ours(task):
             for name, (amount, number) in values.items():
                 before = sums.get(name, (0.0, 0.0))
                 sums[name] = (before[0] + amount, before[1] + number)
+        return float(values["loss"][0] / values["loss"][1])
+
+    return work
+
+
+def replicas(task):
+    """Returns `work(first, count)` of our update by as many replicas as operations at a time."""
+    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+
+    # isort: split
+
+    from training import recipes
+    from training.devices.replicated_update import Share
+    from training.devices.strategies import start_devices
+
+    intra_op_threads, number = task.threads
+    options = {**recipes.options(task.preset, "files", {}), "intra_op_threads": intra_op_threads}
+    devices = start_devices(options, "mirrored", number)
+    with devices.scope():
+        update = our_update(create_model(task), task.options, kind=devices.make_adam)
+        update = devices.replicate(update)
+
+    def work(first, count):
+        for source_ids, target_ids in task.batches[first : first + count]:
+            parts = [
+                {"source_ids": source_ids[i::number], "target_ids": target_ids[i::number]}
+                for i in range(number)
+            ]
+            values = update.step(Share(parts, np.ones(number, np.float32), None, None))
         return float(values["loss"][0] / values["loss"][1])
 
     return work
@@ -279,10 +310,12 @@ def measure(corpus, vocab_size, settings, options):
     starts = [warmup + steps * turn for turn in range(rounds)]
     turns = [batches[i : i + steps] for i in starts]
     tokens = [sum(int((target > 0).sum()) for _, target in turn) for turn in turns]
-    candidates = {
-        make.__name__: Candidate(make.__name__, threads, make, task)
-        for make in (ours, minimal, pytorch, *([compiled] if FLAGS.compile else []), products)
-    }
+    makers = (ours, minimal, pytorch, *([compiled] if FLAGS.compile else []), products)
+    candidates = {make.__name__: Candidate(make.__name__, threads, make, task) for make in makers}
+    if FLAGS.threads > 1:
+        threads = (1, FLAGS.threads)
+        divided = task._replace(threads=threads)
+        candidates["replicas"] = Candidate("replicas", threads, replicas, divided)
     first = {name: each.turn(0, warmup)[-1] for name, each in candidates.items()}
     failures = {name: reason for name, reason in first.items() if isinstance(reason, str)}
     for name in failures:
@@ -325,7 +358,7 @@ def report(result):
         )
     for name, rate in result["operations_per_second"].items():
         print(f"  {name:9} {rate / 1e9:8.1f} GFLOP/s")
-    for name in ("minimal", "pytorch", "compiled", "products"):
+    for name in ("replicas", "minimal", "pytorch", "compiled", "products"):
         if r := result.get(f"rate_beside_{name}"):
             print(f"  ours / {name} {r['median']:.3f} ({r['least']:.3f} to {r['largest']:.3f})")
     for name, reason in result["failures"].items():

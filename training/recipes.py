@@ -188,10 +188,10 @@ def _num_pieces(model, tokens, characters):
     return min(max(round(pieces / 500) * 500, least), _WMT14["num_pieces"])
 
 
-def _num_updates(model, tokens, given):
+def _num_updates(model, tokens, given, replicas):
     """Returns in how many updates the learning rate falls to 0."""
     of_update = given.get("max_tokens_per_batch", DEFAULTS["max_tokens_per_batch"])
-    of_update *= given.get("accumulate_steps", 1)
+    of_update *= given.get("accumulate_steps", 1) * replicas
     updates = _UPDATES[model] * math.sqrt(tokens) * DEFAULTS["max_tokens_per_batch"] / of_update
     least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
     return max(round(updates / 500) * 500, least)
@@ -219,7 +219,7 @@ def settings(model, dataset, tokens=None):
     return {name: value for name, value in found.items() if name in valid}
 
 
-def options(model, dataset, given, tokens=None, characters=0):
+def options(model, dataset, given, tokens=None, characters=0, replicas=1):
     """Returns all training options.
 
     Args:
@@ -228,6 +228,7 @@ def options(model, dataset, given, tokens=None, characters=0):
         given: name -> value of the options that the user gave.
         tokens: as `settings`.
         characters: as `options_of_size`.
+        replicas: as `options_of_size`.
 
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
@@ -236,7 +237,7 @@ def options(model, dataset, given, tokens=None, characters=0):
 
     of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
     if tokens is not None:
-        of_corpus = options_of_size(model, tokens, given, characters)
+        of_corpus = options_of_size(model, tokens, given, characters, replicas)
     of_both = BY_MODEL_AND_DATASET.get((model, dataset), {})
     found = {**DEFAULTS, **of_model, **of_corpus, **of_both, **given}
     found.update(UPDATES[found["update"]].defaults)
@@ -246,7 +247,7 @@ def options(model, dataset, given, tokens=None, characters=0):
     return {**found, **given}
 
 
-def options_of_size(model, tokens, given, characters=0):
+def options_of_size(model, tokens, given, characters=0, replicas=1):
     """Returns name -> value of the options that the size of a text chooses.
 
     Args:
@@ -254,6 +255,8 @@ def options_of_size(model, tokens, given, characters=0):
         tokens: approximate number of target tokens.
         given: name -> value of the options that the user gave, which are not chosen.
         characters: number of different characters of both sides; 0: fewer than pieces in any case.
+        replicas: number of replicas that share an update; None: unknown, as the tokens of an update
+            are then, so that the number of updates is not chosen.
     """
     found = {}
     if not given.get("vocab_file"):  # It has pieces already.
@@ -262,8 +265,9 @@ def options_of_size(model, tokens, given, characters=0):
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]
     falls = given.get("schedule", "cosine") in ("linear", "cosine")
-    if model in _UPDATES and falls and not any(name in given for name in _ENDS):
-        found |= {"schedule": "cosine", "decay_steps": _num_updates(model, tokens, given)}
+    if model in _UPDATES and falls and replicas and not any(name in given for name in _ENDS):
+        updates = _num_updates(model, tokens, given, replicas)
+        found |= {"schedule": "cosine", "decay_steps": updates}
     known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 

@@ -4,6 +4,7 @@ from benchmarks.tables.markdown import markdown, read, read_all
 
 UPDATES = {
     "ours": "`train.py`",
+    "replicas": "the same, a replica on each core",
     "minimal": "the same Keras model, a minimal TensorFlow step",
     "pytorch": "PyTorch, eager, `nn.Transformer`",
     "compiled": "PyTorch, `torch.compile`",

@@ -149,11 +149,15 @@ def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_r
 
 
 def test_the_number_of_updates_fits_what_is_given():
-    def found(tokens=10**6, **given):
-        options = recipes.completed(recipes.options("transformer_tiny", "files", given, tokens))
+    def found(replicas=1, **given):
+        size = {"tokens": 10**6, "replicas": replicas}
+        options = recipes.completed(recipes.options("transformer_tiny", "files", given, **size))
         return options["schedule"], options["max_steps"]
 
     usual = found()
+    assert found(replicas=2)[1] == usual[1] / 2
+    assert found(replicas=2, max_tokens_per_batch=2048) == usual
+    assert found(replicas=None) == ("inverse_sqrt", 0)
     assert found(schedule="linear") == ("linear", usual[1])
     assert found(decay_steps=70) == ("cosine", 70)
     assert found(max_tokens_per_batch=2048)[1] == 2 * usual[1]
