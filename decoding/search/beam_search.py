@@ -35,12 +35,12 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
         the others may be missing.
     """
-    batch_size, beam_size = tf.shape(source_ids)[0], options.beam_size
+    batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
-        lambda leaf: tf.repeat(leaf, beam_size, axis=0), model.initial_state(context)
+        lambda leaf: tf.repeat(leaf, options.beam_size, axis=0), model.initial_state(context)
     )
     nothing = _no_hypotheses(batch_size, options, length, special_ids)
     each = n_best if isinstance(n_best, EachSentence) else ()
@@ -48,62 +48,15 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         options,
         special_ids,
         barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
-        n_best=beam_size if n_best is None else n_best,
+        n_best=options.beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
         preference=model.preference,
         tokens=model.tokens,
         each=each,
     )
 
-    extended = _extended
-    if options.diversity_groups > 1:
-        extended = functools.partial(extended_in_groups, _extended)
-
     def sentences_left(step, active, *_):
         return tf.size(active.row) > 0
-
-    def extend_until_some_leave(step, active, state, results):
-        """Extends the same sentences step by step, then removes those that are done."""
-        here = rules._replace(each=active.each)
-        best_possible = length_normaliser(active.limit, here.length_penalty())
-
-        def extend(step, hypotheses, state, *_):
-            last_ids = tf.reshape(hypotheses.last_ids, [-1])
-            output = model.decode_step(last_ids, step, state, active.context)
-            hypotheses, parents, is_nan = extended(
-                hypotheses, output, model.log_normaliser(output.logits), step, here
-            )
-            must_leave = is_nan | (step + 1 >= active.limit)
-            certain = _is_certain(hypotheses, best_possible, here)
-            hypotheses = _without_numbers(hypotheses, is_nan)
-            # A sentence that is certain may stay for some steps, which change nothing any more.
-            live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
-            hypotheses = hypotheses._replace(live_log_probs=live_log_probs)
-            leaves = must_leave | certain
-            # Each new hypothesis continues from the state of its parent.
-            state = output.state
-            if beam_size > 1:
-                state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
-            some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
-            return step + 1, hypotheses, state, leaves, some_leave
-
-        def all_stay(step, hypotheses, state, leaves, some_leave):
-            return ~some_leave
-
-        none_leave = tf.zeros_like(active.limit, tf.bool)
-        scalar = tf.TensorShape([])
-        shapes = (
-            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
-            *(_with_any_rows(none_leave), scalar),
-        )
-        step, hypotheses, state, leaves, _ = tf.while_loop(
-            all_stay,
-            extend,
-            (step, active.hypotheses, state, none_leave, tf.constant(False)),
-            shape_invariants=shapes,
-        )
-        active = active._replace(hypotheses=hypotheses)
-        return step, *_parted(active, state, leaves, results)
 
     active = _Active(tf.range(batch_size), limits, each, nothing, context)
     shapes = (
@@ -112,7 +65,7 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     )
     *_, results = tf.while_loop(
         sentences_left,
-        extend_until_some_leave,
+        functools.partial(_extend_until_some_leave, model, rules),
         (tf.constant(0), active, state, nothing),
         shape_invariants=shapes,
     )
@@ -183,6 +136,75 @@ class _Active(NamedTuple):
     each: Any
     hypotheses: Any
     context: Any
+
+
+def _extend_until_some_leave(model, rules, step, active, state, results):
+    """Extends the same sentences step by step, then removes those that are done.
+
+    Args:
+        model: `models.base.Searchable`.
+        rules: `_Rules`.
+        step: number of tokens so far, scalar int32.
+        active: `_Active`.
+        state: the model's state, leaves `[A * K, ...]`.
+        results: `_Hypotheses` of the whole batch.
+
+    Returns:
+        The last four after these steps.
+    """
+
+    def all_stay(step, hypotheses, state, leaves, some_leave):
+        return ~some_leave
+
+    here = rules._replace(each=active.each)
+    best_possible = length_normaliser(active.limit, here.length_penalty())
+    none_leave = tf.zeros_like(active.limit, tf.bool)
+    scalar = tf.TensorShape([])
+    shapes = (
+        *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+        *(_with_any_rows(none_leave), scalar),
+    )
+    step, hypotheses, state, leaves, _ = tf.while_loop(
+        all_stay,
+        functools.partial(_extend, model, here, active, best_possible),
+        (step, active.hypotheses, state, none_leave, tf.constant(False)),
+        shape_invariants=shapes,
+    )
+    active = active._replace(hypotheses=hypotheses)
+    return step, *_parted(active, state, leaves, results)
+
+
+def _extend(model, rules, active, best_possible, step, hypotheses, state, *_):
+    """Extends the live hypotheses of all active sentences by a token.
+
+    Args: as `_extend_until_some_leave`, `best_possible` as `_is_certain`, and `hypotheses`, those
+        of the active sentences by now.
+
+    Returns:
+        `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
+        sentence is done; some_leave, whether those that are done have to leave the batch now.
+    """
+    extended = _extended
+    if rules.options.diversity_groups > 1:
+        extended = functools.partial(extended_in_groups, _extended)
+    last_ids = tf.reshape(hypotheses.last_ids, [-1])
+    output = model.decode_step(last_ids, step, state, active.context)
+    hypotheses, parents, is_nan = extended(
+        hypotheses, output, model.log_normaliser(output.logits), step, rules
+    )
+    must_leave = is_nan | (step + 1 >= active.limit)
+    certain = _is_certain(hypotheses, best_possible, rules)
+    hypotheses = _without_numbers(hypotheses, is_nan)
+    # A sentence that is certain may stay for some steps, which change nothing any more.
+    live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
+    hypotheses = hypotheses._replace(live_log_probs=live_log_probs)
+    leaves = must_leave | certain
+    # Each new hypothesis continues from the state of its parent.
+    state = output.state
+    if rules.options.beam_size > 1:
+        state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
+    some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
+    return step + 1, hypotheses, state, leaves, some_leave
 
 
 def _with_any_rows(variables):
