@@ -47,16 +47,7 @@ def open_run(request):
         options, request.distribution, request.num_replicas, request.tpu_address
     )
     text = open_text(request.model, request.splits, options)
-    requested = {
-        "model": request.model,
-        "settings": request.settings,
-        "tokenizer": options["tokenizer"],
-        "dataset": request.dataset,
-        **text.hashes(),
-        **_guide_hash(options),
-        **teacher_weights(options),
-        "options": update.recorded(options),
-    }
+    requested = _requested(request, update, text)
     directory = devices.directory(request.model_dir)
     if not (request.dry_run or devices.is_chief):
         devices.join(directory, requested)
@@ -99,11 +90,42 @@ def open_run(request):
         valid=encoded.valid,
         valid_lines=text.valid,
     )
+    return _with_choices(run, request.undecided if is_new else [])
+
+
+def _requested(request, update, text):
+    """Returns the configuration of a run as its flags ask for it, by name.
+
+    Args:
+        request: `Request`.
+        update: the way of training, as `training.ways.update_of` returns it.
+        text: the text, as `training.corpus.texts.open_text` returns it.
+    """
+    options = request.options
+    return {
+        "model": request.model,
+        "settings": request.settings,
+        "tokenizer": options["tokenizer"],
+        "dataset": request.dataset,
+        **text.hashes(),
+        **_guide_hash(options),
+        **teacher_weights(options),
+        "options": update.recorded(options),
+    }
+
+
+def _with_choices(run, undecided):
+    """Returns a `Run` with the options that need its text and its speed to be chosen.
+
+    Args:
+        run: `Run`.
+        undecided: names of the options of its pace.
+    """
     seconds = None
-    if options["precision"] == AUTO:
+    if run.options["precision"] == AUTO:
         precision, seconds = choose_precision(run)
         run = run.with_options(precision=precision)
-    return run.with_options(**choose_pace(run, request.undecided if is_new else [], seconds))
+    return run.with_options(**choose_pace(run, undecided, seconds))
 
 
 def _check_alone(options):
