@@ -58,7 +58,8 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     def sentences_left(step, active, *_):
         return tf.size(active.row) > 0
 
-    active = _Active(tf.range(batch_size), limits, each, nothing, context)
+    best_possible = length_normaliser(limits, rules.length_penalty())
+    active = _Active(tf.range(batch_size), limits, best_possible, each, nothing, context)
     shapes = (
         *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
         _with_any_rows(nothing),
@@ -126,6 +127,7 @@ class _Active(NamedTuple):
     Attributes:
         row: `[A]` int32, the row of each sentence in the batch.
         limit: `[A]` int32, most tokens of a hypothesis.
+        best_possible: `[A]` float32, the length normaliser of so many tokens.
         each: `EachSentence` or ().
         hypotheses: `_Hypotheses`.
         context: the model's context of these sentences.
@@ -133,6 +135,7 @@ class _Active(NamedTuple):
 
     row: Any
     limit: Any
+    best_possible: Any
     each: Any
     hypotheses: Any
     context: Any
@@ -156,8 +159,6 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
     def all_stay(step, hypotheses, state, leaves, some_leave):
         return ~some_leave
 
-    here = rules._replace(each=active.each)
-    best_possible = length_normaliser(active.limit, here.length_penalty())
     none_leave = tf.zeros_like(active.limit, tf.bool)
     scalar = tf.TensorShape([])
     shapes = (
@@ -166,7 +167,7 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
     )
     step, hypotheses, state, leaves, _ = tf.while_loop(
         all_stay,
-        functools.partial(_extend, model, here, active, best_possible),
+        functools.partial(_extend, model, rules._replace(each=active.each), active),
         (step, active.hypotheses, state, none_leave, tf.constant(False)),
         shape_invariants=shapes,
     )
@@ -174,11 +175,10 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
     return step, *_parted(active, state, leaves, results)
 
 
-def _extend(model, rules, active, best_possible, step, hypotheses, state, *_):
+def _extend(model, rules, active, step, hypotheses, state, *_):
     """Extends the live hypotheses of all active sentences by a token.
 
-    Args: as `_extend_until_some_leave`, `best_possible` as `_is_certain`, and `hypotheses`, those
-        of the active sentences by now.
+    Args: as `_extend_until_some_leave`, and `hypotheses`, those of the active sentences by now.
 
     Returns:
         `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
@@ -193,7 +193,7 @@ def _extend(model, rules, active, best_possible, step, hypotheses, state, *_):
         hypotheses, output, model.log_normaliser(output.logits), step, rules
     )
     must_leave = is_nan | (step + 1 >= active.limit)
-    certain = _is_certain(hypotheses, best_possible, rules)
+    certain = _is_certain(hypotheses, active.best_possible, rules)
     hypotheses = _without_numbers(hypotheses, is_nan)
     # A sentence that is certain may stay for some steps, which change nothing any more.
     live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
@@ -374,9 +374,8 @@ def _is_certain(hypotheses, best_possible, rules):
 
     Args:
         hypotheses: `_Hypotheses`.
-        best_possible: `[A]`, the length normaliser at the sentence's limit. Log-probabilities are
-            negative, so no extension of a live hypothesis scores better than its log-probability
-            now, divided by this.
+        best_possible: that of `_Active`. Log-probabilities are negative, so no extension of a live
+            hypothesis scores better than its log-probability now, divided by this.
         rules: `_Rules`.
     """
     scores = hypotheses.done_scores
