@@ -265,8 +265,9 @@ def options_of_size(model, tokens, given, characters=0, replicas=1):
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
         found["bpe_dropout"] = _of_size(tokens)[3]
     falls = given.get("schedule", "cosine") in ("linear", "cosine")
-    if model in _UPDATES and falls and replicas and not any(name in given for name in _ENDS):
-        updates = _num_updates(model, tokens, given, replicas)
+    is_known = replicas or "decay_steps" in given
+    if model in _UPDATES and falls and is_known and not any(name in given for name in _ENDS):
+        updates = _num_updates(model, tokens, given, replicas or 1)
         found |= {"schedule": "cosine", "decay_steps": updates}
     known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}

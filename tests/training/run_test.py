@@ -158,6 +158,7 @@ def test_the_number_of_updates_fits_what_is_given():
     assert found(replicas=2)[1] == usual[1] / 2
     assert found(replicas=2, max_tokens_per_batch=2048) == usual
     assert found(replicas=None) == ("inverse_sqrt", 0)
+    assert found(replicas=None, decay_steps=70) == ("cosine", 70)
     assert found(schedule="linear") == ("linear", usual[1])
     assert found(decay_steps=70) == ("cosine", 70)
     assert found(max_tokens_per_batch=2048)[1] == 2 * usual[1]
