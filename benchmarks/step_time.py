@@ -8,7 +8,7 @@
 Six candidates take turns with the same batches:
 
 * ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
-* replicas: the same, but each thread computes a part of every batch, as with
+* replicas: the same update without the pipeline, a part of every batch on each thread, as with
   `train.py --distribution=mirrored --intra_op_threads=1`;
 * minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
 * pytorch: the same network around `nn.Transformer`, with clipping; bfloat16 by autocast;
