@@ -37,6 +37,7 @@ from command_line.flag_values import (
     group,
     set_length_penalty,
 )
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
 from decoding.server.rest_api import Limits, make_app
 from decoding.server.served_versions import ServedVersions, load_warm
@@ -226,7 +227,7 @@ def main(argv):
     check_flags()
     name = name_of_model()
     names = "max_lines", "max_body_bytes", "max_requests", "timeout_seconds"
-    limits = Limits(num_threads=os.cpu_count() or 1, **{each: FLAGS[each].value for each in names})
+    limits = Limits(num_threads=num_cores(), **{each: FLAGS[each].value for each in names})
     with bound_socket() as opened:  # Before the model is loaded, which takes long.
         quiet.start(intra_op_threads=1)
         with ends_at_sigterm():

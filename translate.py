@@ -34,6 +34,7 @@ from command_line.flag_values import (
     set_length_penalty,
 )
 from command_line.machine import machine
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError, check_outputs, write_text
 from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
 from decoding.scoring import Scorer
@@ -484,7 +485,7 @@ def make_translator(directories, model, tokenizer, lexicon, common):
         **search_options(directories, model, tokenizer),
         split_long_lines=FLAGS.long_lines == "split",
         split_sentences=FLAGS.split_sentences,
-        num_threads=os.cpu_count(),
+        num_threads=num_cores(),
         unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
         engine=model if FLAGS.engine == "ctranslate2" else None,
         **common,

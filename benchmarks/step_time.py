@@ -9,7 +9,7 @@ Six candidates take turns with the same batches:
 
 * ours: `GradientUpdate`, fed by the pipeline, with figures summed as in the training loop;
 * replicas: the same update without the pipeline, a part of every batch on each thread, as with
-  `train.py --distribution=mirrored --intra_op_threads=1`;
+  `train.py --distribution=mirrored --num_replicas`;
 * minimal: the same Keras model in ten lines, without clipping, checks, figures or pipeline;
 * pytorch: the same network around `nn.Transformer`, with clipping; bfloat16 by autocast;
 * compiled: the same by `torch.compile`, unless that fails;

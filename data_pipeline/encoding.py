@@ -122,7 +122,7 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
     Raises:
         ValueError: one side has more lines than the other.
     """
-    threads = threads or _num_cores()
+    threads = threads or num_cores()
 
     def encode(chunk):
         vocabularies = (tokenizer.source, tokenizer.target)
@@ -252,5 +252,6 @@ def _locked(folder):
         yield
 
 
-def _num_cores():
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+def num_cores():
+    """Returns the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

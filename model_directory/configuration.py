@@ -59,7 +59,7 @@ def _checked(config):
             "directory that this version can read (see CHANGELOG.md)"
         )
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
-    names = ("dataset", "training_text", "validation_text", "reverse_of")
+    names = ("dataset", "training_text", "validation_text", "corpus_lines", "reverse_of")
     optional = dict.fromkeys((*names, "guide_weights", "teacher_weights"), str)
     for key, kind in {**kinds, **optional}.items():
         found = config.get(key, "" if key in optional else _MISSING)

@@ -495,7 +495,8 @@ OPTIONS = (
     Option(
         "intra_op_threads",
         0,
-        "Number of threads that share one operation (0: TensorFlow decides).",
+        "Number of threads that share one operation (0: all cores, or a replica's part of them if "
+        "--num_replicas divides the processor).",
         _MACHINE,
         0,
         1024,

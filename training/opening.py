@@ -130,7 +130,7 @@ def _with_choices(run, undecided):
 
 def _check_alone(options):
     """Raises `UserError` at an option that chooses the shares of several corpora."""
-    for name in ("corpus_weights", "temperature"):
+    for name in _OF_MIXTURES:
         if options[name] != DEFAULTS[name]:
             given = f"--{name}={options[name]}".removesuffix(".0")
             raise UserError(
@@ -230,9 +230,10 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
 
 
 NAMED = (
-    *("model", "dataset", "training_text", "validation_text", "reverse_of"),
+    *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
     *("guide_weights", "teacher_weights"),
 )
+_OF_MIXTURES = ("corpus_weights", "temperature")
 
 
 def check_same_run(directory, config):
@@ -252,12 +253,16 @@ def check_same_run(directory, config):
     may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
     if was["keep_best_by"] == "bleu":
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
-    if was["validation_text"] is None:
-        may_change.add("validation_text")
-        print(
-            f"{directory.path} was begun by an earlier version, which did not note its validation "
-            "text: whether it has changed cannot be checked"
-        )
+    if all(was[name] == DEFAULTS[name] for name in _OF_MIXTURES):
+        may_change.add("corpus_lines")
+    unnoted = {"validation_text": "its validation text", "corpus_lines": "the size of each corpus"}
+    for name, what in unnoted.items():
+        if was[name] is None and name not in may_change:
+            may_change.add(name)
+            print(
+                f"{directory.path} was begun by an earlier version, which did not note {what}: "
+                "whether it has changed cannot be checked"
+            )
     changes = [
         f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
         for name in {**was, **now}

@@ -125,7 +125,8 @@ def begin(run):
             )
         run.directory.start(run.config, run.tokenizer)
     elif run.devices.is_chief:
-        run.directory.complete_config(validation_text=run.config["validation_text"])
+        unnoted = "validation_text", "corpus_lines"
+        run.directory.complete_config(**{n: run.config[n] for n in unnoted if n in run.config})
     if run.devices.is_chief:
         run.devices.join(run.directory, run.requested)
 

@@ -13,11 +13,11 @@ finished. Four things differ, and are made equal here:
 """
 
 import json
-import os
 from pathlib import Path
 
 import numpy as np
 
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError, read_bytes
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -115,7 +115,7 @@ class CTranslate2Engine:
         try:
             # A `Translator` searches several batches at the same time, each in one thread.
             self._translator = package.Translator(
-                str(path), inter_threads=os.cpu_count() or 1, intra_threads=1
+                str(path), inter_threads=num_cores(), intra_threads=1
             )
         except (RuntimeError, ValueError) as error:
             raise UserError(

@@ -1,5 +1,6 @@
 """Tests of training options: their order of precedence, and refusals of contradictions."""
 
+import contextlib
 import json
 
 import pytest
@@ -204,3 +205,26 @@ def test_lines_for_bleu_may_change_where_bleu_does_not_choose_the_best(tmp_path)
         else:
             with pytest.raises(UserError, match="bleu_lines was 500, is 10"):
                 opening.check_same_run(directory, config)
+
+
+def test_the_size_of_each_corpus_may_change_where_the_corpora_have_no_shares(tmp_path, capsys):
+    directory = ModelDirectory(tmp_path)
+    for given, before, is_allowed, is_noted in (
+        ({}, "30,10", True, True),
+        ({}, None, True, True),
+        ({"corpus_weights": "1,1"}, "30,10", False, True),
+        ({"temperature": 5.0}, "30,10", False, True),
+        ({"corpus_weights": "1,1"}, None, True, False),
+    ):
+        config = {
+            **{"model": "lstm_luong", "settings": {}, "tokenizer": "bpe", "vocab_sizes": [9, 9]},
+            **{"options": recipes.options("lstm_luong", "files", given), "validation_text": "a"},
+        }
+        sizes = {"corpus_lines": before} if before else {}
+        directory.config_path.write_text(json.dumps({"format": 1, **config, **sizes}))
+        config["corpus_lines"] = "20,20"
+        refusal = pytest.raises(UserError)
+        with contextlib.nullcontext() if is_allowed else refusal as e:
+            opening.check_same_run(directory, config)
+        assert is_allowed or "corpus_lines was '30,10', is '20,20'" in str(e.value)
+        assert ("did not note the size of each corpus" in capsys.readouterr().out) != is_noted

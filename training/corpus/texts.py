@@ -59,6 +59,8 @@ class PairText(NamedTuple):
         return {
             "training_text": pipeline.text_hash(*self.train),
             "validation_text": pipeline.text_hash(*self.valid),
+            # Shares of an epoch depend on where one corpus ends and the next begins.
+            "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
 
     def train_tokenizer(self, options):

@@ -12,6 +12,7 @@ import tensorflow as tf
 from tensorflow.python.eager import context
 
 from command_line import quiet
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
 from training.devices.one_device import OneDevice
 from training.devices.replicas import Replicas
@@ -56,11 +57,27 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         "multi_worker": _multi_worker,
         "tpu": functools.partial(_tpu, tpu_address),
     }[kind]
-    return quiet.start(options["intra_op_threads"], make)
+    threads = options["intra_op_threads"]
+    return quiet.start(threads or _threads_of_replica(kind, num_replicas), make)
+
+
+def _threads_of_replica(kind, num_replicas):
+    """Returns how many threads share an operation of a replica; 0: as TensorFlow decides.
+
+    Replicas on one processor are faster if each has cores of its own.
+    """
+    is_divided = kind == "mirrored" and num_replicas > 1 and not _gpus()
+    if not is_divided or "TF_NUM_INTRAOP_THREADS" in os.environ:
+        return 0
+    return max(num_cores() // num_replicas, 1)
+
+
+def _gpus():
+    return tf.config.list_physical_devices("GPU")
 
 
 def _mirrored(num_replicas):
-    gpus = tf.config.list_physical_devices("GPU")
+    gpus = _gpus()
     if gpus and num_replicas > len(gpus):
         raise UserError(
             f"--num_replicas={num_replicas}: only {len(gpus)} GPUs found; give a smaller number"

@@ -1,13 +1,13 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
-import os
 from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
 
 import models
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
 from model_directory.options import DEFAULTS
@@ -33,7 +33,7 @@ from training.expectation_maximisation.reverse_direction import open_reverse, re
 from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
 from training.updates.update import Update
 
-THREADS = min(os.cpu_count() or 1, 8)  # Limited, as each thread holds counts of all word pairs.
+THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
 
 class EMUpdate(Update):

@@ -2,6 +2,9 @@
 
 import itertools
 import json
+import os
+import subprocess
+import sys
 
 import keras
 import numpy as np
@@ -10,7 +13,9 @@ import tensorflow as tf
 
 import models
 from data_pipeline.batching import Batching, plan_epoch
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
+from tests.scripts.running import ROOT
 from tests.tiny import SMALL
 from training import recipes
 from training.devices.one_device import OneDevice
@@ -176,6 +181,23 @@ def test_the_chief_is_the_first_worker():
     for number, (kind, index) in enumerate([("chief", 0), ("worker", 0), ("worker", 1)]):
         task = {"type": kind, "index": index}
         assert read_cluster(json.dumps({"cluster": cluster, "task": task})) == (3, number)
+
+
+# The threads of an operation can be chosen only before TensorFlow starts.
+THREADS = """
+from command_line import quiet
+import tensorflow as tf
+from training import recipes
+from training.devices.strategies import start_devices
+start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
+print(tf.config.threading.get_intra_op_parallelism_threads())
+"""
+
+
+def test_replicas_share_the_cores_of_a_processor():
+    env = {name: value for name, value in os.environ.items() if name != "TF_NUM_INTRAOP_THREADS"}
+    threads = subprocess.check_output([sys.executable, "-c", THREADS], env=env, cwd=ROOT)
+    assert int(threads) == max(num_cores() // 2, 1)
 
 
 UNFIT = {
