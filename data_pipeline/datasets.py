@@ -210,6 +210,39 @@ def _ted(source, target):
     )
 
 
+# The mirror of the files that nearly all papers use; the organisers' server is gone. Nobody has
+# published a checksum; the size is that of downloads in public logs.
+_IWSLT14 = RemoteFile(
+    "iwslt14/de-en.tgz",
+    (
+        "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+        "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
+    ),
+    19_982_877,
+)
+_IWSLT14_TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+
+
+def _iwslt14(source, target):
+    languages = source, target
+    return Corpus(
+        languages,
+        train=(_both_sides(_IWSLT14, "de-en/train.tags.de-en.{}", languages),),
+        valid=(),
+        test=tuple(
+            _both_sides(_IWSLT14, f"de-en/IWSLT14.{name}.de-en.{{}}.xml", languages)
+            for name in _IWSLT14_TESTS
+        ),
+        about="talks of TED; validation and test text as in most papers: every 23rd training pair, "
+        "and five development and test sets together",
+        size="174,443 pairs, of which 7,584 to validate, and 6,750; 20 MB to download",
+        licence="CC BY-NC-ND 4.0, like the talks",
+        citation="Cettolo et al. 2014, Report on the 11th IWSLT Evaluation Campaign",
+        rules=KEEP_ALL,
+        valid_every=23,
+    )
+
+
 _LANGUAGES = ("en", "de", "fr", "cs")
 
 DATASETS = {
@@ -217,6 +250,8 @@ DATASETS = {
     "wmt14_en_de": _wmt14("en", "de"),
     "wmt14_de_en": _wmt14("de", "en"),
     **{f"multi30k_{s}_{t}": _multi30k(s, t) for s in _LANGUAGES for t in _LANGUAGES if s != t},
+    "iwslt14_de_en": _iwslt14("de", "en"),
+    "iwslt14_en_de": _iwslt14("en", "de"),
     "ted_pt_en": _ted("pt", "en"),
     "ted_en_pt": _ted("en", "pt"),
 }

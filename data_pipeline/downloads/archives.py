@@ -1,4 +1,4 @@
-"""Reads parallel text in the formats of published corpora: plain, gzip, tar archives, SGML.
+"""Reads parallel text in the formats of published corpora: plain, gzip, tar archives, tags.
 
 Archives are read without unpacking them, so that no name in an archive becomes a path.
 """
@@ -21,6 +21,8 @@ _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarE
 # A tag holds no "<": without this, hostile text would take quadratic time.
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
+# A line of the training talks of IWSLT that is not a sentence.
+_OF_TALK = re.compile(r"<(\w+)>(?:(.*)</\1>)?")
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
@@ -51,8 +53,8 @@ def stream_lines(path, member=""):
 def stream_pairs(source, target):
     """Yields parallel text in blocks of (source lines, target lines).
 
-    Files named `.sgm` or `.sgml` are SGML test sets: their segments are matched by document and
-    segment, in the order of the source.
+    Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and
+    segment, in the order of the source. Files named `train.tags.` are talks, see `sentences`.
 
     Args:
         source: (path, member) as in `stream_lines`.
@@ -64,13 +66,16 @@ def stream_pairs(source, target):
     Raises:
         UserError: as `stream_lines`, or the sides do not match.
     """
-    if all(str(member or path).endswith((".sgm", ".sgml")) for path, member in (source, target)):
+    endings = ".sgm", ".sgml", ".xml"
+    if all(str(member or path).endswith(endings) for path, member in (source, target)):
         yield matched_segments(
             *(parse_sgml("\n".join(stream_lines(*side)), _name(side)) for side in (source, target)),
             f"{_name(source)} and {_name(target)}",
         )
         return
     sides = [stream_lines(*side) for side in (source, target)]
+    if all("/train.tags." in f"/{member or path}" for path, member in (source, target)):
+        sides = list(map(sentences, sides))
     count = 0
     while True:
         blocks = [list(itertools.islice(side, 20_000)) for side in sides]
@@ -89,8 +94,26 @@ def stream_pairs(source, target):
         yield tuple(blocks)
 
 
+def sentences(lines):
+    """Yields the sentences of talks in the format of IWSLT.
+
+    Titles and descriptions, of a line each, count as sentences, as is customary; all other lines
+    that begin with a tag, such as `<url>`, are left out.
+
+    Example:
+        >>> list(sentences(["<talkid>1</talkid>", "<title>A: B</title>", " Hello. "]))
+        ['A: B', 'Hello.']
+    """
+    for line in map(str.strip, lines):
+        tag = _OF_TALK.match(line)
+        if not tag:
+            yield line
+        elif tag[1] in ("title", "description"):
+            yield (tag[2] or "").strip()
+
+
 def parse_sgml(text, name):
-    """Parses the segments of an SGML test set.
+    """Parses the segments of a test set in SGML or XML.
 
     Args:
         text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`; tags in any case.

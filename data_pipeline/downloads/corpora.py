@@ -1,6 +1,7 @@
 """Makes a training corpus from published files: downloads, cleans, writes and reports."""
 
 import hashlib
+import itertools
 import json
 import sys
 from pathlib import Path
@@ -29,7 +30,7 @@ class Text(NamedTuple):
     Attributes:
         file: `RemoteFile`: text, text in gzip (`.gz`), or a tar archive, compressed or not.
         member: name of the text inside the archive; "" if `file` is not an archive. Texts whose
-            name ends in `.sgm` are SGML test sets.
+            name ends in `.sgm` or `.xml` are test sets, those named `train.tags.` are talks.
     """
 
     file: RemoteFile
@@ -42,13 +43,15 @@ class Corpus(NamedTuple):
     Attributes:
         languages: (source, target), language codes; the suffixes of the files made.
         train: tuple of (`Text` of the source, `Text` of the target); joined in this order.
-        valid: the same for validation; never filtered.
+        valid: the same for validation; never filtered. () if `valid_every` holds out a part.
         test: the same for testing; never filtered; () if there is no test set.
         about: one line: contents.
         size: one line: number of pairs, and bytes to download.
         licence: one line.
         citation: one line: papers to cite.
         rules: how training text is mended and filtered; validation and test text is only mended.
+        valid_every: if not 0, every so many-th pair of `train`, counted before any is dropped,
+            is for validation and not for training.
     """
 
     languages: tuple
@@ -60,11 +63,16 @@ class Corpus(NamedTuple):
     licence: str
     citation: str
     rules: Rules = Rules()
+    valid_every: int = 0
 
     def files(self):
         """Returns every `RemoteFile` once, as a list."""
         pairs = self.train + self.valid + self.test
         return list(dict.fromkeys(text.file for pair in pairs for text in pair))
+
+    def pairs(self, name):
+        """Returns the pairs of `Text` in which a split is found."""
+        return self.train if name == "valid" and self.valid_every else getattr(self, name)
 
     def prepare(self, folder, downloads):
         """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
@@ -86,7 +94,7 @@ class Corpus(NamedTuple):
         splits = {
             name: Split(*(folder / f"{name}.{language}" for language in self.languages))
             for name in SPLITS
-            if getattr(self, name)
+            if self.pairs(name)
         }
         report_path = folder / "report.json"
         definition = _fingerprint(self)
@@ -106,7 +114,8 @@ class Corpus(NamedTuple):
 
 def _write(corpus, name, split, downloads):
     """Writes one split; returns its report."""
-    total, parts = Cleaner(corpus.rules), []
+    total, parts, number = Cleaner(corpus.rules), [], 0
+    is_training_text = name == "train" or (name == "valid" and corpus.valid_every)
     with (
         atomic_path(split.source) as source_path,
         atomic_path(split.target) as target_path,
@@ -114,11 +123,13 @@ def _write(corpus, name, split, downloads):
         open(target_path, "wb") as target_file,
         Progress(f"preparing {name}", None, "pairs") as progress,
     ):
-        for pair in getattr(corpus, name):
+        for pair in corpus.pairs(name):
             before = total.read, total.kept
             sides = [(downloads.path(text.file), text.member) for text in pair]
-            for block in stream_pairs(*sides):
-                lines = total.clean(*block) if name == "train" else total.mend_both(*block)
+            for whole in stream_pairs(*sides):
+                block = _share(corpus, name, whole, number)
+                number += len(whole[0])
+                lines = total.clean(*block) if is_training_text else total.mend_both(*block)
                 for file, side in zip((source_file, target_file), lines, strict=True):
                     file.write("".join(f"{line}\n" for line in side).encode())
                 progress.update(len(block[0]))
@@ -134,13 +145,30 @@ def _write(corpus, name, split, downloads):
     return {**summary(total), "parts": parts}
 
 
+def _share(corpus, name, block, number):
+    """Returns the pairs of a block that belong to a split: all, unless `valid_every` divides them.
+
+    Args:
+        corpus: `Corpus`.
+        name: name of the split.
+        block: (source lines, target lines).
+        number: number of pairs before the block.
+    """
+    if name == "test" or not corpus.valid_every:
+        return block
+    numbers = range(number + 1, number + 1 + len(block[0]))
+    wanted = [(i % corpus.valid_every == 0) == (name == "valid") for i in numbers]
+    return tuple(list(itertools.compress(side, wanted)) for side in block)
+
+
 def _fingerprint(corpus):
     """Hashes everything that determines the files of a corpus."""
     splits = {
         name: [[[t.file.path, t.file.checksum, t.member] for t in pair] for pair in pairs]
         for name, pairs in zip(SPLITS, (corpus.train, corpus.valid, corpus.test), strict=True)
     }
-    definition = json.dumps([_VERSION, corpus.languages, corpus.rules, splits])
+    held_out = [corpus.valid_every] if corpus.valid_every else []
+    definition = json.dumps([_VERSION, corpus.languages, corpus.rules, splits, *held_out])
     return hashlib.sha256(definition.encode()).hexdigest()[:32]
 
 

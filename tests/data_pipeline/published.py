@@ -36,6 +36,24 @@ WMT14 = {
         for language in ("en", "de")
     },
 }
+_TALKS = {
+    "de": "<url>u</url>\n<keywords>k</keywords>\n<title>Ein: Titel</title>\n"
+    "<description>TED Talk Subtitles</description>\n Danke. \nNun\n<talkid>2</talkid>\n< 3\n",
+    "en": "<url>v</url>\n<keywords>l</keywords>\n<title>A: title</title>\n"
+    "<description>TED Talk Subtitles</description>\nThanks.\n Now\n<talkid>2</talkid>\n< 3 \n",
+}
+IWSLT14 = {
+    **{f"de-en/train.tags.de-en.{language}": text for language, text in _TALKS.items()},
+    **{
+        f"de-en/IWSLT14.{name}.de-en.{language}.xml": '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<mteval>\n<doc docid="{i}" genre="lectures">\n<title>no segment</title>\n'
+        f'<seg id="1"> {language} {name} &amp; 1 </seg>\n<seg id="2"> 2 </seg>\n</doc>\n</mteval>\n'
+        for i, name in enumerate(
+            ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+        )
+        for language in ("de", "en")
+    },
+}
 WMT14_MADE = {
     "train.en": "Resumption of the session\nI declare\n(Applause)\nTom & Jerry\none line\n",
     "train.de": "Wiederaufnahme\nIch erkläre\n(Beifall)\nTom und Jerry\neine Zeile\n",
@@ -62,7 +80,7 @@ def publish(corpus, texts, server):
         else:  # For simplicity, every archive contains all members.
             data = _archive({"../../climbed.out": "evil", **texts})
         server.files[f"/{file.path}"] = data
-        kind = file.checksum.partition(":")[0]
+        kind = (file.checksum or "sha256").partition(":")[0]
         new[file] = file._replace(
             addresses=(f"{server.url}/{file.path}",),
             size=file.size and len(data),

@@ -15,7 +15,7 @@ from data_pipeline.downloads.cleaning import KEEP_ALL, Rules
 from data_pipeline.downloads.corpora import Corpus, Text
 from data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from data_pipeline.files import UserError
-from tests.data_pipeline.published import WMT14, WMT14_MADE, publish
+from tests.data_pipeline.published import IWSLT14, WMT14, WMT14_MADE, publish
 
 ROOT = Path(__file__).resolve().parents[3]
 PUBLISHED = {name: dataset for name, dataset in DATASETS.items() if isinstance(dataset, Corpus)}
@@ -198,15 +198,51 @@ def test_multi30k_is_had_in_any_direction(web_server, tmp_path):
                 assert path.name == f"{split}.{language}"
 
 
+def test_talks_are_trained_on_and_every_23rd_pair_of_them_validates(web_server, tmp_path):
+    corpus = publish(DATASETS["iwslt14_de_en"], IWSLT14, web_server)
+    make(corpus._replace(valid_every=3), tmp_path)
+    tests = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+    assert made(tmp_path / "corpus") == {
+        "train.de": "Ein: Titel\nTED Talk Subtitles\nNun\n< 3\n",
+        "train.en": "A: title\nTED Talk Subtitles\nNow\n< 3\n",
+        "valid.de": "Danke.\n",
+        "valid.en": "Thanks.\n",
+        **{
+            f"test.{language}": "".join(f"{language} {name} & 1\n2\n" for name in tests)
+            for language in ("de", "en")
+        },
+    }
+    report = json.loads((tmp_path / "corpus" / "report.json").read_text(encoding="utf-8"))
+    assert (report["train"]["read"], report["valid"]["read"]) == (4, 1)
+    make(corpus._replace(valid_every=2), tmp_path, offline=True)
+    assert made(tmp_path / "corpus")["valid.en"] == "TED Talk Subtitles\nNow\n"
+
+
+def test_pairs_to_validate_are_counted_through_blocks_and_texts(tmp_path):
+    files = {f"x/{i}.{side}": RemoteFile(f"x/{i}.{side}", ()) for i in (1, 2) for side in "ab"}
+    (tmp_path / "downloads" / "x").mkdir(parents=True)
+    for path in files:
+        lines = [f"{path} {i}\n" for i in range(30_000)]
+        (tmp_path / "downloads" / path).write_text("".join(lines))
+    parts = tuple(tuple(Text(files[f"x/{i}.{side}"]) for side in "ab") for i in (1, 2))
+    corpus = Corpus(("a", "b"), parts, (), (), "", "", "", "", KEEP_ALL, valid_every=7)
+    make(corpus, tmp_path, offline=True)
+    whole = [f"x/{i}.a {j}" for i in (1, 2) for j in range(30_000)]
+    valid = (tmp_path / "corpus" / "valid.a").read_text().splitlines()
+    train = (tmp_path / "corpus" / "train.a").read_text().splitlines()
+    assert valid == whole[6::7] and train == [x for i, x in enumerate(whole, 1) if i % 7]
+
+
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_a_named_corpus_is_well_defined(name):
     corpus = PUBLISHED[name]
     assert name.endswith("_" + "_".join(corpus.languages))
-    assert corpus.train and corpus.valid and corpus.test
+    assert corpus.train and corpus.test and bool(corpus.valid) != bool(corpus.valid_every)
     assert all((corpus.about, corpus.size, corpus.licence, corpus.citation))
     for file in corpus.files():
         assert re.fullmatch(r"\w+/[\w.-]+", file.path)
-        assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
+        if file.checksum or not file.size:
+            assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
         assert file.addresses
         for address in file.addresses:
             parts = urlsplit(address)
