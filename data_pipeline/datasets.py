@@ -210,8 +210,8 @@ def _ted(source, target):
     )
 
 
-# The mirror of the files that nearly all papers use; the organisers' server is gone. Nobody has
-# published a checksum; the size is that of downloads in public logs.
+# The mirror of the files that nearly all papers use; the organisers' server is gone. We know of no
+# published checksum; the size is that of downloads in public logs.
 _IWSLT14 = RemoteFile(
     "iwslt14/de-en.tgz",
     (
