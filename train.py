@@ -42,8 +42,8 @@ with group("Model and model directory"):
         "model",
         "",
         f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of your own files, or "
-        "transformer_tiny for a named corpus.",
+        "--init_from. Without these, a model that suits the size of the text, or transformer_tiny "
+        "for corpora with a recipe of their own: demo and WMT14.",
     )
     flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
@@ -233,7 +233,7 @@ def size_of(split):
 
 
 def print_choices(chosen, pairs, tokens):
-    """Prints the flags (name -> value) that the size of the user's own text has chosen."""
+    """Prints the flags (name -> value) that the size of the text has chosen."""
     if chosen:
         flags_chosen = " ".join(f"{name}={value}" for name, value in chosen.items())
         print(
@@ -322,7 +322,8 @@ def read_flags():
     begun = directory.config() if directory.exists() else None
     known, tokens, characters = known_model(begun), None, 0
     dataset, splits = corpus_files(not known or models.model_class(known).reads_source)
-    if dataset == "files":
+    if dataset not in recipes.BY_DATASET:
+        splits = splits or prepare(dataset)
         pairs, tokens, characters = size_of(splits["train"])
     preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
     given = options_given(preset, begun)

@@ -1,7 +1,7 @@
 """Default training options and model settings, by model and by corpus.
 
 A flag overrides the way of training, which overrides the corpus, which overrides the model, which
-overrides `DEFAULTS`. A corpus without a name, of a user's own files, is known by its size.
+overrides `DEFAULTS`. A corpus without a recipe, such as a user's own files, is known by its size.
 """
 
 import math
@@ -146,7 +146,7 @@ CHANGED = (
 )
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
-MODEL_SETTINGS_OF_FILES = {
+MODEL_SETTINGS_BY_MODEL = {  # For corpora without a recipe.
     # Twice the usual width, and more dropout, were better on 10,000 pairs.
     "lstm_lexical": {
         "embedding_width": 128,
@@ -203,12 +203,11 @@ def settings(model, dataset, tokens=None):
     Args:
         model: preset name.
         dataset: name of a corpus, or "files".
-        tokens: approximate number of target tokens of files; None if their size is to choose
-            nothing.
+        tokens: approximate number of target tokens; None if their number is to choose nothing.
     """
     if tokens is not None:
         of_size = {"dropout": _of_size(tokens)[2]} if model in _TRANSFORMERS else {}
-        return {**MODEL_SETTINGS_OF_FILES.get(model, {}), **of_size}
+        return {**MODEL_SETTINGS_BY_MODEL.get(model, {}), **of_size}
     import models  # Here, because programs that run without TensorFlow read the tables above.
 
     valid = models.preset_settings(model)

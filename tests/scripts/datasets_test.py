@@ -1,5 +1,7 @@
 """Tests of train.py with named corpora."""
 
+import re
+
 import pytest
 
 from data_pipeline.datasets import DATASETS
@@ -41,13 +43,20 @@ def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
 
 @pytest.fixture
 def learnable(monkeypatch):
-    """Puts a WMT14 of short sentences onto a server, and makes it the corpus of that name."""
+    """Puts WMT14 and Multi30k of short sentences onto a server, and makes them those corpora."""
     english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
-    plain = {n: german if n.endswith("de") else english for n in WMT14 if "v7" in n}
+    multi30k = [file.path for file in DATASETS["multi30k_en_de"].files()]
+    texts = {
+        "wmt14_en_de": {
+            **WMT14,
+            **{n: german if n.endswith("de") else english for n in WMT14 if "v7" in n},
+        },
+        "multi30k_en_de": {n: german if ".de" in n else english for n in multi30k},
+    }
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     with serving() as server:
-        corpus = publish(DATASETS["wmt14_en_de"], {**WMT14, **plain}, server)
-        monkeypatch.setitem(DATASETS, "wmt14_en_de", corpus)
+        for name, text in texts.items():
+            monkeypatch.setitem(DATASETS, name, publish(DATASETS[name], text, server))
         yield
 
 
@@ -59,3 +68,13 @@ def test_wmt14_is_downloaded_and_trained_on(tmp_path, capsys):
     folder = tmp_path / "wmt14_en_de"
     assert f"{folder}/test.en and {folder}/test.de: 3 of 3 pairs" in done.err
     assert "of 205 pairs" in done.err and "seen before" in done.err
+
+
+@pytest.mark.usefixtures("learnable")
+@pytest.mark.parametrize("name", ["wmt14_en_de", "multi30k_en_de"])
+def test_the_size_of_a_corpus_without_a_recipe_chooses_its_options(tmp_path, capsys, name):
+    command = [f"--dataset={name}", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    done = run_script("train", [*command, "--corpus_weights=1,2"], capsys)
+    assert done.status == 1 and "expected 1 numbers" in done.err
+    found = re.findall(r"for 200 pairs, about \S+ target tokens: --model=lstm_lexical ", done.out)
+    assert len(found) == (name == "multi30k_en_de")
