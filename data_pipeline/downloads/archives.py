@@ -1,4 +1,4 @@
-"""Reads parallel text in the formats of published corpora: plain, gzip, tar archives, tags.
+"""Reads parallel text in the formats of published corpora: plain, gzip, tar archives, SGML, XML.
 
 Archives are read without unpacking them, so that no name in an archive becomes a path.
 """
@@ -21,7 +21,7 @@ _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarE
 # A tag holds no "<": without this, hostile text would take quadratic time.
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
-# A line of the training talks of IWSLT that is not a sentence.
+# The beginning of a line of IWSLT's talks that is no plain sentence.
 _OF_TALK = re.compile(r"<(\w+)>(?:(.*)</\1>)?")
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 

@@ -51,7 +51,7 @@ class Corpus(NamedTuple):
         citation: one line: papers to cite.
         rules: how training text is mended and filtered; validation and test text is only mended.
         valid_every: if not 0, every so many-th pair of `train`, counted before any is dropped,
-            is for validation and not for training.
+            is for validation and not for training. It is filtered like training text.
     """
 
     languages: tuple
