@@ -20,7 +20,7 @@ from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
 from training.corpus.texts import open_text
 from training.devices.strategies import start_devices
-from training.run import Run, seconds_an_update, why_untimed
+from training.run import UNNOTED, Run, seconds_an_update, why_untimed
 from training.updates.precision import comparison, faster
 from training.updates.teacher import teacher_tokenizer, teacher_weights
 from training.ways import update_of
@@ -255,8 +255,7 @@ def check_same_run(directory, config):
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
     if all(was[name] == DEFAULTS[name] for name in _OF_MIXTURES):
         may_change.add("corpus_lines")
-    unnoted = {"validation_text": "its validation text", "corpus_lines": "the size of each corpus"}
-    for name, what in unnoted.items():
+    for name, what in UNNOTED.items():
         if was[name] is None and name not in may_change:
             may_change.add(name)
             print(

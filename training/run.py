@@ -29,6 +29,8 @@ from training.updates.precision import PRECISIONS, comparison
 from training.ways import update_of
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
+# Entries of config.json that earlier versions did not write, and what they hold.
+UNNOTED = {"validation_text": "its validation text", "corpus_lines": "the size of each corpus"}
 
 
 class Request(NamedTuple):
@@ -125,8 +127,7 @@ def begin(run):
             )
         run.directory.start(run.config, run.tokenizer)
     elif run.devices.is_chief:
-        unnoted = "validation_text", "corpus_lines"
-        run.directory.complete_config(**{n: run.config[n] for n in unnoted if n in run.config})
+        run.directory.complete_config(**{n: run.config[n] for n in UNNOTED if n in run.config})
     if run.devices.is_chief:
         run.devices.join(run.directory, run.requested)
 
