@@ -42,8 +42,8 @@ with group("Model and model directory"):
         "model",
         "",
         f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of the text, or transformer_tiny "
-        "for corpora with a recipe of their own: demo and WMT14.",
+        "--init_from. Without these, a model that suits the size of the text; transformer_tiny for "
+        "the demo corpus, transformer_base for WMT14.",
     )
     flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
@@ -219,11 +219,12 @@ OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 def size_of(split):
     """Measures a `Split` of files.
 
-    Six bytes are about a word in languages with spaces, and in Chinese about a word, too.
+    Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
 
     Returns:
         (number of pairs, approximate number of target tokens, number of different characters of
-        both sides; 0 for a text of so many tokens that it does not matter).
+        both sides; 0 for a text of more than `recipes.MOST_TO_COUNT` tokens, which gets enough
+        pieces for any number of characters).
     """
     sides = streams.open_split(split) if split[0] else [streams.open_target(split)]
     tokens, characters = sides[-1].num_bytes // 6, set()
@@ -290,7 +291,7 @@ def inherited_from_others(preset, begun, given, given_settings):
         preset: name of the model.
         begun: as `known_model`.
         given: name -> value of the options that the user gave.
-        given_settings: the same of the settings.
+        given_settings: name -> value of the settings that the user gave.
 
     Returns:
         (options of the vocabulary, settings), name -> value; empty without these flags.
@@ -306,7 +307,14 @@ def inherited_from_others(preset, begun, given, given_settings):
 
 
 def settings_of_recipe(preset, dataset, tokens, begun):
-    """Returns name -> value of the settings that suit the text; arguments as in `read_flags`."""
+    """Returns name -> value of the settings that suit the text.
+
+    Args:
+        preset: name of the model.
+        dataset: name of a corpus, or "files".
+        tokens: approximate number of target tokens; None for a corpus with a recipe of its own.
+        begun: as `known_model`.
+    """
     found = recipes.settings(preset, dataset, tokens)
     if begun and tokens is not None:  # Earlier versions had other recipes.
         begun_with = {**models.preset_settings(preset), **begun["settings"]}
@@ -325,7 +333,7 @@ def read_flags():
     if dataset not in recipes.BY_DATASET:
         splits = splits or prepare(dataset)
         pairs, tokens, characters = size_of(splits["train"])
-    preset = known or ("transformer_tiny" if tokens is None else recipes.preset(tokens))
+    preset = known or recipes.preset(dataset, tokens)
     given = options_given(preset, begun)
     given_settings = settings_given(preset)
     of_tokenizer, inherited = inherited_from_others(preset, begun, given, given_settings)

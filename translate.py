@@ -92,8 +92,8 @@ with group("Model"):
         "engine",
         "tensorflow",
         ["tensorflow", "ctranslate2"],
-        "Library that searches. ctranslate2 is faster for small models, for single sentences and "
-        "with int8 weights; it needs --export_dir in place of --model_dir, and the packages of "
+        "Library that runs the search. ctranslate2 is faster for small models, for single "
+        "sentences and with int8 weights; it needs --export_dir in place of --model_dir, and the packages of "
         "requirements-extra.txt.",
     )
     flags.DEFINE_string(
@@ -150,8 +150,8 @@ with group("Search"):
         "precision",
         "float32",
         ["float32", "bfloat16"],
-        "Numbers that the model computes with. bfloat16 takes half the memory. On processors that "
-        "multiply it in hardware, large models translate batches in 66 to 82 percent of the time. "
+        "Number format of the computation. bfloat16 takes half the memory. On processors that "
+        "multiply it in hardware, large models translate batches in 60 to 73 percent of the time. "
         "Translations differ a little.",
     )
     define_max_input_tokens(
@@ -174,7 +174,7 @@ with group("Unknown words"):
     flags.DEFINE_bool(
         "replace_unknowns",
         False,
-        "Replaces each UNK in a translation by the source word that it attends to most. For "
+        "Replaces each UNK in a translation by the most attended source word. For "
         "models with --tokenizer=word.",
     )
     flags.DEFINE_string(
@@ -368,7 +368,7 @@ def what_translates():
 
 
 def requests():
-    """Returns what is asked of translations: name -> value of the `OPTIONS` that were given."""
+    """Returns the options of the search that were given: name -> value."""
     return {o.name: FLAGS[o.name].value for o in OPTIONS if FLAGS[o.name].value is not None}
 
 
@@ -493,7 +493,7 @@ def make_translator(directories, model, tokenizer, lexicon, common):
 
 
 def translate(text, translator, directories, model, config):
-    """Translates the text and prints what is to be said about it, and its scores.
+    """Translates the text; prints remarks and scores.
 
     Args:
         text: `Text`.

@@ -158,8 +158,8 @@ class Translator:
             lines: list of str.
             n_best: different translations for each line, at most the beam's size; or draws, in the
                 order in which they were drawn.
-            numbers: number of each line in errors, and for what is asked of it and drawn for it;
-                None: they are counted from 1.
+            numbers: line numbers, for error messages, for `asked` and for the seeds of draws;
+                None: counted from 1.
             done: function that is called with {place in `lines`: its translations}, for the lines
                 that are finished, after every batch.
 
@@ -254,7 +254,7 @@ class Translator:
         return self.options.beam_size if self.mbr or n_best > 1 else 1
 
     def check_asked(self, num_lines, more=""):
-        """Raises `UserError` if something is asked of each line of a text of another length."""
+        """Raises `UserError` if --prefix or --required have not a line for each of the text."""
         if self.asked is not None and len(self.asked) != num_lines:
             raise UserError(
                 f"--prefix or --required has {len(self.asked):,} lines, and the text has "

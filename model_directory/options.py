@@ -69,7 +69,7 @@ class Option(NamedTuple):
         if isinstance(self.default, bool):
             return "true or false"
         if isinstance(self.default, str):
-            return "a text"
+            return "a string"
         kind = "a number" if isinstance(self.default, float) else "a whole number"
         least, largest = self.range()
         return f"{kind} from {least:g}" + ("" if self.maximum is None else f" to {largest:g}")
@@ -125,8 +125,8 @@ OPTIONS = (
     Option(
         "max_words",
         8000,
-        "Most entries of the vocabulary of a side: 4 special tokens, and the most frequent words "
-        "(0: no limit).",
+        "Largest vocabulary of each side, in entries: 4 special tokens, and the most frequent "
+        "words (0: no limit).",
         _VOCABULARY,
         0,
         only_with=("tokenizer", ("word",)),
@@ -134,7 +134,7 @@ OPTIONS = (
     Option(
         "min_word_count",
         2,  # Words that occur once become UNK, so that the model learns to handle UNK.
-        "Fewest occurrences of a word in the vocabulary; rarer words become UNK.",
+        "Least number of occurrences of a word in the vocabulary; rarer words become UNK.",
         _VOCABULARY,
         1,
         only_with=("tokenizer", ("word",)),
@@ -172,8 +172,8 @@ OPTIONS = (
     Option(
         "bpe_dropout",
         0.0,
-        "Probability that BPE-dropout skips a merge, so that every epoch has other pieces of the "
-        "same training text (0: always the usual pieces; Provilkov et al. use 0.1).",
+        "Probability that BPE-dropout skips a merge, so that every epoch splits the training text "
+        "differently (0: always the usual pieces; Provilkov et al. use 0.1).",
         _PAIRS,
         0.0,
         1.0,
@@ -387,9 +387,9 @@ OPTIONS = (
     Option(
         "leave_one_out",
         False,
-        "Weighs every alignment link by the counts of all other links, so that rare words do not "
-        "explain whole sentences; needs --alpha above 0. Checkpoints hold a number for each pair "
-        "of words of each sentence pair.",
+        "Computes the probability of a link from the counts of all other links, so that rare "
+        "words do not explain whole sentences; needs --alpha above 0. Checkpoints hold a number "
+        "for each pair of words of each sentence pair.",
         _ITERATIONS,
     ),
     Option(
@@ -485,7 +485,7 @@ OPTIONS = (
     Option(
         "precision",
         "float32",
-        "Number type of matrix products; weights stay float32. With auto, a new run times a few "
+        "Number format of matrix products; weights stay float32. With auto, a new run times a few "
         "updates and takes bfloat16 if it is clearly faster than float32.",
         _MACHINE,
         choices=("float32", "bfloat16", "float16"),

@@ -156,7 +156,7 @@ class Searchable(keras.Model):
     preference = None
     # `[C]` int32, the token that each column of the logits scores; None: column v scores token v.
     tokens = None
-    # True if logits are log-probabilities already, or scores that are no probabilities.
+    # True if logits are log-probabilities already, or scores that are not probabilities.
     logits_add_up = False
     # True if CTranslate2 has the same network.
     is_in_ctranslate2 = False
@@ -291,7 +291,7 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def output_weights(self):
-        """Returns the weights of the output layer: `logits = features kernel + bias`.
+        """Returns the weights of the output layer: `logits = features @ kernel + bias`.
 
         With features and weights, a loss need not hold the logits of a whole batch in memory.
 

@@ -287,7 +287,9 @@ class Transformer(TranslationModel):
         }
 
     def align(self, source_ids, target_ids):
-        """Returns the cross-attention of the last layer but one, of the `alignment_head`.
+        """Returns the cross-attention of the last decoder layer but one, or of the only one.
+
+        It is the mean of the heads, or the first head, as `alignment_head` says.
 
         That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1). The
         attention of a decoding step is the same.

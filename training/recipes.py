@@ -85,8 +85,17 @@ BY_MODEL_AND_UPDATE = {
     ("hmm_fertility", "em"): {"eval_every_steps": 1_000_000},
 }
 
-# As Vaswani et al. 2017, section 5.1.
+# As Vaswani et al. 2017, section 5.1; the number of updates as section 5.2.
 _WMT14 = {"num_pieces": 37000, "max_words": 37000, "max_tokens_per_batch": 25000}
+_PUBLISHED = {"eval_every_steps": 1500, "save_every_steps": 1500, "patience": 0}
+_PUBLISHED_BASE = {**_PUBLISHED, "max_steps": 100_000}
+_PUBLISHED_BIG = {**_PUBLISHED, "max_steps": 300_000}
+
+PRESET_BY_DATASET = {
+    "demo": "transformer_tiny",
+    "wmt14_en_de": "transformer_base",
+    "wmt14_de_en": "transformer_base",
+}
 
 BY_DATASET = {
     # A few minutes on two CPU cores.
@@ -110,6 +119,10 @@ BY_MODEL_AND_DATASET = {
         "warmup_steps": 300,
         "save_every_steps": 50,
     },
+    ("transformer_base", "wmt14_en_de"): _PUBLISHED_BASE,
+    ("transformer_base", "wmt14_de_en"): _PUBLISHED_BASE,
+    ("transformer_big", "wmt14_en_de"): _PUBLISHED_BIG,
+    ("transformer_big", "wmt14_de_en"): _PUBLISHED_BIG,
 }
 
 # Up to so many target tokens: preset, and for Transformers dropout and the option `bpe_dropout`.
@@ -169,9 +182,9 @@ MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
 }
 
 
-def preset(tokens):
-    """Returns the name of the preset that suits a text of so many target tokens."""
-    return _of_size(tokens)[1]
+def preset(dataset, tokens=None):
+    """Returns the name of the preset that suits a corpus; arguments as `settings`."""
+    return PRESET_BY_DATASET[dataset] if tokens is None else _of_size(tokens)[1]
 
 
 def _of_size(tokens):

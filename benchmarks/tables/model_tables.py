@@ -12,18 +12,18 @@ MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 MODELS = {
     "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
     "ibm2": (
-        "IBM Model 2: Model 1 with positions, free or on the diagonal",
+        "IBM Model 2: Model 1 with a prior on positions (here: on the diagonal)",
         "alignment/hansards",
         "ibm1 + ibm2",
     ),
     "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
     "hmm_fertility": (
-        "the HMM with how many words each word becomes",
+        "the HMM with fertilities: how many target words each source word becomes",
         None,
         "AER 0.115, Hansards en-fr, both directions (`align.py`)",
     ),
     "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
-    "ibm1_factored": ("Model 1, its table a product of embeddings", "demo_alignment", "aer"),
+    "ibm1_factored": ("Model 1, its table factored into embeddings", "demo_alignment", "aer"),
     "attention_ibm1": ("Model 1 as uniform attention", "demo_alignment", "bleu"),
     "attention_ibm2": ("Model 2 as attention over positions", "demo_alignment", "bleu"),
     "rnn_attention": ("the plainest RNN with attention", MULTI30K, "bleu"),
@@ -34,14 +34,14 @@ MODELS = {
     ),
     "gru_bahdanau": ("GRU with additive attention, 2015", MULTI30K, "bleu"),
     "lstm_luong": ("small LSTM with attention and input feeding", "europarl10k", "beam"),
-    "lstm_luong_deep": ("the same with 2 + 3 layers", "europarl10k", "beam"),
+    "lstm_luong_deep": ("`lstm_luong` with 2 + 3 layers", "europarl10k", "beam"),
     "lstm_lexical": (
-        "`lstm_luong` with source words that vote for target words",
+        "`lstm_luong`, and attended source words add to the output logits",
         "europarl10k",
         "beam",
     ),
     "lstm_conv": ("convolution, LSTM, reduced-rank attention", MULTI30K, "bleu"),
-    "transformer_simple": ("self-attention and nothing else", MULTI30K, "bleu"),
+    "transformer_simple": ("single-head Transformer without normalisation", MULTI30K, "bleu"),
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
     "transformer_tiny": (
         "4 + 4 layers, width 128, pre-norm",
@@ -50,7 +50,7 @@ MODELS = {
     ),
     "transformer_small": ("3 + 3 layers, width 256, pre-norm", MULTI30K, "bleu"),
     "transformer_base": (
-        "6 + 6 layers, width 512: the paper's",
+        "6 + 6 layers, width 512: the base model of the paper",
         None,
         "(27.3 on WMT14 en-de), Vaswani et al. 2017",
     ),
@@ -60,7 +60,7 @@ MODELS = {
         "(26.9 on WMT14 en-de), Kasai et al. 2021",
     ),
     "transformer_big": (
-        "6 + 6 layers, width 1024: the paper's",
+        "6 + 6 layers, width 1024: the big model of the paper",
         None,
         "(28.4 on WMT14 en-de), Vaswani et al. 2017",
     ),

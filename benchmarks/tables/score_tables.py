@@ -77,16 +77,18 @@ def europarl_table():
 
 
 METHOD_COLUMNS = (
-    *("corpus", "method or model", "runs", "updates", "minutes", "processor", "valid BLEU"),
-    *("BLEU", "beside `plain`", "chrF", "as published", "AER"),
+    *("corpus", "method or model", "runs", "updates", "precision", "minutes", "processor"),
+    *("valid BLEU", "BLEU", "gain", "chrF", "as published", "AER"),
 )
+# Rows without a method, one for each precision.
+_WITHOUT = ("plain", "float32")
 
 
 def methods_table():
     """Makes one row for each corpus and method of benchmarks/methods.py, the mean of all runs.
 
     An ensemble's updates and minutes are those of all its models together. A corpus's best row is
-    its first; `plain` is compared with as many updates of the same model.
+    its first. A method is compared with as many updates of the same model in the same precision.
     """
     found = {}
     for result in read_all("methods/*/*.json").values():
@@ -95,20 +97,27 @@ def methods_table():
     for corpus, methods in found.items():
         bleu = {name: statistics.mean(r["bleu"] for r in runs) for name, runs in methods.items()}
         for name in sorted(methods, key=bleu.get, reverse=True):
-            beside = ""
             work = _work(methods[name])
-            if name != "plain" and work and work == _work(methods.get("plain", [])):
-                beside = f"{bleu[name] - bleu['plain']:+.2f}"
-            rows.append((corpus, f"`{name}`", *_method_cells(methods[name], beside)))
+            others = [n for n in _WITHOUT if n in methods and work and _work(methods[n]) == work]
+            gain = ""
+            if others and name not in _WITHOUT:
+                gain = f"{bleu[name] - bleu[others[0]]:+.2f}"
+            rows.append((corpus, f"`{name}`", *_method_cells(methods[name], gain)))
     return markdown([METHOD_COLUMNS, *rows])
 
 
 def _work(results):
-    """Returns what was trained for how many updates, of results that are no ensembles'."""
-    return {(r["model"], r["training"]["steps"]) for r in results if "steps" in r["training"]}
+    """Returns (model, updates, precision) of all results that are not those of ensembles."""
+    trained = [r for r in results if "steps" in r["training"]]
+    return {(r["model"], r["training"]["steps"], _precision(r)) for r in trained}
 
 
-def _method_cells(results, beside):
+def _precision(result):
+    """Returns the precision of a training; of an ensemble's, too, whose models have the same."""
+    return result["options"]["precision"]
+
+
+def _method_cells(results, gain):
     trained = [r["training"] for r in results]
     trained = [each if isinstance(each, list) else [each] for each in trained]
     updates, minutes = ([sum(m[k] for m in each) for each in trained] for k in ("steps", "minutes"))
@@ -119,9 +128,10 @@ def _method_cells(results, beside):
     )
     processors = {r["machine"]["processor"].split(",")[0] for r in results}
     return (
-        *(str(len(results)), _mean_and_spread(updates, 0), _mean_and_spread(minutes, 0)),
+        *(str(len(results)), _mean_and_spread(updates, 0)),
+        *(" and ".join(sorted({*map(_precision, results)})), _mean_and_spread(minutes, 0)),
         " and ".join(sorted(processors)).replace("(R)", "").replace(" Processor", ""),
-        *(_mean_and_spread(valid, 1), _mean_and_spread(bleu, 2), beside),
+        *(_mean_and_spread(valid, 1), _mean_and_spread(bleu, 2), gain),
         *(_mean_and_spread(chrf, 2), _mean_and_spread(published, 2), _mean_and_spread(aer, 3)),
     )
 

@@ -34,7 +34,7 @@ def update_sentence():
     medians = sorted(min(r[name]["median"] for name in names if name in r) for r in results)
     return [
         f"* **On a CPU**, Transformers train {medians[0]:.1f} to {medians[-1]:.1f} times as fast "
-        "as in PyTorch, eager or compiled "
+        "as in PyTorch (the faster of eager and compiled) "
         "([measured](docs/results.md#training-updates-beside-pytorch))."
     ]
 

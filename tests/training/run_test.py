@@ -90,11 +90,21 @@ def test_the_demo_model_is_shallower_than_its_preset_on_the_demo_corpus_alone():
     assert steps == [1400, 700]
 
 
+def test_every_corpus_with_a_recipe_has_a_model_and_wmt14_the_updates_of_its_paper():
+    assert recipes.BY_DATASET.keys() == recipes.PRESET_BY_DATASET.keys()
+    assert recipes.preset("wmt14_de_en") == "transformer_base"
+    found = recipes.options("transformer_base", "wmt14_de_en", {"max_steps": 9})
+    assert (found["max_steps"], found["patience"]) == (9, 0)
+    for preset, steps in (("base", 100_000), ("big", 300_000)):
+        options = recipes.options(f"transformer_{preset}", "wmt14_en_de", {})
+        assert (options["max_steps"], options["num_pieces"]) == (steps, 37_000)
+
+
 def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     order = models.preset_names()
     before = None
     for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
-        preset = recipes.preset(tokens)
+        preset = recipes.preset("files", tokens)
         found = recipes.options("transformer_tiny", "files", {}, tokens)
         dropout = recipes.settings("transformer_tiny", "files", tokens)["dropout"]
         row = order.index(preset), found["num_pieces"], -dropout, -found["bpe_dropout"]
