@@ -93,8 +93,8 @@ with group("Model"):
         "tensorflow",
         ["tensorflow", "ctranslate2"],
         "Library that runs the search. ctranslate2 is faster for small models, for single "
-        "sentences and with int8 weights; it needs --export_dir in place of --model_dir, and the packages of "
-        "requirements-extra.txt.",
+        "sentences and with int8 weights; it needs --export_dir in place of --model_dir, and the "
+        "packages of requirements-extra.txt.",
     )
     flags.DEFINE_string(
         "export_dir",
