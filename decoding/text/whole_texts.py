@@ -13,6 +13,10 @@ from decoding.text.ranking import ranked_lines
 from decoding.text.streaming import translations, windows
 
 
+# Lines with words at the start of a text, of which the model must know at least one word.
+_BEGINNING = 100
+
+
 class Output(NamedTuple):
     """Where lines of output go.
 
@@ -50,19 +54,26 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
     Returns:
         (The best translations, list of str, if the text has references, otherwise an empty list;
         the number of translations that an earlier run had made).
+
+    Raises:
+        UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
+            with words, unless it replaces unknown words.
     """
     outputs, kept, num_lines = [], None, 0
+    beginning = None if translator.unknowns else []  # The lines so far, until they are checked.
     if text.size is not None:  # Before the work.
         translator.check_asked(text.size)
 
     def lines_of(window, advance):
-        nonlocal num_lines
+        nonlocal num_lines, beginning
         first, lines = window
         num_lines = first + len(lines)
-        # A program may write a line and wait for its translation; the next line may be known.
-        may_be_all = text.size is not None or len(lines) > 1
-        if first == 0 and may_be_all and not translator.unknowns:
-            translator.check_known(lines, text.name)
+        if beginning is not None:
+            beginning += lines
+            # Of a shorter part nothing follows: the next line may be known.
+            if num_lines == text.size or sum(map(bool, map(str.strip, beginning))) >= _BEGINNING:
+                translator.check_known(beginning, text.name)
+                beginning = None
         results = translations(translator, window, n_best, kept, advance)
         remarks.add(translator.tokenizer.source.encode(lines), results)
         if text.references:

@@ -97,19 +97,25 @@ def test_a_fault_names_the_line_of_the_whole_text(translator):
             translations(broken, window)
 
 
-def test_a_stream_may_begin_with_a_line_without_a_known_word():
+def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     words = train_tokenizer("word", ["one dog"] * 2, ["one dog"] * 2)
     translator = Translator(Echo(len(words.source)), words, beam_size=1)
-    batches, written = iter([["foo"], ["one dog"], []]), []
-    text = Text(lambda most: next(batches), "standard input")
-    remarks = Remarks(60, 60, 1, False)
-    how = {"n_best": 1, "formatted": formats.plain_lines, "remarks": remarks}
-    translate_text(text, translator, Output("", written.extend, 4, {}, False), **how)
-    assert len(written) == 2 and written[1] == "one dog"
-    assert any("without a word that the model knows" in remark for remark in remarks)
-    with pytest.raises(UserError, match="none of its tokens"):
-        both = Text(reader(["foo", "bar"]), "in.en", 2)
-        translate_text(both, translator, Output("", written.extend, 4, {}, False), **how)
+
+    def translated(lines, size=None):
+        remarks, written = Remarks(60, 60, 1, False), []
+        text = Text(reader(lines), "in.en", size)
+        how = {"n_best": 1, "formatted": formats.plain_lines, "remarks": remarks}
+        translate_text(text, translator, Output("", written.extend, 1, {}, False), **how)
+        assert len(written) == len(lines) and "one dog" in written
+        (remark,) = (r for r in remarks if "without a word that the model knows" in r)
+        return remark.partition(": ")[2]
+
+    assert translated(["foo", "one dog"], 2) == "1 of 2 (line 1)"
+    assert translated(["", "foo", "one dog"]) == "1 of 3 (line 2)"
+    assert translated(["", *["foo"] * 98, "one dog", *["foo"] * 200]).startswith("298 of 300 ")
+    for lines, size in ((["foo", "", "bar"], 3), (["foo", ""] * 200, None)):
+        with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 1: 'foo'"):
+            translated(lines, size)
 
 
 def test_json_lines_of_lines_that_have_no_translation_are_valid(translator):
