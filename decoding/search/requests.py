@@ -295,15 +295,18 @@ def read_asked(prefix, required, vocabulary, banned=()):
     """
     prefixes = [" ".join(split_words(line)) for line in read_lines(prefix)] if prefix else None
     phrases = [_phrases(line) for line in read_lines(required)] if required else None
-    if prefix and required and len(prefixes) != len(phrases):
+    if None not in (prefixes, phrases) and len(prefixes) != len(phrases):
         raise UserError(
             f"{prefix} has {len(prefixes)} lines and {required} has {len(phrases)}; line n of both "
             "is about line n of the input"
         )
     for path, lines in ((prefix, [[one] for one in prefixes or ()]), (required, phrases or ())):
         _check_words(path, lines, vocabulary, banned)
-    prefixes = prefixes or [""] * len(phrases)
-    return list(zip(prefixes, phrases or [[]] * len(prefixes), strict=True))
+    if prefixes is None:
+        prefixes = [""] * len(phrases)
+    if phrases is None:
+        phrases = [[]] * len(prefixes)
+    return list(zip(prefixes, phrases, strict=True))
 
 
 def _as_words(phrase, vocabulary):

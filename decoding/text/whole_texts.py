@@ -12,7 +12,6 @@ from decoding.text.kept import KeptTranslations
 from decoding.text.ranking import ranked_lines
 from decoding.text.streaming import translations, windows
 
-
 # Lines with words at the start of a text, of which the model must know at least one word.
 _BEGINNING = 100
 

@@ -211,6 +211,9 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     found = read_asked(path["prefix"], path["required"], target, ["läuft"])
     assert found == [("Hund Katze", ["Haus", "eins zwei"]), ("", [])]
     assert read_asked(path["one"], None, target) == [("Hund", [])]
+    for asked in ([path["empty"], None], [None, path["empty"]]):
+        with pytest.raises(UserError, match="has 0 lines, and the text has 1"):
+            Translator(*parts, asked=read_asked(*asked, target)).check_asked(1)
     assert read_phrases(path["banned"]) == ["läuft"]
     assert read_phrases(path["a no-break space"]) == ["10\u00a0000"]
     with pytest.raises(UserError, match="gap, line 2: empty"):
@@ -219,6 +222,8 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         read_phrases(path["empty"])
     with pytest.raises(UserError, match=r"has 1 lines and .* has 2"):
         read_asked(path["one"], path["required"], target)
+    with pytest.raises(UserError, match=r"has 0 lines and .* has 2"):
+        read_asked(path["empty"], path["required"], target)
     with pytest.raises(UserError, match="bad, line 2: 'läuft Hund' is banned"):
         read_asked(None, path["bad"], target, ["läuft"])
     if parts[1].kind == "word":
