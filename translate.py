@@ -469,6 +469,8 @@ def score_or_rank(text, model, tokenizer, common):
         rank_text(text, scorer, the_output(text), NBestList(FLAGS.rank))
         for reason, count in scorer.problems.items():
             print(f"translations not scored ({reason}): {count:,}", file=sys.stderr)
+        if scorer.num_unknown:
+            print(f"translations: {scorer.unknown_tokens()}", file=sys.stderr)
         return
     formatted = make_format(model, tokenizer, formats.log_prob_lines)
     if len(text.references) != 1:

@@ -66,7 +66,9 @@ class Aligner:
         """
         return EncodedText(self.tokenizer, *text).count_unknown(self.name, is_start=is_start)
 
-    def links(self, source_lines, target_lines, *, threshold=None, description=None):
+    def links(
+        self, source_lines, target_lines, *, target_tokens=None, threshold=None, description=None
+    ):
         """Aligns every line with its translation.
 
         Words are separated by ASCII white space, whatever the tokenizer.
@@ -74,6 +76,7 @@ class Aligner:
         Args:
             source_lines: list of str.
             target_lines: list of str, the translation of each line.
+            target_tokens: as `EncodedText`.
             threshold: returns all links with a weight above it, any number for a target word; None:
                 links each target word with the source word of largest weight, unless that is
                 `</s>`.
@@ -84,7 +87,7 @@ class Aligner:
             0; an empty list if a line of the pair is empty.
         """
         lines = source_lines, target_lines
-        text = EncodedText(self.tokenizer, ("source", "target"), lines)
+        text = EncodedText(self.tokenizer, ("source", "target"), lines, target_tokens)
         return _links([self], [text], threshold, description)
 
 

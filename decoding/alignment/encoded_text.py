@@ -22,19 +22,28 @@ class EncodedText:
         tokenizer: `Tokenizer`.
         names: (name of the source text, name of the target text), for errors.
         lines: (source lines, target lines), lists of str of equal length.
+        target_tokens: `(ids, numbers)` of each target line if it was decoded from other ids than
+            its text encodes to: ids with `</s>`, and the number of the word of each, as
+            `numbers_in_text`. None: target lines are encoded.
 
     Attributes:
         lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
         num_words: `[2, pairs]`, numbers of words of source and target lines.
     """
 
-    def __init__(self, tokenizer, names, lines):
+    def __init__(self, tokenizer, names, lines, target_tokens=None):
         self.names, self.lines, self.vocabularies = names, lines, tokenizer[1:]
         both = zip(self.vocabularies, lines, strict=True)
-        self.ids, self.lengths = zip(*(encode_lines(*side) for side in both), strict=True)
+        encoded = [encode_lines(*side) for side in both]
+        self._target_numbers = None
+        if target_tokens:
+            ids, self._target_numbers = zip(*target_tokens, strict=True)
+            encoded[1] = np.concatenate(ids).astype(np.int32), [*map(len, ids)]
+        self.ids, self.lengths = zip(*encoded, strict=True)
         self.lengths = np.array(self.lengths, np.int64)
         self.starts = self.lengths.cumsum(axis=1) - self.lengths
-        self.of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
+        of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
+        self.of_words = of_words and not target_tokens
         self.num_words = self.lengths - 1
         if not self.of_words:
             self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
@@ -80,14 +89,17 @@ class EncodedText:
             return weights
         sources, targets = self.num_words[:, rows].max(axis=1) + 1
         merged = np.zeros([*weights.shape[:-2], targets, sources], np.float32)
-        numbers = [
-            vocabulary.word_numbers(lines[row] for row in rows)
-            for vocabulary, lines in zip(self.vocabularies, self.lines, strict=True)
-        ]
+        numbers = [self._word_numbers(side, rows) for side in (0, 1)]
         for words, tokens, *pair in zip(merged, weights, *numbers, strict=True):
             found = word_weights(tokens, *pair)
             words[..., : found.shape[-2], : found.shape[-1]] = found
         return merged
+
+    def _word_numbers(self, side, rows):
+        """Returns for each row the number of the word of each token."""
+        if side == 1 and self._target_numbers:
+            return [self._target_numbers[row] for row in rows]
+        return self.vocabularies[side].word_numbers(self.lines[side][row] for row in rows)
 
     def _padded(self, side, rows):
         """Returns the ids of some rows, `[B, longest]` int32, padded."""

@@ -5,6 +5,8 @@ of each token. `merge_words` finds the words from the pieces themselves: it turn
 `▁Donau dampf schiff </s>` into weights of `Donaudampfschiff </s>`.
 """
 
+import bisect
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -13,6 +15,7 @@ import numpy as np
 _STYLES = ("sentencepiece", "@@", "plain")
 _SPECIAL = ("<s>", "</s>")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
+_WORD = re.compile(rb"[^ \t\n\r\f\v]+")
 
 
 def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[int]]:
@@ -108,6 +111,22 @@ def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
     """Returns the number of the word of each piece, counted from 0, and the words."""
     groups = word_groups(pieces)
     return np.repeat(np.arange(len(groups)), [*map(len, groups)]), _words(pieces, groups)
+
+
+def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
+    """Finds the word, between ASCII white space of the joined text, in which each token begins.
+
+    Args:
+        texts: what each token adds to the text.
+
+    Returns:
+        The number of the word of each token, counted from 0 and never falling, and at the end the
+        number of words, as the number of `</s>`.
+    """
+    ends = [word.end() for word in _WORD.finditer(b"".join(texts))]
+    starts = itertools.accumulate(map(len, texts[:-1]), initial=0) if texts else ()
+    last = max(len(ends) - 1, 0)
+    return [*(min(bisect.bisect_right(ends, start), last) for start in starts), len(ends)]
 
 
 def _style_of(pieces: Sequence[str]) -> str:

@@ -101,7 +101,7 @@ def piece_texts(vocabulary):
     """Returns what each token adds to a line, as bytes; nothing for special tokens."""
     pieces = vocabulary.pieces(range(len(vocabulary)))
     style = vocabulary.style
-    return [b""] * len(SPECIALS) + [_text(piece, style) for piece in pieces[len(SPECIALS) :]]
+    return [b""] * len(SPECIALS) + [piece_text(piece, style) for piece in pieces[len(SPECIALS) :]]
 
 
 def word_joints(vocabulary):
@@ -121,7 +121,8 @@ def word_joints(vocabulary):
     return continues, opens
 
 
-def _text(piece, style):
+def piece_text(piece, style):
+    """Returns what a piece adds to a line, as bytes; `style` as `piece_style` returns it."""
     if style == "▁":
         byte = _BYTE.fullmatch(piece)
         return bytes([int(byte[1], 16)]) if byte else piece.replace("▁", " ").encode()

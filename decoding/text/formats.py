@@ -3,7 +3,10 @@
 import json
 import math
 
-from decoding.translator import MAX_INPUT_TOKENS
+from data_pipeline.tokenization.vocabularies import EOS_ID
+from decoding.alignment.subword_merging import numbers_in_text
+from decoding.search.phrases import piece_text
+from decoding.translator import EMPTY, MAX_INPUT_TOKENS
 
 
 def plain_lines(window, results):
@@ -74,15 +77,25 @@ class JsonLines:
             return [None] * len(lines)
         lengths = map(len, self.tokenizer.source.encode(lines))
         in_parts = [length > self.max_input_tokens for length in lengths]
-        texts = [
-            "" if is_long or best.problem else best.text
+        aligned = [
+            EMPTY if is_long or best.problem else best
             for is_long, (best, *_) in zip(in_parts, results, strict=True)
         ]
-        found = self.aligner.links(lines, texts)
+        texts = [translation.text for translation in aligned]
+        found = self.aligner.links(lines, texts, target_tokens=[*map(self._tokens, aligned)])
         return [
             None if is_long and not best.problem else links
             for is_long, links, (best, *_) in zip(in_parts, found, results, strict=True)
         ]
+
+    def _tokens(self, translation):
+        """Returns the ids of a translation, with `</s>`, and the word of its text of each."""
+        text, vocabulary = translation.text, self.tokenizer.target
+        if vocabulary.decode(translation.ids) != text:  # Given as pieces, or with words for UNK.
+            return vocabulary.encode([text])[0], vocabulary.word_numbers([text])[0]
+        ids = [i for i in translation.ids if i != EOS_ID]
+        pieces = [piece_text(piece, vocabulary.style) for piece in vocabulary.pieces(ids)]
+        return [*ids, EOS_ID], numbers_in_text(pieces)
 
     def _record(self, source, found, links):
         record = {"source": source, **self._values(found[0])}

@@ -100,7 +100,7 @@ def test_the_perplexity_is_that_of_all_tokens_of_pairs_that_are_not_empty(model,
     assert scorer.log_prob == pytest.approx(sum(one.log_prob for one in scored))
     perplexity = np.exp(-scorer.log_prob / 11)
     assert f"perplexity {perplexity:.4g} per token (11)" in scorer.summary()
-    assert scorer.summary().endswith("; 1 tokens are not in the vocabulary")
+    assert scorer.summary().endswith("; 1 of 11 tokens are not in the vocabulary")
 
 
 def test_a_pair_that_cannot_be_scored_costs_no_other(tokenizer):

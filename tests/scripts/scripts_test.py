@@ -898,6 +898,10 @@ def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path, capsys):
     done = run_script("translate", arguments, capsys)
     assert done.status == 0 and len(done.out.splitlines()) == 2
     assert "without a word that the model knows; their translations mean nothing: 1 " in done.err
+    ranked = tmp_path / "ranked"
+    ranked.write_text("0 ||| Hund Zebra ||| -1\n1 ||| Hund ||| -2\n")
+    done = run_script("translate", [*arguments, f"--rank={ranked}"], capsys)
+    assert done.status == 0 and "translations: 1 of 5 tokens are not in the vocab" in done.err
     # If unknown words are replaced, the line has a translation.
     lexicon = tmp_path / "lexicon.txt"
     lexicon.write_text("foo Fuß 0.5\n")

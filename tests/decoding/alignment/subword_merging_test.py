@@ -1,9 +1,19 @@
 """Tests of merging subword pieces, and attention between pieces, into words."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from decoding.alignment.subword_merging import merge_words, word_groups
+from data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    SPECIALS,
+    PieceVocabulary,
+    WordVocabulary,
+    split_words,
+)
+from decoding.alignment.subword_merging import merge_words, numbers_in_text, word_groups
+from decoding.search.phrases import piece_text
 
 SOURCE = ["▁Donau", "dampf", "schiff", "▁fährt", ".", "</s>"]
 TARGET = ["▁The", "▁steam", "ship", "▁sails", ".", "</s>"]
@@ -129,3 +139,28 @@ def test_words_are_the_text_without_markers(pieces, words):
 def test_weights_of_another_size_are_refused_with_both_shapes():
     with pytest.raises(ValueError, match=r"\(3, 2\).*\[2, 3\]"):
         merge_words(random_weights(3, 2), ["a", "b", "c"], ["x", "y"])
+
+
+@pytest.mark.parametrize(
+    ("kind", "pieces"),
+    [
+        (WordVocabulary, ["a", "b@@", "▁c"]),
+        (PieceVocabulary, ["a", "b", "a@@", "b@@", "@@"]),
+        (PieceVocabulary, ["▁a", "b", "▁", "▁c▁a", "b▁c"]),
+    ],
+)
+def test_each_piece_begins_in_the_word_of_the_text_that_has_its_letters(kind, pieces):
+    vocabulary = kind([*SPECIALS, *pieces])
+    for ids in itertools.product(range(len(SPECIALS), len(vocabulary)), repeat=3):
+        texts = [piece_text(piece, vocabulary.style) for piece in vocabulary.pieces(ids)]
+        *numbers, count = numbers_in_text(texts)
+        words = split_words(vocabulary.decode([*ids, EOS_ID]))
+        assert count == len(words) and numbers == sorted(numbers)
+        assert {*numbers} <= {*range(max(count, 1))}
+        for number, text in zip(numbers, texts, strict=True):
+            begun = split_words(text.decode())
+            assert not begun or begun[0] in words[number]
+
+
+def test_no_tokens_have_no_words():
+    assert numbers_in_text([]) == [0]

@@ -4,20 +4,23 @@ import itertools
 import json
 
 import pytest
+import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
 from data_pipeline.live_lines import LiveLines, reader
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
 from decoding.alignment.aligner import Aligner
+from decoding.alignment.subword_merging import word_weights
 from decoding.text import formats
 from decoding.text.input_text import Text
 from decoding.text.kept import KeptTranslations
 from decoding.text.remarks import Remarks
 from decoding.text.streaming import translations, windows
 from decoding.text.whole_texts import Output, translate_text
-from decoding.translator import TOO_LONG, Translator
+from decoding.translator import TOO_LONG, Translation, Translator
 from tests.hostile.inputs import hostile_lines
 from tests.tiny import SMALL, Echo, pairs
 
@@ -144,6 +147,26 @@ def test_json_lines_link_no_words_of_lines_in_parts_or_without_a_score(translato
     records = [json.loads(line) for line in write((0, lines), results)]
     assert "alignment" in records[0] and records[1]["translation"] == " ".join(lines[1].split())
     assert "alignment" not in records[1] and records[2]["alignment"] == []
+
+
+@pytest.mark.parametrize("pieces", ["Haus@@ tür läuft", "▁Haus tür ▁läuft"])
+def test_json_lines_link_the_words_of_a_text_that_was_joined_from_pieces(pieces):
+    """As the pieces of the translation align: its words themselves are not in the vocabulary."""
+    vocabulary = PieceVocabulary([*SPECIALS, *pieces.split()])
+    tokenizer = Tokenizer("pretokenized", vocabulary, vocabulary)
+    model = models.create("transformer_tiny", 7, 7, **SMALL)
+    (ids,) = vocabulary.encode([pieces])
+    write = formats.JsonLines(tokenizer, aligner=Aligner(model, tokenizer))
+    one = tf.constant([ids])
+    weights = word_weights(model.align(one, one).numpy()[0], range(4), [0, 0, 1, 2])
+    best = weights.argmax(axis=1)[:2]
+    expected = sorted([int(s), t] for t, s in enumerate(best) if s < 3)
+    for text, links in (("Haustür läuft", expected), (pieces, None)):
+        found = Translation(text, -1.0, -1.0, True, ids)
+        (record,) = map(json.loads, write((0, [pieces]), [[found]]))
+        if links is None:  # Given in pieces, which are counted.
+            (links,) = Aligner(model, tokenizer).links([pieces], [pieces])
+        assert record["alignment"] == [list(link) for link in links]
 
 
 def test_every_hostile_line_has_one_line_of_output_in_every_format(translator, tmp_path):
