@@ -1,9 +1,10 @@
 """Collapsed variational inference for the IBM models and the HMM, with fertilities.
 
 Expectation maximisation lets a rare word explain the words of the only sentence in which it
-occurs, because the sentence's own links are the evidence for themselves. Here each link is weighed
-by the counts of all other links instead, as in Gibbs sampling with the translation table integrated
-out, but with expected counts in place of samples: no random numbers, and few iterations.
+occurs, because the sentence's own links are the evidence for themselves. Here the links of each
+target word are weighed by the counts of all other target words instead, as in Gibbs sampling with
+the translation table integrated out, but with expected counts in place of samples: no random
+numbers, and few iterations.
 
 Asuncion et al. 2009, "On Smoothing and Inference for Topic Models", section 2.4 (CVB0); Östling and
 Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for the model.
@@ -29,8 +30,8 @@ class Collapsed(NamedTuple):
         counted: `[cells]` float32, probabilities by which links are counted as translations:
             `posteriors`, or what both directions agree on.
         positions: parameters of a position model.
-        log_likelihood: float, of every target word given the other links; with fertilities, up to
-            a factor for each sentence.
+        log_likelihood: float, of every target word given the links of the other target words; with
+            fertilities, up to a factor for each sentence.
     """
 
     posteriors: np.ndarray
@@ -138,7 +139,7 @@ def _first_pairs(words, block):
 
 
 def others_translation(words, counted, block, counts, totals):
-    """Computes t(target word | source word) of the cells of a block from all other cells' counts.
+    """Computes t(target word | source word) of a block from the other target tokens' counts.
 
     Args:
         words: `WordPairs`.
@@ -150,13 +151,33 @@ def others_translation(words, counted, block, counts, totals):
     Returns:
         `[R, n]` float64.
     """
-    own = counted[block.cells].reshape(-1, block.source_length)
+    own = _own_counts(words, counted, block)
     translation = counts[words.cell_pairs[block.cells]].reshape(own.shape)
     translation -= own
     totals = totals[block.row_sentences]
     totals -= own
     # Rounding must not make a count of nothing negative.
     return np.maximum(translation, 1e-12) / np.maximum(totals, 1e-12)
+
+
+def _own_counts(words, counted, block):
+    """Computes what each target token adds to the counts of each cell's word pair, `[R, n]`.
+
+    Where a source word is repeated in its sentence, these are the sums over its tokens. Otherwise
+    the link to one of them would be evidence for the link to another.
+    """
+    own = counted[block.cells].reshape(-1, block.source_length)
+    pairs = _first_pairs(words, block)
+    # The first column of each source word, `[B, n]`.
+    firsts = (pairs[:, :, None] == pairs[:, None, :]).argmax(axis=2)
+    repeats = (firsts != np.arange(block.source_length)).any(axis=1)
+    rows = np.flatnonzero(repeats[block.row_sentences])
+    cells = firsts[block.row_sentences[rows]]
+    cells += np.arange(rows.size)[:, None] * block.source_length
+    sums = np.bincount(cells.ravel(), own[rows].ravel(), cells.size)
+    own = own.copy()
+    own[rows] = sums[cells]
+    return own
 
 
 def fertility_ratios(words, posteriors, sources, threads=2):

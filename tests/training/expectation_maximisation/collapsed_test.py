@@ -67,10 +67,14 @@ class Textbook:
                         self.fertilities[f][min(sum(chosen), MOST)] += np.prod(taken)
         self.every = sum(self.fertilities.values()) + 0.5
 
-    def translation(self, f, e, own):
-        """Returns t(e | f) from the counts without `own`."""
-        total = sum(self.counts[f, other] + ALPHA for other in self.seen[f])
-        return (self.counts[f, e] + ALPHA - own) / (total - own)
+    def translations(self, source, e, links):
+        """Returns t(e | f) of every source word from the counts without a target word's links."""
+        found = []
+        for f in source:
+            own = sum(link for link, other in zip(links, source, strict=True) if other == f)
+            total = sum(self.counts[f, other] + ALPHA for other in self.seen[f])
+            found.append((self.counts[f, e] + ALPHA - own) / (total - own))
+        return np.array(found)
 
     def fertility(self, f):
         """Returns the `[MOST + 1]` distribution of a word's fertility."""
@@ -78,22 +82,30 @@ class Textbook:
         return found / found.sum()
 
 
-def corpus_and_words(longest=5):
-    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=8, longest=longest, words=5))
+# In which a word of one sentence alone, 7, is repeated.
+RARE = [([4, 5], [14, 15]), ([6, 4, 5], [16, 14, 15]), ([7, 4, 7, 5], [17, 14, 18, 15])]
+
+
+def corpus_and_words(pairs=None, longest=5):
+    pairs = pairs or textbook.random_pairs(40, seed=8, longest=longest, words=5)
+    corpus = textbook.corpus_of(pairs)
     words = index_word_pairs(corpus, target_end=False)
     return words, textbook.sentences_of(corpus, target_end=False)
 
 
-def test_a_link_is_weighed_by_the_counts_of_all_other_links():
-    words, sentences = corpus_and_words()
+@pytest.mark.parametrize("pairs", [None, RARE], ids=["random", "rare"])
+def test_a_link_is_weighed_by_the_counts_of_all_other_target_words(pairs):
+    """Where a sentence repeats a source word, the links to all of its tokens are left out."""
+    words, sentences = corpus_and_words(pairs)
+    assert any(len(set(source)) < len(source) for source, _ in sentences)
     state = random_state(words)
     soft = matrices(words, state.posteriors)
     book = Textbook(sentences, soft)
     found = matrices(words, collapsed_step(words, state, alpha=ALPHA).posteriors)
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         for i, e in enumerate(target):
-            weights = [book.translation(f, e, own[i, j]) for j, f in enumerate(source)]
-            np.testing.assert_allclose(rows[i], np.array(weights) / sum(weights), rtol=1e-4)
+            weights = book.translations(source, e, own[i])
+            np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-4)
 
 
 def test_fertilities_are_those_of_all_subsets_of_target_words():
@@ -125,19 +137,17 @@ def test_given_all_other_links_a_link_has_its_exact_probability():
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         links = own.argmax(axis=1) if len(target) else []
         for i, e in enumerate(target):
-            weights = []
-            for j, f in enumerate(source):
+            weights = book.translations(source, e, own[i])
+            for j in range(len(source)):
                 changed = [*links[:i], j, *links[i + 1 :]]
-                weight = book.translation(f, e, own[i, j])
                 for k, word in enumerate(source[:-1]):
                     number = changed.count(k)
                     # The same ratio is between all numbers from MOST on.
                     ratio = book.fertility(word)[MOST] / book.fertility(word)[MOST - 1]
-                    weight *= book.fertility(word)[min(number, MOST)]
-                    weight *= ratio ** max(number - MOST, 0)
-                weights.append(weight)
+                    weights[j] *= book.fertility(word)[min(number, MOST)]
+                    weights[j] *= ratio ** max(number - MOST, 0)
                 compared += 1
-            np.testing.assert_allclose(rows[i], np.array(weights) / sum(weights), rtol=1e-4)
+            np.testing.assert_allclose(rows[i], weights / weights.sum(), rtol=1e-4)
     assert compared > 200
 
 
@@ -149,7 +159,7 @@ def test_between_whole_numbers_of_other_links_the_logarithm_is_interpolated():
     found = matrices(words, collapsed_step(words, state, alpha=ALPHA, fertile=True).posteriors)
     for (source, target), own, rows in zip(sentences, soft, found, strict=True):
         for i, e in enumerate(target):
-            weights = np.array([book.translation(f, e, own[i, j]) for j, f in enumerate(source)])
+            weights = book.translations(source, e, own[i])
             for j, f in enumerate(source[:-1]):
                 others = own[:, j].sum() - own[i, j]
                 ratios = np.diff(np.log(book.fertility(f)))
