@@ -197,13 +197,13 @@ def _own_splits(own, reads_source):
         os.path.join(FLAGS.data_dir, "held_out"),
         valid_size=0 if has_valid else FLAGS.valid_size,
         test_size=FLAGS.test_size,
+        by_target=not reads_source,
     )
     for name in [*found.splits][1:]:
         files = " and ".join(str(path) for path in found.splits[name] if path)
         print(f"held out {found.sizes[name]:,} pairs in {files}")
     if found.num_dropped:
-        has_source = splits["train"].source
-        what = "pairs of these source sentences" if has_source else "lines with these sentences"
+        what = "pairs of these source sentences" if reads_source else "lines with these sentences"
         print(f"left out {found.num_dropped:,} further {what}")
     return {**splits, **found.splits}
 
@@ -316,10 +316,10 @@ def settings_of_recipe(preset, dataset, tokens, begun):
         begun: as `known_model`.
     """
     found = recipes.settings(preset, dataset, tokens)
-    if begun and tokens is not None:  # Earlier versions had other recipes.
+    if begun:  # Earlier versions had other recipes.
         begun_with = {**models.preset_settings(preset), **begun["settings"]}
         return {name: begun_with[name] for name in found}
-    if FLAGS.init_from:  # Weights suit the settings that they were trained with.
+    if FLAGS.init_from:  # Weights suit all other settings that they were trained with.
         return {name: value for name, value in found.items() if "dropout" in name}
     return found
 
@@ -340,15 +340,17 @@ def read_flags():
     given_before = {**of_tokenizer, **given}
     size = {"tokens": tokens, "characters": characters, "replicas": replicas_given()}
     options = recipes.options(preset, dataset, given_before, **size)
-    fixed = {**inherited, **given_settings}
     of_recipe = settings_of_recipe(preset, dataset, tokens, begun)
     if tokens is not None and not begun:
         chosen = {} if known else {"--model": preset}
         of_size = recipes.options_of_size(preset, given=given_before, **size)
         chosen |= {f"--{name}": value for name, value in of_size.items()}
-        chosen |= {f"--set {n}": value for n, value in of_recipe.items() if n not in fixed}
+        of_text = {n: value for n, value in of_recipe.items() if n not in given_settings}
+        chosen |= {f"--set {name}": value for name, value in of_text.items()}
         print_choices(chosen, pairs, tokens)
-    settings = {**of_recipe, **settings_for(preset, options), **fixed}
+    settings = {**settings_for(preset, options), **inherited, **of_recipe, **given_settings}
+    if not begun:
+        opening.check_new_model(preset, settings)
     undecided = pace.undecided(dataset, options, given)
     recorded = begun["options"] if begun else {}  # Checked when the run began.
     new = {name: value for name, value in given.items() if recorded.get(name) != value}

@@ -24,7 +24,7 @@ class HeldOut(NamedTuple):
     Attributes:
         splits: {"train": `Split`, ...} with "valid" and "test" as asked for.
         sizes: the number of pairs in each of them.
-        num_dropped: pairs that are in none, because their source sentence is held out.
+        num_dropped: pairs that are in none, because their sentence is held out.
     """
 
     splits: dict
@@ -32,7 +32,7 @@ class HeldOut(NamedTuple):
     num_dropped: int
 
 
-def hold_out(train, folder, *, valid_size=None, test_size=0):
+def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
     """Divides a training text; the same text is divided in the same way every time.
 
     The sentences of the parts are drawn at random, but depend on the text of the sentence alone. If
@@ -40,10 +40,12 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
     dropped. Sentences that are empty or have over 1,000 characters are not held out.
 
     Args:
-        train: `Split`; its source may be an empty name, then target sentences are held out.
+        train: `Split`; its source may be an empty name.
         folder: where the parts are written, in a folder of their own. They are not written again.
         valid_size: pairs for validation; None: one for twenty different sentences, at most 1,000.
         test_size: pairs for test.
+        by_target: whether it is target sentences that are in one part only, as a language model
+            needs, which reads nothing else; always so without a source.
 
     Returns:
         `HeldOut`.
@@ -58,18 +60,20 @@ def hold_out(train, folder, *, valid_size=None, test_size=0):
             f"{folder}: the name has a comma, which separates the files of several corpora; give "
             "another --data_dir, or --valid_source and --valid_target"
         )
-    part_of, valid_size = _divided(sides, valid_size, test_size)
+    part_of, valid_size = _divided(sides, -1 if by_target else 0, valid_size, test_size)
     _check_corpora(sides[0], part_of)
     held_out = {"valid": valid_size, "test": test_size}
     names = ["train", *(name for name, size in held_out.items() if size)]
     digest = hashlib.sha256(b"".join(side.digest for side in sides))
     digest.update(repr((held_out, sides[0].sizes)).encode())
+    if by_target and len(sides) > 1:
+        digest.update(b"by target")
     folder = Path(folder, digest.hexdigest()[:16])
     endings = ["source", "target"][-len(sides) :]
+    numbers = {"train": _numbers(sides[0].sizes)}
     paths = {
-        name: [[folder / f"{name}{c}.{end}" for c in numbers] for end in endings]
+        name: [[folder / f"{name}{c}.{end}" for c in numbers.get(name, [""])] for end in endings]
         for name in names
-        for numbers in [_numbers(sides[0].sizes) if name == "train" else [""]]
     }
     if not all(path.exists() for side in paths.values() for files in side for path in files):
         _write(sides, part_of, paths)
@@ -90,13 +94,19 @@ def _numbers(sizes):
     return [f".{i}" for i in range(len(sizes))] if len(sizes) > 1 else [""]
 
 
-def _divided(sides, valid_size, test_size):
-    """Returns (`[pairs]` int8, the part of each pair; the number of pairs for validation)."""
+def _divided(sides, side, valid_size, test_size):
+    """Returns (`[pairs]` int8, the part of each pair; the number of pairs for validation).
+
+    Args:
+        sides: list of `FileLines`.
+        side: index of the side of which no sentence may be in two parts.
+        valid_size, test_size: as `hold_out`.
+    """
     keys = np.zeros(len(sides[0]), np.uint64)
     may = np.zeros(keys.size, bool)
     with Progress("dividing the text", keys.size, "lines") as progress:
         for i, pair in enumerate(zip(*sides, strict=True)):
-            words = " ".join(pair[0].split())
+            words = " ".join(pair[side].split())
             keys[i] = int.from_bytes(hashlib.blake2b(words.encode(), digest_size=8).digest(), "big")
             may[i] = all(line.strip() and len(line) <= _LONGEST for line in pair)
             progress.update(1)
@@ -109,7 +119,7 @@ def _divided(sides, valid_size, test_size):
     if together >= chosen.size:
         remedy = "give --valid_source and --valid_target, or smaller --valid_size and --test_size"
         raise UserError(
-            f"{sides[0].paths[0]}: {chosen.size:,} different sentences of at most {_LONGEST:,} "
+            f"{sides[side].paths[0]}: {chosen.size:,} different sentences of at most {_LONGEST:,} "
             f"characters; too few to hold out {together:,}; "
             + (remedy if valid_size else "give a smaller --test_size")
         )

@@ -60,7 +60,8 @@ def _checked(config):
         )
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
     names = ("dataset", "training_text", "validation_text", "corpus_lines", "reverse_of")
-    optional = dict.fromkeys((*names, "guide_weights", "teacher_weights"), str)
+    weights = ("guide_weights", "teacher_weights", "init_weights")
+    optional = dict.fromkeys((*names, *weights), str)
     for key, kind in {**kinds, **optional}.items():
         found = config.get(key, "" if key in optional else _MISSING)
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")

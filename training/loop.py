@@ -113,8 +113,9 @@ class Trainer:
         self.clock = self.logged_at - self.state["seconds"]
         total, done = self._most_steps(), self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
-            if done and done % self.limits.eval_every_steps == 0:
-                self._evaluate()  # A signal may have stopped the run before this validation.
+            # A signal may have stopped the run before its validation, or best.npz may be lost.
+            if done and (done == self.again_at or done % self.limits.eval_every_steps == 0):
+                self._evaluate()
             while not (self.stop or self._finished()):
                 self._epoch()
             if not (self.stop or self.state["step"]):

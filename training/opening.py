@@ -58,7 +58,7 @@ def open_run(request):
     else:
         options = _resumed_options(options, request.kept, directory)
     options = recipes.completed(options)
-    config = {**requested, "options": update.recorded(options)}
+    config = {**requested, "options": update.recorded(options), **_start(options, directory)}
     companion = update.companion(directory, config)
     if not is_new:
         check_same_run(directory, config)
@@ -67,14 +67,14 @@ def open_run(request):
         if not request.dry_run:
             directory.lock.acquire()
     tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
+    config = {**config, **_sizes(tokenizer)}
+    with devices.scope():
+        guide = _load_guide(options, config, tokenizer)
     encoded = text.encode(tokenizer, options, request.data_dir)
     if is_new and len(encoded.sizes) == 1:
         _check_alone(options)
     epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
-    config = {**config, **_sizes(tokenizer)}
     prepared = prepare(encoded.corpus, config)
-    with devices.scope():
-        guide = _load_guide(options, config, tokenizer)
     run = Run(
         requested=requested,
         config={**config, "sizes": prepared.sizes},
@@ -162,8 +162,25 @@ def _resumed_options(options, names, directory):
     return found
 
 
+def check_new_model(preset, settings, vocab_sizes=(1000, 1000)):
+    """Raises the error of a model that cannot be made, before the long work.
+
+    Args:
+        preset: name of the model.
+        settings: name -> value, its settings.
+        vocab_sizes: (source, target) number of entries; the default while they are not known.
+
+    Raises:
+        SettingError: settings are out of range or cannot be combined.
+        UserError: the weights do not fit into memory.
+    """
+    unknown = dict.fromkeys(models.model_class(preset).corpus_sizes, 1)
+    sizes = {"vocab_sizes": vocab_sizes, "sizes": unknown}
+    check_model({"model": preset, "settings": settings, **sizes})
+
+
 def _new_tokenizer(config, options, text):
-    """Returns the `Tokenizer` of a new run; checks the model's settings before the long work."""
+    """Returns the `Tokenizer` of a new run; checks its model before the long work."""
     tokenizer = of_teacher = teacher_tokenizer(options["teacher"]) if options["teacher"] else None
     if options["init_from"] and not options["new_vocabulary"]:
         directory = ModelDirectory(options["init_from"])
@@ -172,8 +189,7 @@ def _new_tokenizer(config, options, text):
             first = model_directories(options["teacher"])[0]
             check_same_tokenizer(tokenizer, directory, of_teacher, first)
     tokenizer = tokenizer or text.train_tokenizer(options)
-    unknown = dict.fromkeys(models.model_class(config["model"]).corpus_sizes, 1)
-    check_model({**config, **_sizes(tokenizer), "sizes": unknown})
+    check_new_model(config["model"], config["settings"], _sizes(tokenizer)["vocab_sizes"])
     return tokenizer
 
 
@@ -181,6 +197,19 @@ def _guide_hash(options):
     """Returns the entry of config.json that identifies the weights of --guide, if there is one."""
     path = options["guide"]
     return {"guide_weights": ModelDirectory(path).weights_hash()} if path else {}
+
+
+def _start(options, directory):
+    """Returns the entry of config.json that identifies the weights of --init_from, if it is needed.
+
+    A run that has made its first checkpoint needs them no longer.
+    """
+    path = options["init_from"]
+    if not path or (directory.exists() and directory.checkpoint_steps()):
+        return {}
+    origin = ModelDirectory(path)
+    origin.read_best()  # Damage is found before the long work.
+    return {"init_weights": origin.weights_hash()}
 
 
 def _load_guide(options, config, tokenizer):
@@ -231,7 +260,7 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
 
 NAMED = (
     *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
-    *("guide_weights", "teacher_weights"),
+    *("guide_weights", "teacher_weights", "init_weights"),
 )
 _OF_MIXTURES = ("corpus_weights", "temperature")
 
@@ -255,6 +284,8 @@ def check_same_run(directory, config):
         may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
     if all(was[name] == DEFAULTS[name] for name in _OF_MIXTURES):
         may_change.add("corpus_lines")
+    if now["init_weights"] is None:  # The run has weights of its own.
+        may_change.add("init_weights")
     for name, what in UNNOTED.items():
         if was[name] is None and name not in may_change:
             may_change.add(name)

@@ -30,7 +30,11 @@ from training.ways import update_of
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
 # Entries of config.json that earlier versions did not write, and what they hold.
-UNNOTED = {"validation_text": "its validation text", "corpus_lines": "the size of each corpus"}
+UNNOTED = {
+    "validation_text": "its validation text",
+    "corpus_lines": "the size of each corpus",
+    "init_weights": "the weights that it started from",
+}
 
 
 class Request(NamedTuple):

@@ -164,7 +164,7 @@ class Downloads(NamedTuple):
                 reason = f"HTTP status {error.code} ({error.reason})"
                 if error.code not in _MAY_PASS:
                     return reason
-            except ValueError as error:  # Such as an address without http://.
+            except (ValueError, http.client.InvalidURL) as error:  # Such as one without http://.
                 return str(error)
             except (OSError, http.client.HTTPException) as error:
                 reason = str(getattr(error, "reason", "") or error) or type(error).__name__

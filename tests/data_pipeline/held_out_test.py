@@ -44,6 +44,18 @@ def test_no_source_sentence_is_on_both_sides_and_every_pair_is_counted(tmp_path)
     assert all(line.strip() and len(line) < 1000 for line in held_out)
 
 
+def test_no_target_sentence_is_on_both_sides_for_a_model_that_reads_targets_only(tmp_path):
+    paths = tmp_path / "a.en", tmp_path / "a.de"
+    write_lines(paths[0], [f"sentence {i}" for i in range(400)])
+    write_lines(paths[1], [f"Satz {i % 100}" for i in range(400)])
+    whole = Split(*paths)
+    found = hold_out(whole, tmp_path / "out", valid_size=20, by_target=True)
+    targets = [{target for _, target in pairs(found.splits[name])} for name in ("train", "valid")]
+    assert len(targets[1]) == 20 and not targets[0] & targets[1]
+    assert (found.sizes, found.num_dropped) == ({"train": 320, "valid": 20}, 60)
+    assert hold_out(whole, tmp_path / "out", valid_size=20).sizes["train"] == 380
+
+
 def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
     sentences = [f"sentence {i}" for i in range(30)]
     paths = tmp_path / "a.en", tmp_path / "a.de"

@@ -41,6 +41,13 @@ def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
         assert file.addresses[0] in done.err
 
 
+def test_a_setting_that_cannot_be_is_found_before_the_downloads(tmp_path, capsys):
+    folders = [f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    flags = ["--dataset=wmt14_en_de", "--offline", *folders, "--set=num_heads=7"]
+    done = run_script("train", flags, capsys)
+    assert done.status == 1 and "num_heads" in done.err and "--offline" not in done.err
+
+
 @pytest.fixture
 def learnable(monkeypatch):
     """Puts WMT14 and Multi30k of short sentences onto a server, and makes them those corpora."""

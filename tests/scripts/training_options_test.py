@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from model_directory.directory import ModelDirectory
 from tests.scripts.running import run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
@@ -167,20 +168,44 @@ def test_a_run_goes_on_without_the_model_from_which_it_started(trained, folder, 
     assert done.status == 0 and "resumed at step 1" in done.out, done.err
 
 
-def test_no_recipe_changes_the_model_from_which_a_run_starts(folder, corpus, capsys):
+def test_a_run_starts_from_whole_weights_and_only_from_those_it_began_with(
+    trained, folder, corpus, capsys
+):
+    parent = shutil.copytree(trained, folder / "another_parent")
+    flags = [*corpus, *QUICK, f"--init_from={parent}", "--max_steps=1"]
+    best = parent / "best.npz"
+    whole = best.read_bytes()
+    for content, expected in ((None, "no best.npz yet"), (whole[:-9], "best.npz: damaged")):
+        best.write_bytes(content) if content else best.unlink()
+        done = train(folder, "another_child", *flags, capsys=capsys)
+        assert done.status == 1 and expected in done.err
+        assert not (folder / "another_child").exists()
+    best.write_bytes(whole)
+    assert train(folder, "another_child", *flags).status == 0
+    shutil.rmtree(folder / "another_child/checkpoints")  # As if killed before the first.
+    directory = ModelDirectory(parent)
+    weights, state = directory.read_best()
+    directory.write_best({name: weight + 1 for name, weight in weights.items()}, state)
+    done = train(folder, "another_child", *flags, capsys=capsys)
+    assert done.status == 1 and "init_weights was" in done.err
+
+
+def test_a_recipe_changes_only_the_dropout_of_a_model_from_another_run(folder, corpus, capsys):
     sinusoids = ["--set=positions=sinusoidal", "--max_steps=1"]
     assert train(folder, "sinusoids", *corpus, *QUICK, *sinusoids).status == 0
     path = folder / "sinusoids/config.json"
     config = json.loads(path.read_text())
+    of_recipe = config["settings"]["dropout"]
+    config["settings"]["dropout"] = of_recipe / 2  # As in a run of a larger text.
     del config["settings"]["positions"]  # As in a run of a corpus that has no recipe for it.
     path.write_text(json.dumps(config))
     flags = [f"--init_from={folder / 'sinusoids'}", "--max_steps=1"]
     done = train(folder, "still_sinusoids", *corpus, *QUICK[1:], *flags, capsys=capsys)
     assert done.status == 0, done.err
-    assert "positions" not in done.out
+    assert "positions" not in done.out and f" --set dropout={of_recipe};" in done.out
     settings = json.loads((folder / "still_sinusoids/config.json").read_text())["settings"]
     assert settings.get("positions", "sinusoidal") == "sinusoidal"
-    assert settings["dropout"] == config["settings"]["dropout"]
+    assert settings["dropout"] == of_recipe
 
 
 def test_a_setting_that_cannot_be_leaves_no_directory(trained, folder, corpus, capsys):

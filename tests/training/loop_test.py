@@ -548,9 +548,10 @@ def test_a_new_validation_counts_although_best_npz_was_lost_before(directory, co
     how = {"keep_checkpoints": 1}
     trainer(directory, corpus, [7, 8], max_steps=6, **how).run()  # Validates steps 4 and 6.
     directory.best_path.unlink()
-    run = trainer(directory, corpus, [9], max_steps=8, **how)
+    run = trainer(directory, corpus, [8, 9], max_steps=8, **how)
     run.run()
     assert run.state["evaluations_since_best"] == 2
+    assert [r["step"] for r in records(directory, "valid")] == [4, 6, 8]
 
 
 def test_the_rate_after_a_resume_counts_the_tokens_since(directory, corpus, monkeypatch):

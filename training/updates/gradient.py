@@ -20,6 +20,7 @@ from training.updates.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
     projected_cross_entropy,
+    projected_losses,
     smoothed_cross_entropy,
 )
 from training.updates.moving_average import MovingAverage
@@ -337,6 +338,9 @@ class GradientUpdate(Update):
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
         wanted = target_ids, self.model.pad_id, self.label_smoothing
+        if not training and self.model.predicts == "features":
+            features = self.model.features(inputs, training=False)
+            return projected_losses(features, *self.model.output_weights(), *wanted)
         if not training:
             return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
         compared = None

@@ -32,17 +32,22 @@ def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
         has a gradient.
     """
     mask = tf.cast(target_ids != pad_id, tf.float32)
-    largest = tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
-    sums = tf.reduce_sum(tf.exp(logits - largest), axis=-1, keepdims=True)
-    log_sum = tf.squeeze(largest + tf.math.log(sums), -1)
-    nll = log_sum - tf.gather(logits, target_ids, batch_dims=target_ids.shape.rank)
-    uniform = log_sum - tf.reduce_mean(logits, axis=-1)
-    loss = (1 - label_smoothing) * nll + label_smoothing * uniform
+    loss, nll = _losses_of(logits, target_ids, label_smoothing)
     return (
         tf.reduce_sum(loss * mask),
         tf.reduce_sum(tf.stop_gradient(nll) * mask),
         tf.reduce_sum(mask),
     )
+
+
+def _losses_of(logits, target_ids, label_smoothing):
+    """Returns (loss, nll) of every token, `[...]`, of logits `[..., V]` and ids `[...]`."""
+    largest = tf.stop_gradient(tf.reduce_max(logits, axis=-1, keepdims=True))
+    sums = tf.reduce_sum(tf.exp(logits - largest), axis=-1, keepdims=True)
+    log_sum = tf.squeeze(largest + tf.math.log(sums), -1)
+    nll = log_sum - tf.gather(logits, target_ids, batch_dims=target_ids.shape.rank)
+    uniform = log_sum - tf.reduce_mean(logits, axis=-1)
+    return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
 def negative_log_likelihood(model, batch):
@@ -87,6 +92,28 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
 
     loss, nll = losses(features, kernel, *([] if bias is None else [bias]))
     return loss, tf.stop_gradient(nll), tf.reduce_sum(mask)
+
+
+def projected_losses(features, kernel, bias, target_ids, pad_id, label_smoothing):
+    """Computes what `projected_cross_entropy` does, without a gradient, also group by group."""
+    mask = tf.cast(target_ids != pad_id, tf.float32)
+    groups = groups_of(tf.size(target_ids), kernel.shape[1])
+
+    def group(of_tokens):
+        features, target_ids, mask = of_tokens
+        logits = tf.matmul(features, kernel)
+        logits = tf.cast(logits if bias is None else tf.nn.bias_add(logits, bias), tf.float32)
+        losses = _losses_of(logits, target_ids, label_smoothing)
+        return tf.stack([tf.reduce_sum(each * mask) for each in losses])
+
+    of_groups = tf.map_fn(
+        group,
+        [in_groups(x, groups) for x in (features, target_ids, mask)],
+        fn_output_signature=tf.TensorSpec([2], tf.float32),
+        parallel_iterations=1,  # Only one group's logits in memory.
+    )
+    loss, nll = tf.unstack(tf.reduce_sum(of_groups, axis=0))
+    return loss, nll, tf.reduce_sum(mask)
 
 
 def log_sums_of(logits, probs):

@@ -207,11 +207,13 @@ def test_without_file_locks_it_is_said_and_goes_on(server, folder, without_locks
 
 
 def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
-    addresses = [f"{server.url}/gone/x.bin", "no address at all", f"{server.url}/a/x.bin"]
+    bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
+    addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
     [path] = fetch(folder, remote(*addresses))
     assert path.read_bytes() == DATA
     assert [request.path for request in server.requests] == ["/gone/x.bin", "/a/x.bin"]
-    assert "/gone/x.bin: HTTP status 404" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
 
 
 def test_every_address_and_what_to_do_is_in_the_error(server, folder):

@@ -5,7 +5,11 @@ import pytest
 import tensorflow as tf
 
 from training.updates import losses
-from training.updates.losses import projected_cross_entropy, smoothed_cross_entropy
+from training.updates.losses import (
+    projected_cross_entropy,
+    projected_losses,
+    smoothed_cross_entropy,
+)
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)
@@ -113,6 +117,8 @@ def test_projected_loss_and_its_gradients_are_those_of_the_logits(
     expected = values_and_gradients(held_at_once, bias, label_smoothing)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+    validated = projected_losses(FEATURES, KERNEL, bias, tf.constant(TARGET), PAD, label_smoothing)
+    np.testing.assert_allclose(validated, found[:3], rtol=1e-5)
 
 
 def test_projected_loss_of_nothing_but_padding_is_zero_and_so_are_its_gradients():
