@@ -22,6 +22,7 @@ from decoding.text.streaming import translations, windows
 from decoding.text.whole_texts import Output, translate_text
 from decoding.translator import TOO_LONG, Translation, Translator
 from tests.hostile.inputs import hostile_lines
+from tests.models.contract_test import randomised
 from tests.tiny import SMALL, Echo, pairs
 
 
@@ -154,19 +155,23 @@ def test_json_lines_link_the_words_of_a_text_that_was_joined_from_pieces(pieces)
     """As the pieces of the translation align: its words themselves are not in the vocabulary."""
     vocabulary = PieceVocabulary([*SPECIALS, *pieces.split()])
     tokenizer = Tokenizer("pretokenized", vocabulary, vocabulary)
-    model = models.create("transformer_tiny", 7, 7, **SMALL)
-    (ids,) = vocabulary.encode([pieces])
-    write = formats.JsonLines(tokenizer, aligner=Aligner(model, tokenizer))
-    one = tf.constant([ids])
-    weights = word_weights(model.align(one, one).numpy()[0], range(4), [0, 0, 1, 2])
-    best = weights.argmax(axis=1)[:2]
-    expected = sorted([int(s), t] for t, s in enumerate(best) if s < 3)
-    for text, links in (("Haustür läuft", expected), (pieces, None)):
-        found = Translation(text, -1.0, -1.0, True, ids)
-        (record,) = map(json.loads, write((0, [pieces]), [[found]]))
-        if links is None:  # Given in pieces, which are counted.
-            (links,) = Aligner(model, tokenizer).links([pieces], [pieces])
-        assert record["alignment"] == [list(link) for link in links]
+    model = randomised(models.create("transformer_tiny", 7, 7, **SMALL))
+    aligner, (ids,) = Aligner(model, tokenizer), vocabulary.encode([pieces])
+    write = formats.JsonLines(tokenizer, aligner=aligner)
+    sources = [" ".join(some) for some in itertools.permutations(pieces.split())]
+
+    def links(text):
+        results = [[Translation(text, -1.0, -1.0, True, ids)]] * len(sources)
+        records = map(json.loads, write((0, sources), results))
+        return [[tuple(link) for link in record["alignment"]] for record in records]
+
+    expected = []
+    for source in vocabulary.encode(sources):
+        weights = model.align(tf.constant([source]), tf.constant([ids])).numpy()[0]
+        best = word_weights(weights, range(4), [0, 0, 1, 2]).argmax(axis=1)[:2].tolist()
+        expected.append(sorted((s, t) for t, s in enumerate(best) if s < 3))
+    assert links("Haustür läuft") == expected
+    assert links(pieces) == aligner.links(sources, [pieces] * len(sources))  # As it was given.
 
 
 def test_every_hostile_line_has_one_line_of_output_in_every_format(translator, tmp_path):
