@@ -21,6 +21,7 @@ from models.base import (
 )
 from models.layers.attention_scores import SCORES
 from models.layers.dropout import Dropout
+from models.layers.embeddings import Embedding
 from models.layers.masks import padding_mask
 from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
 from models.layers.recurrent_decoder import RecurrentDecoder
@@ -191,7 +192,7 @@ class RecurrentTranslationModel(TranslationModel):
         return 0, (self.settings["rank"] or self.settings["decoder_units"]) if is_additive else 1
 
     def _embedding(self, vocab_size, name):
-        return keras.layers.Embedding(
+        return Embedding(
             vocab_size,
             self.settings["embedding_width"],
             embeddings_initializer=keras.initializers.RandomUniform(-0.1, 0.1),

@@ -233,9 +233,8 @@ class Transformer(TranslationModel):
         if self.frozen_output is not None:
             return ops.convert_to_tensor(self.frozen_output.variables[0]), None
         if self.output_layer is None:
-            return ops.cast(
-                ops.transpose(self.target_embedding.embeddings), self.compute_dtype
-            ), None
+            table = ops.cast(self.target_embedding.embeddings, self.compute_dtype)
+            return ops.transpose(table), None
         return dense_weights(self.output_layer)
 
     def encode(self, source_ids, training=False):

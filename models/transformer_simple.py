@@ -18,6 +18,7 @@ from models.base import (
 from models.layers.attention_scores import SourceAttention
 from models.layers.blocks import FeedForward
 from models.layers.dropout import Dropout
+from models.layers.embeddings import Embedding
 from models.layers.masks import causal_mask, padding_mask
 
 
@@ -144,7 +145,7 @@ class SimpleTransformer(TranslationModel):
         self.max_length = max_length
         policy = self.dtype_policy
         self.source_embedding, self.target_embedding, self.source_positions, self.positions = (
-            keras.layers.Embedding(
+            Embedding(
                 size,
                 width,
                 # Words and positions each contribute half of a variance of 1.

@@ -9,6 +9,7 @@ from keras import ops
 
 from models.base import require_at_least, require_choices
 from models.coverage import CoverageModel
+from models.layers.embeddings import Embedding
 from models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
 
@@ -94,7 +95,7 @@ class WordAttention(CoverageModel):
         self.build()
 
     def _embedding(self, size, stddev, name):
-        return keras.layers.Embedding(
+        return Embedding(
             size,
             self.settings["width"],
             embeddings_initializer=keras.initializers.RandomNormal(stddev=stddev),

@@ -51,6 +51,18 @@ def _angles(positions, width):
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
+class Embedding(keras.layers.Embedding):
+    """As `keras.layers.Embedding`, but quick under mixed precision.
+
+    Keras casts the whole table to the compute dtype at every look-up. Without its automatic casts,
+    only the vectors that have been looked up are cast.
+    """
+
+    def add_weight(self, *args, **kwargs):
+        return super().add_weight(*args, **kwargs, autocast=False)
+
+
+@keras.saving.register_keras_serializable("nmt_zoo")
 class TokenEmbedding(keras.layers.Layer):
     """Looks up a vector for each id and multiplies it by sqrt(D), section 3.4.
 
@@ -70,6 +82,7 @@ class TokenEmbedding(keras.layers.Layer):
             shape=(self.vocab_size, self.width),
             # Gives unit variance after the multiplication by sqrt(D), and small logits if tied.
             initializer=keras.initializers.RandomNormal(stddev=self.width**-0.5),
+            autocast=False,  # For the reason given in `Embedding`.
         )
         self.built = True
 

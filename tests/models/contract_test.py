@@ -611,6 +611,17 @@ def test_bfloat16_stays_finite_and_its_logits_float32(model, half, logits):
         assert np.abs(stepped_logits - half_logits).mean() < 0.1 * logits.std()
 
 
+def test_bfloat16_look_ups_cast_the_vectors_of_their_words_only(half):
+    """To cast a whole table, a row for each word, takes far longer than to look up a sentence."""
+    predict = half.features if half.predicts == "features" else half.call
+    graph = tf.function(predict, autograph=False).get_concrete_function(
+        {"source_ids": UNKNOWN, "target_in_ids": UNKNOWN}, training=False
+    )
+    tables = [w.shape for w in half.weights if "embedding" in w.path or "positions" in w.path]
+    cast = [op.inputs[0].shape for op in graph.graph.get_operations() if op.type == "Cast"]
+    assert not [shape for shape in cast if shape in tables]
+
+
 def test_bfloat16_explanations_are_float32_distributions(half):
     maps = half.attention_maps(ids(SOURCE), ids(TARGET))
     for weights in (half.align(ids(SOURCE), ids(TARGET)), *maps.values()):
