@@ -4,7 +4,10 @@ import numpy as np
 
 from data_pipeline.files import UserError
 
-ADVICE = "try a lower --learning_rate or more --warmup_steps in a new --model_dir"
+ADVICE = (
+    "try a lower --learning_rate or more --warmup_steps (--update=em: a larger --alpha) in a new "
+    "--model_dir"
+)
 
 
 def check_finite(variables, step, advice=ADVICE):

@@ -18,7 +18,9 @@ from training.expectation_maximisation.agreement import agreed_posteriors
 from training.expectation_maximisation.iteration import in_threads
 from training.expectation_maximisation.position_estimates import Uniform
 
-MOST = 4  # Fertilities from this on have one probability.
+# Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
+# that align.py runs without TensorFlow.
+MOST = 4
 _STRENGTH = 1.0  # Tokens that the distribution of all words counts for in that of each word.
 
 

@@ -27,6 +27,7 @@ from training.expectation_maximisation.iteration import (
     Estimate,
     em_step,
     first_estimate,
+    spread_missing,
 )
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
 from training.expectation_maximisation.reverse_direction import open_reverse, reverse_directory
@@ -207,19 +208,12 @@ class EMUpdate(Update):
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
     def estimate(self, words):
-        """Returns the `Estimate` that the next iteration begins with.
-
-        A sparse prior leaves rows of the translation table that sum to less than 1. As in the
-        model itself, the missing probability is spread evenly over the target vocabulary. Otherwise
-        half of a rare word's probability would be missing, and other source words or NULL would
-        explain its translations.
-        """
+        """Returns the `Estimate` that the next iteration begins with, smoothed as the model is."""
         positions = self._current_positions()
         translation = self.translation.numpy()
         if self.alpha and int(self.iteration):
-            kept = 1 - self.model.table.smoothing
-            spread = 1 - kept * words.spread(words.source_sums(translation))
-            translation = kept * translation + spread / self.model.target_vocab_size
+            sizes = self.model.target_vocab_size, self.model.table.smoothing
+            translation = spread_missing(words, translation, *sizes)
         return Estimate(translation, positions)
 
     def collapsed_step(self, words):

@@ -13,7 +13,7 @@ import numpy as np
 
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
-from training.expectation_maximisation.sparse_prior import digamma, weights
+from training.expectation_maximisation.sparse_prior import digamma
 
 # Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
 POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}
@@ -45,18 +45,10 @@ class Expected(NamedTuple):
     log_likelihood: float
 
 
-def first_estimate(words, positions=None):
-    """Makes an estimate in which all target words of the corpus are equally probable.
-
-    Args:
-        words: `WordPairs`.
-        positions: parameters of a position model; None for Model 1.
-
-    Returns:
-        `Estimate`.
-    """
+def first_estimate(words):
+    """Makes the `Estimate` of Model 1 in which all target words are equally probable."""
     size = np.unique(words.target_words).size
-    return Estimate(np.full(words.source_words.size, 1 / max(size, 1)), positions or Uniform())
+    return Estimate(np.full(words.source_words.size, 1 / max(size, 1)))
 
 
 def em_step(words, estimate, *, alpha=0.0, threads=2):
@@ -142,15 +134,43 @@ def in_threads(work, blocks, threads):
 def maximise_translation(words, counts, alpha=0.0):
     """Makes the maximisation step of the translation table.
 
+    Under a Dirichlet prior, a probability is exp of its expected logarithm, digamma(count + alpha)
+    - digamma(their sum in the row); Johnson 2007, "Why Doesn't EM Find Good HMM POS-Taggers?",
+    section 2.3. With a small alpha, a count of 10 hardly changes and a count of 0.1 vanishes:
+    tables become sparse.
+
     Args:
         words: `WordPairs`.
-        counts: `[P]` float64, expected counts.
+        counts: `[P]` float64, expected counts, at least 0.
         alpha: as `em_step`.
 
     Returns:
         `[P]` float64. Rows sum to 1 without a prior, and to less with one.
     """
     totals = words.source_sums(counts + alpha)
-    if alpha:
-        totals = np.exp(digamma(totals))
-    return weights(counts, alpha) / words.spread(totals)
+    if not alpha:
+        return counts / words.spread(totals)
+    logs = digamma(counts + alpha) - words.spread(digamma(totals))
+    # Never 0: a target word all of whose probabilities vanish would have no possible source word.
+    return np.maximum(np.exp(logs), 1e-200)
+
+
+def spread_missing(words, translation, vocab_size, smoothing):
+    """Divides the probability that rows of a translation table lack evenly among all target words.
+
+    A sparse prior leaves rows that sum to less than 1. As they are, half of a rare word's
+    probability would be missing, and other source words or NULL would explain its translations.
+    The result is what `models.layers.translation_table` makes of the same table.
+
+    Args:
+        words: `WordPairs`.
+        translation: `[P]` float64; no row sums to more than 1.
+        vocab_size: number of target words, of which those outside a row get a share, too.
+        smoothing: share of every row that is divided evenly even if nothing is missing, in [0, 1).
+
+    Returns:
+        `[P]` float64.
+    """
+    kept = 1 - smoothing
+    missing = 1 - kept * words.source_sums(translation)
+    return kept * translation + words.spread(missing / vocab_size)

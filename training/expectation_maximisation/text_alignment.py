@@ -14,7 +14,7 @@ from training.expectation_maximisation.agreement import (
 )
 from training.expectation_maximisation.collapsed import agree, collapsed_step, first_collapsed
 from training.expectation_maximisation.corpus_links import best_links, posterior_links
-from training.expectation_maximisation.iteration import em_step, first_estimate
+from training.expectation_maximisation.iteration import em_step, first_estimate, spread_missing
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
 from training.expectation_maximisation.word_pairs import index_word_pairs
@@ -32,6 +32,7 @@ FERTILITY = ((Uniform(), False), (Jumps.first(null_probability=0.08), False), (N
 ITERATIONS = {**dict.fromkeys(CHAINS, 5), "fertility": 2}
 # Dirichlet prior of every source word's translations: rare words translate sparsely.
 _PRIOR = 0.1
+_SMOOTHING = 0.02  # Share of every row that all target words get, as in `models.ibm`.
 _COLLAPSED_PRIOR = 0.001  # Smaller, as a link is no evidence for itself.
 LIKELY = 0.5  # Default of the mean posterior of a link in both directions.
 _NULL = 0  # The number of the word NULL at the end of every sentence.
@@ -74,14 +75,7 @@ def align_independently(sides, model, iterations, report=print):
     _report_numbering(report, [words], began)
     if model == "fertility":
         return best_links(words, _train_collapsed([words], iterations, report)[0].posteriors)
-    estimate = first_estimate(words)
-    for positions in CHAINS[model]:
-        estimate = estimate._replace(positions=positions)
-        for number in range(iterations):
-            began = time.monotonic()
-            estimate, log_likelihood = em_step(words, estimate, alpha=_PRIOR)
-            _report(report, positions, number, words.num_sentences, began, [words, log_likelihood])
-    return posterior_links(words, estimate)
+    return posterior_links(words, *train_chain([words], model, iterations, report))
 
 
 def align_agreeing(sides, model, iterations, threshold, report=print):
@@ -99,17 +93,45 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
     """
     began = time.monotonic()
     directions = index_directions(EncodedCorpus(*sides), target_end=False)
-    num_pairs = 2 * directions.forward.num_sentences
     _report_numbering(report, directions, began)
+    estimates = train_chain(directions, model, iterations, report)
+    return agreed_links(directions, estimates, threshold=threshold)
+
+
+def train_chain(directions, model, iterations, report=print):
+    """Trains the models of a chain in turn.
+
+    Args:
+        directions: list of one `WordPairs`, or `Directions`, whose models are trained to agree.
+        model: a key of `CHAINS`.
+        iterations: as `align_independently`.
+        report: likewise.
+
+    Returns:
+        List of the last `Estimate` of each direction, smoothed as in train.py.
+    """
     estimates = [first_estimate(words) for words in directions]
+    num_pairs = sum(words.num_sentences for words in directions)
     for positions in CHAINS[model]:
         estimates = [estimate._replace(positions=positions) for estimate in estimates]
         for number in range(iterations):
             began = time.monotonic()
-            estimates, both = agreeing_step(directions, estimates, alpha=_PRIOR)
-            found = zip(directions, both, strict=True)
+            if len(directions) > 1:
+                estimates, found = agreeing_step(directions, estimates, alpha=_PRIOR)
+            else:
+                steps = [em_step(*directions, *estimates, alpha=_PRIOR)]
+                estimates, found = zip(*steps, strict=True)
+            estimates = [_smoothed(*both) for both in zip(directions, estimates, strict=True)]
+            found = zip(directions, found, strict=True)
             _report(report, positions, number, num_pairs, began, *found)
-    return agreed_links(directions, estimates, threshold=threshold)
+    return estimates
+
+
+def _smoothed(words, estimate):
+    """Returns an `Estimate` whose translation table lacks nothing."""
+    vocab_size = int(words.target_words.max(initial=_NULL)) + 1
+    translation = spread_missing(words, estimate.translation, vocab_size, _SMOOTHING)
+    return estimate._replace(translation=translation)
 
 
 def align_with_fertilities(sides, iterations, *, threshold=None, report=print):

@@ -7,6 +7,7 @@ import pytest
 
 from tests.training.expectation_maximisation import textbook
 from tests.training.expectation_maximisation.iteration_test import (
+    begin,
     random_estimate,
     random_index,
     random_jumps,
@@ -128,7 +129,7 @@ def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
 
 def test_reversed_links_are_in_order_again():
     words, _ = random_index(count=40, longest=6, target_end=False)
-    links = posterior_links(words, first_estimate(words, Diagonal()), threshold=0.1)
+    links = posterior_links(words, begin(words, Diagonal()), threshold=0.1)
     wanted = [
         sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links.lists(40)
     ]
@@ -170,7 +171,7 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
 def test_agreed_links_are_the_same_from_either_side(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
     directions = index_directions(corpus, target_end=target_end)
-    estimates = [textbook.fit(w, first_estimate(w, Jumps.first()), 2)[0] for w in directions]
+    estimates = [textbook.fit(w, begin(w, Jumps.first()), 2)[0] for w in directions]
     soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     links = agreed_links(directions, estimates, threshold=0.3)
     wanted = [
@@ -193,7 +194,7 @@ def test_agreed_links_are_the_same_from_either_side(target_end):
 @pytest.mark.parametrize("target_end", [True, False])
 def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
     directions = index_directions(text_corpus(), target_end=target_end)
-    estimates = [first_estimate(w, Jumps.first()) for w in directions]
+    estimates = [begin(w, Jumps.first()) for w in directions]
     for _ in range(8):
         estimates, _ = agreeing_step(directions, estimates)
     assert as_text(agreed_links(directions, estimates)) == [links for _, _, links in TEXT]

@@ -34,6 +34,11 @@ def random_index(seed=1, count=40, target_end=True, **sizes):
     return words, textbook.sentences_of(corpus, target_end)
 
 
+def begin(words, positions):
+    """Returns the `first_estimate` with the parameters of another position model."""
+    return first_estimate(words)._replace(positions=positions)
+
+
 def random_estimate(words, positions, seed=1):
     values = np.random.default_rng(seed).random(words.source_words.size) + 0.05
     return Estimate(maximise_translation(words, values), positions)
@@ -203,7 +208,7 @@ def test_expected_counts_sum_to_the_number_of_target_tokens(name, target_end):
     tokens = sum(len(target) for _, target in sentences)
     assert words.num_tokens == tokens
     for alpha in (0.0, 0.1):
-        estimate, _ = textbook.fit(words, first_estimate(words, POSITIONS[name]), 3, alpha=alpha)
+        estimate, _ = textbook.fit(words, begin(words, POSITIONS[name]), 3, alpha=alpha)
         assert expect(words, estimate).counts.sum() == pytest.approx(tokens)
 
 
@@ -220,7 +225,7 @@ def test_the_likelihood_never_falls(name, seed):
 @pytest.mark.parametrize("name", POSITIONS)
 def test_translation_tables_sum_to_one(name):
     words, _ = random_index()
-    estimate, _ = textbook.fit(words, first_estimate(words, POSITIONS[name]), 3)
+    estimate, _ = textbook.fit(words, begin(words, POSITIONS[name]), 3)
     np.testing.assert_allclose(words.source_sums(estimate.translation), 1)
 
 
@@ -237,6 +242,17 @@ def test_a_row_under_a_sparse_prior_has_the_means_of_its_logarithms():
     for row, of_row in zip(found, np.split(counts + alpha, words.first_pairs[1:]), strict=True):
         expected = [math.exp(digamma(x) - digamma(of_row.sum())) for x in of_row]
         np.testing.assert_allclose(row, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e-6, 1e-3])
+def test_however_small_the_prior_rows_sum_to_at_most_one(alpha):
+    words, _ = random_index(words=12)
+    counts = np.random.default_rng(2).random(words.source_words.size) ** 9 * 5
+    counts[: words.first_pairs[1]] = 0  # A word that explains nothing.
+    found = maximise_translation(words, counts, alpha)
+    totals = words.source_sums(found)
+    assert np.all(found > 0) and np.all(totals <= 1 + 1e-9)
+    assert totals[0] < 1e-9 and np.median(totals) > 0.5
 
 
 def test_a_sparse_prior_never_lowers_its_bound():
@@ -285,9 +301,7 @@ def test_the_order_of_pairs_and_the_number_of_threads_change_nothing(name):
     results = []
     for order, threads in ((pairs, 1), (pairs[::-1], 3), (pairs, 200)):
         words = index_word_pairs(textbook.corpus_of(order))
-        estimate, history = textbook.fit(
-            words, first_estimate(words, POSITIONS[name]), 4, threads=threads
-        )
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 4, threads=threads)
         results.append((table_of(words, estimate.translation), history))
     for table, history in results[1:]:
         assert table == pytest.approx(results[0][0])
@@ -301,7 +315,7 @@ def test_many_blocks_give_what_one_gives(name, monkeypatch):
     for cells in (1 << 17, 40):
         monkeypatch.setattr("training.expectation_maximisation.word_pairs._BLOCK_CELLS", cells)
         words = index_word_pairs(corpus)
-        estimate, history = textbook.fit(words, first_estimate(words, POSITIONS[name]), 4)
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 4)
         results.append((len(words.blocks), estimate.translation, history))
     assert results[1][0] > 2 * results[0][0]
     np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-12)
@@ -314,9 +328,7 @@ def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
     sides = [textbook.side(s) for s in zip(*pairs, strict=True)] or [textbook.side([])] * 2
     for target_end in (True, False):
         words = index_word_pairs(EncodedCorpus(*sides), target_end=target_end)
-        estimate, history = textbook.fit(
-            words, first_estimate(words, POSITIONS[name]), 2, alpha=0.1
-        )
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 2, alpha=0.1)
         assert estimate.translation.size == words.source_words.size
         assert np.all(np.isfinite(history))
 

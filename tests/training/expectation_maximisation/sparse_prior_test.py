@@ -1,11 +1,11 @@
-"""Tests of the Dirichlet prior."""
+"""Tests of the digamma function."""
 
 import math
 
 import numpy as np
 import pytest
 
-from training.expectation_maximisation.sparse_prior import digamma, weights
+from training.expectation_maximisation.sparse_prior import digamma
 
 EULER = 0.57721566490153286
 
@@ -31,18 +31,3 @@ def test_digamma_keeps_its_recurrence_over_many_magnitudes():
     assert digamma(x).shape == x.shape
     np.testing.assert_allclose(digamma(x + 1), digamma(x) + 1 / x, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(digamma(x)[-1], np.log(x)[-1], rtol=1e-9)
-
-
-def test_without_a_prior_counts_stay_as_they_are():
-    counts = np.array([0.0, 0.5, 3.0])
-    assert weights(counts, 0.0) is counts
-
-
-def test_a_sparse_prior_takes_from_small_counts_and_leaves_large_ones():
-    counts = np.array([0.0, 0.1, 1.0, 10.0, 1000.0])
-    kept = weights(counts, 0.01)
-    assert np.all(kept > 0) and np.all(np.diff(kept) > 0)
-    shares = kept[1:] / counts[1:]
-    assert np.all(np.diff(shares) > 0)
-    assert shares[0] < 1e-2 and 0.5 < shares[1] < 0.6 and 0.999 < shares[-1] < 1
-    assert np.all(weights(counts, 1e-9) > 0)
