@@ -11,6 +11,7 @@ import numpy as np
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from decoding.minimum_bayes_risk import expected_utilities
+from decoding.search.phrases import phrase_ids
 from decoding.search.searcher import Searcher, Sentence
 from decoding.search.shortlist import check_shortlist
 from decoding.search.terms import SearchOptions, length_normaliser
@@ -268,8 +269,9 @@ class Translator:
         if number > len(self.asked):
             self.check_asked(number, " or more")
         prefix, phrases = self.asked[number - 1]
-        prefix, *phrases = self.tokenizer.target.encode([prefix, *phrases])
-        return prefix[:-1], [phrase[:-1] for phrase in phrases]
+        vocabulary = self.tokenizer.target
+        (prefix,) = vocabulary.encode([prefix])
+        return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
 
     def _translations(self, line, number, found, n_best):
         """Returns the `n_best` translations of a line as text; `number` counts lines from 1."""

@@ -2,6 +2,7 @@
 
 import collections
 import re
+import unicodedata
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +12,23 @@ from data_pipeline.tokenization.vocabularies import SPECIALS
 from decoding.search.constraints import bar
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
+# Han, Kana, Thai, Lao, Khmer and Myanmar have no spaces between words, so a word may begin and end
+# beside any of their letters.
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3005-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uf900-\ufaff\uff66-\uff9f\U0001b000-\U0001b16f\U00020000-\U0003ffff]"
+)
+# A private character: no piece has it together with other characters.
+_MARKER = "\ue000"
 _ANYWHERE, _NOT_IN_WORD, _FIRST_OF_PHRASES = range(3)  # States of `BannedPhrases`.
 
 
 class BannedPhrases(NamedTuple):
     """The ways in which tokens spell phrases: an automaton that reads a hypothesis.
 
-    Every hypothesis is always in state `_ANYWHERE`, and in state `_NOT_IN_WORD` if its last token
-    does not end in a letter or digit. Any other state stands for the beginning of a phrase that the
-    last tokens have spelt.
+    Every hypothesis is always in state `_ANYWHERE`, and in state `_NOT_IN_WORD` if a word may begin
+    after its last token without a space. Any other state stands for the beginning of a phrase that
+    the last tokens have spelt.
 
     Attributes:
         num_states: Q.
@@ -62,7 +71,8 @@ def banned_phrases(phrases, vocabulary):
     """Finds all ways in which the tokens of a vocabulary spell phrases.
 
     A phrase is found as whole words, in whatever tokens: "er" is not part of "▁Kind" "er". But the
-    tokens "▁er" "st" are refused, too, because the first of them is a banned word already.
+    tokens "▁er" "st" are refused, too, because the first of them is a banned word already. In
+    scripts without spaces, phrases are found in running text.
 
     Args:
         phrases: list of str, without outer spaces, with single spaces between words.
@@ -114,8 +124,7 @@ def word_joints(vocabulary):
     continues, opens = np.zeros([2, len(vocabulary)], bool)
     if vocabulary.style == "▁":
         lines = [text.decode(errors="surrogateescape") for text in piece_texts(vocabulary)]
-        strange = "\udc80"  # The first character that stands for a byte of a longer character.
-        continues = np.array([_in_word(line[:1]) or line[:1] >= strange for line in lines])
+        continues = np.array([_may_continue_word(line[:1]) for line in lines])
     elif vocabulary.style == "@@":
         opens = np.array([p.endswith("@@") for p in vocabulary.pieces(range(len(vocabulary)))])
     return continues, opens
@@ -134,7 +143,7 @@ def piece_text(piece, style):
 def _cuts(texts):
     """Indexes the parts of tokens that can be a part of a phrase.
 
-    Where a phrase begins or ends inside a token, the token must have no letter or digit beside it.
+    Where a phrase begins or ends inside a token, no word of the token may go on beside it.
 
     Returns:
         Four dicts of bytes -> ids of tokens: of whole tokens, of their ends, of their beginnings,
@@ -144,8 +153,8 @@ def _cuts(texts):
     for token, text in enumerate(texts):
         line = text.decode(errors="surrogateescape")
         offsets = [len(line[:i].encode(errors="surrogateescape")) for i in range(len(line) + 1)]
-        left = [offsets[i] for i in range(1, len(line)) if not _in_word(line[i - 1])]
-        right = [len(text), *(offsets[i] for i in range(1, len(line)) if not _in_word(line[i]))]
+        left = [offsets[i] for i in range(1, len(line)) if _is_boundary(line, i)]
+        right = [len(text), *left]
         if text:
             inner[text].add(token)
         for start in left:
@@ -158,5 +167,47 @@ def _cuts(texts):
     return [collections.defaultdict(tuple, index) for index in (inner, starting, ending, whole)]
 
 
+def has_phrase(text, phrase):
+    """Returns whether a text has a phrase as whole words, as `banned_phrases` finds it."""
+    places = (match.start() for match in re.finditer(f"(?={re.escape(phrase)})", text))
+    return any(_is_boundary(text, i) and _is_boundary(text, i + len(phrase)) for i in places)
+
+
+def phrase_ids(phrase, vocabulary):
+    """Encodes a phrase, without `</s>`, as it is encoded inside a line.
+
+    In scripts without spaces, that is without the space with which SentencePiece begins a line.
+    """
+    if vocabulary.style == "▁" and _UNSPACED.match(phrase):
+        marker, marked = vocabulary.encode([_MARKER, _MARKER + phrase])
+        if marked[: len(marker) - 1] == marker[:-1]:
+            return marked[len(marker) - 1 : -1]
+    return vocabulary.encode([phrase])[0][:-1]
+
+
+def _is_boundary(text, i):
+    """Returns whether a word may begin or end before character i of a text."""
+    if i in (0, len(text)):
+        return True
+    return not _is_mark(text[i]) and not (_in_word(text[i - 1]) and _in_word(text[i]))
+
+
 def _in_word(character):
-    return character.isalnum() or character == "_"
+    """Returns whether a character, or "", is part of a word that spaces separate from others."""
+    if not character:
+        return False
+    kind = unicodedata.category(character)[0]  # Letter, mark, number or another.
+    is_spaced = kind in "LM" and not _UNSPACED.match(character)
+    return is_spaced or kind == "N" or character == "_"
+
+
+def _is_mark(character):
+    return unicodedata.category(character)[0] == "M"
+
+
+def _may_continue_word(character):
+    """Returns whether a word may go on with a character, or "", in any line."""
+    if not character:
+        return False
+    is_byte = "\udc80" <= character <= "\udcff"  # Of a longer character, of which nothing is known.
+    return is_byte or _in_word(character) or _is_mark(character)

@@ -1,7 +1,5 @@
 """The ways in which users ask for translations: their flags, checks and files."""
 
-import re
-
 from data_pipeline.files import UserError, read_lines
 from data_pipeline.tokenization.vocabularies import (
     UNK_ID,
@@ -9,7 +7,7 @@ from data_pipeline.tokenization.vocabularies import (
     join_pieces,
     split_words,
 )
-from decoding.search.phrases import banned_phrases
+from decoding.search.phrases import banned_phrases, has_phrase
 from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
 from model_directory.options import Option
@@ -323,7 +321,6 @@ def _phrases(line):
 
 
 def _check_words(path, lines, vocabulary, banned):
-    pattern = "|".join(rf"(?<!\w){re.escape(phrase)}(?!\w)" for phrase in banned)
     for number, phrases in enumerate(lines, start=1):
         for phrase, ids in zip(phrases, vocabulary.encode(phrases), strict=True):
             if UNK_ID in ids:
@@ -333,5 +330,6 @@ def _check_words(path, lines, vocabulary, banned):
                     + ("write it in pieces, as the input" if in_pieces else "ask for words")
                     + " of its vocabulary"
                 )
-            if pattern and re.search(pattern, _as_words(phrase, vocabulary)):
+            text = _as_words(phrase, vocabulary)
+            if any(has_phrase(text, one) for one in banned):
                 raise UserError(f"{path}, line {number}: {phrase[:60]!r} is banned; see --banned")

@@ -13,7 +13,13 @@ from data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     WordVocabulary,
 )
-from decoding.search.phrases import banned_phrases, piece_texts, word_joints
+from decoding.search.phrases import (
+    banned_phrases,
+    has_phrase,
+    phrase_ids,
+    piece_texts,
+    word_joints,
+)
 
 PIECES = {
     "words": (WordVocabulary, ["a", "b", "ab", "(a", "b)."]),
@@ -87,6 +93,53 @@ def test_letters_spelt_with_bytes_are_found_too(bpe):
     assert is_barred(banned, spelt, len(bpe))
     (hund, hunde) = (ids[:-1] for ids in bpe.encode(["ein Hund läuft", "eine Maus"]))
     assert is_barred(banned, hund, len(bpe)) and not is_barred(banned, hunde, len(bpe))
+
+
+@pytest.fixture(scope="module")
+def asian():
+    """Chinese, which has no spaces between words, and Hindi, whose vowel signs are marks."""
+    lines = ["我住在北京市。", "北京很大。", "他去北京", "上海在东边。", "我去上海。"]
+    return BpeVocabulary.train([*lines, "राम किताब पढ़ता है", "वह क जाता"] * 20, 360)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "having", "lacking"),
+    [
+        ("北京", ["我住在北京市。", "北京很大。", "我爱 北京 。", "in北京"], ["北", "东京"]),
+        ("क", ["वह क जाता", "क"], ["राम किताब पढ़ता है"]),
+        ("किताब", ["राम किताब पढ़ता है", "किताब"], ["कि"]),
+        ("in", ["in 北京", "他in北京", "in.", "(in"], ["sin", "i\u0301n"]),
+    ],
+)
+def test_words_are_found_where_their_script_separates_them(asian, phrase, having, lacking):
+    banned = banned_phrases([phrase], asian)
+    for lines, expected in ((having, True), (lacking, False)):
+        for line in lines:
+            assert has_phrase(line, phrase) == expected, line
+            (ids,) = asian.encode([line])
+            assert is_barred(banned, ids, len(asian)) == expected, asian.pieces(ids)
+    # A search refuses these as soon as the word is there, see `banned_phrases`.
+    assert not any(has_phrase(line, "in") for line in ("ins", "in\u0301", "in_", "in2"))
+
+
+def test_required_words_stand_inside_running_text(asian):
+    (before,) = asian.encode(["我住在"])
+    for phrase, text in (("北京", "我住在北京"), ("大", "我住在大"), ("in", "我住在 in")):
+        assert asian.decode([*before[:-1], *phrase_ids(phrase, asian)]) == text
+    words = WordVocabulary([*SPECIALS, "北京", "大"])
+    assert phrase_ids("北京 大", words) == [4, 5]
+
+
+@pytest.mark.parametrize(
+    ("piece", "expected"),
+    [
+        *[("北", False), ("，", False), ("🙂", False), ("▁北", False)],
+        *[("ि", True), ("_", True), ("٣", True), ("é", True)],
+    ],
+)
+def test_only_letters_digits_and_marks_continue_a_word(piece, expected):
+    continues, _ = word_joints(PieceVocabulary([*SPECIALS, "▁a", piece]))
+    assert continues[5] == expected
 
 
 def test_tokens_that_continue_a_word_are_known(bpe):
