@@ -43,16 +43,15 @@ class SimpleLayer(keras.layers.Layer):
         self.feed_forward = FeedForward(width, ffn_width, dropout, name="feed_forward", dtype=dtype)
 
     def build(self, input_shape=None):
-        self.self_attention.build()
-        self.feed_forward.build()
         # No residual connection goes around the attention, so an average over all positions, with
         # which attention usually starts, would lose which word stands where. With equal matrices
         # for queries and keys, an embedding starts with a score of about 1 for itself and 0 for
-        # others.
+        # others. One initializer of Keras draws the same values for both.
         start = keras.initializers.RandomNormal(stddev=1 / self.width)
-        kernel = start((self.width, self.width))
-        for projection in (self.self_attention.query, self.self_attention.memory):
-            projection.kernel.assign(kernel)
+        self.self_attention.query.kernel_initializer = start
+        self.self_attention.memory.kernel_initializer = start
+        self.self_attention.build()
+        self.feed_forward.build()
         self.built = True
 
     def call(self, x, attention_mask, training=None):

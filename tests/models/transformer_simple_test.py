@@ -90,6 +90,18 @@ def test_positions_beyond_the_last_share_its_vector():
     close(output.logits, logits_of(model)[:, -1])
 
 
+def test_fresh_query_and_key_matrices_are_equal_in_a_layer_and_differ_between_layers():
+    model = models.create("transformer_simple", 11, 12, **{**TINY, "width": 64})
+    w = weights_of(model)
+    layers = [f"{side}_{i}/self_attention" for side in ("encoder", "decoder") for i in range(2)]
+    queries, keys = (
+        np.stack([w[f"{layer}/{name}/kernel"] for layer in layers]) for name in ("query", "memory")
+    )
+    np.testing.assert_array_equal(queries, keys)
+    assert len(np.unique(queries[:, 0, 0])) == len(layers)
+    close(queries.std(axis=(1, 2)) * 64, np.ones(len(layers)), 0.1)
+
+
 def test_an_untrained_position_attends_most_to_itself_but_not_only():
     # Else it would not know its word, because no residual connection goes around the attention.
     model = models.create("transformer_simple", 50, 50)
