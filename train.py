@@ -20,18 +20,17 @@ from absl import flags
 import models
 from command_line import console
 from command_line.flag_values import define, group, shortened
-from data_pipeline import datasets, streams
+from data_pipeline import datasets
 from data_pipeline.files import UserError, check_folder
 from data_pipeline.held_out import hold_out
 from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.combined_models import model_directories
 from model_directory.directory import ModelDirectory
-from model_directory.options import AUTO, BY_NAME, DEFAULTS, OPTIONS, VOCABULARY, renamed
-from training import fine_tuning, opening, pace, recipes, run
+from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
+from training import opening, recipes, run
 from training.devices.strategies import KINDS
-from training.updates.teacher import vocabulary_options
-from training.ways import check_options
+from training.request import Request, TextSize, Wishes, settle
 
 FLAGS = flags.FLAGS
 
@@ -216,33 +215,6 @@ def prepare(dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def size_of(split):
-    """Measures a `Split` of files.
-
-    Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
-
-    Returns:
-        (number of pairs, approximate number of target tokens, number of different characters of
-        both sides; 0 for a text of more than `recipes.MOST_TO_COUNT` tokens, which gets enough
-        pieces for any number of characters).
-    """
-    sides = streams.open_split(split) if split[0] else [streams.open_target(split)]
-    tokens, characters = sides[-1].num_bytes // 6, set()
-    if tokens <= recipes.MOST_TO_COUNT:
-        characters.update(*itertools.chain(*sides))
-    return len(sides[-1]), tokens, len(characters)
-
-
-def print_choices(chosen, pairs, tokens):
-    """Prints the flags (name -> value) that the size of the text has chosen."""
-    if chosen:
-        flags_chosen = " ".join(f"{name}={value}" for name, value in chosen.items())
-        print(
-            f"for {pairs:,} pairs, about {tokens:,} target tokens: {flags_chosen}; give any of "
-            "these flags to choose another value"
-        )
-
-
 def options_given(preset, begun):
     """Returns name -> value of the training options on the command line.
 
@@ -274,102 +246,31 @@ def replicas_given():
     return 1 if FLAGS.distribution == "none" else FLAGS.num_replicas or None
 
 
-def settings_for(preset, options):
-    """Returns name -> value of the settings that follow from the training options."""
-    valid, found = models.preset_settings(preset), {}
-    if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
-        found["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
-    if options["guide"] and "alignment_head" in valid:
-        found["alignment_head"] = "first"  # The others stay free to attend to other words.
-    return found
-
-
-def inherited_from_others(preset, begun, given, given_settings):
-    """Returns what comes from the model of --init_from or --teacher.
-
-    Args:
-        preset: name of the model.
-        begun: as `known_model`.
-        given: name -> value of the options that the user gave.
-        given_settings: name -> value of the settings that the user gave.
-
-    Returns:
-        (options of the vocabulary, settings), name -> value; empty without these flags.
-    """
-    if begun and FLAGS.init_from and FLAGS.init_from == begun["options"].get("init_from"):
-        # The other directory may be gone by now.
-        return {name: begun["options"][name] for name in VOCABULARY}, begun["settings"]
-    if FLAGS.init_from:
-        return fine_tuning.inherit(FLAGS.init_from, preset, given, given_settings)
-    if FLAGS.teacher:
-        return vocabulary_options(FLAGS.teacher, given), {}
-    return {}, {}
-
-
-def settings_of_recipe(preset, dataset, tokens, begun):
-    """Returns name -> value of the settings that suit the text.
-
-    Args:
-        preset: name of the model.
-        dataset: name of a corpus, or "files".
-        tokens: approximate number of target tokens; None for a corpus with a recipe of its own.
-        begun: as `known_model`.
-    """
-    found = recipes.settings(preset, dataset, tokens)
-    if begun:  # Earlier versions had other recipes.
-        begun_with = {**models.preset_settings(preset), **begun["settings"]}
-        return {name: begun_with[name] for name in found}
-    if FLAGS.init_from:  # Weights suit all other settings that they were trained with.
-        return {name: value for name, value in found.items() if "dropout" in name}
-    return found
-
-
 def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known, tokens, characters = known_model(begun), None, 0
+    known, size = known_model(begun), None
     dataset, splits = corpus_files(not known or models.model_class(known).reads_source)
     if dataset not in recipes.BY_DATASET:
         splits = splits or prepare(dataset)
-        pairs, tokens, characters = size_of(splits["train"])
-    preset = known or recipes.preset(dataset, tokens)
-    given = options_given(preset, begun)
-    given_settings = settings_given(preset)
-    of_tokenizer, inherited = inherited_from_others(preset, begun, given, given_settings)
-    given_before = {**of_tokenizer, **given}
-    size = {"tokens": tokens, "characters": characters, "replicas": replicas_given()}
-    options = recipes.options(preset, dataset, given_before, **size)
-    of_recipe = settings_of_recipe(preset, dataset, tokens, begun)
-    if tokens is not None and not begun:
-        chosen = {} if known else {"--model": preset}
-        of_size = recipes.options_of_size(preset, given=given_before, **size)
-        chosen |= {f"--{name}": value for name, value in of_size.items()}
-        of_text = {n: value for n, value in of_recipe.items() if n not in given_settings}
-        chosen |= {f"--set {name}": value for name, value in of_text.items()}
-        print_choices(chosen, pairs, tokens)
-    settings = {**settings_for(preset, options), **inherited, **of_recipe, **given_settings}
-    if not begun:
-        opening.check_new_model(preset, settings)
-    undecided = pace.undecided(dataset, options, given)
-    recorded = begun["options"] if begun else {}  # Checked when the run began.
-    new = {name: value for name, value in given.items() if recorded.get(name) != value}
-    kept = [name for name in recipes.CHANGED if name not in given]
-    if given.get("schedule", recorded.get("schedule")) != recorded.get("schedule"):
-        kept = [name for name in kept if name != "decay_steps"]  # It follows from --max_steps.
-    check_options(preset, pace.resumed(options, kept, recorded), new, undecided)
-    if options["max_length"] > options["max_tokens_per_batch"]:
-        options = {**options, "max_length": options["max_tokens_per_batch"]}
-        print(f"max_length={options['max_length']}, because a batch holds no more tokens")
-    kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
-    return run.Request(
-        model=preset,
-        settings=settings,
+        size = TextSize.of(splits["train"])
+    model = known or recipes.preset(dataset, size and size.tokens)
+    wishes = Wishes(
+        model=model,
         dataset=dataset,
+        options=options_given(model, begun),
+        settings=settings_given(model),
+        size=size,
+        replicas=replicas_given(),
+        begun=begun,
+        chose_model=not known,
+    )
+    return Request(
+        model=model,
+        dataset=dataset,
+        **settle(wishes),
         splits=splits or prepare(dataset),
-        options=options,
-        undecided=undecided,
-        kept=[*undecided, *kept],
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,

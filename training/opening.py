@@ -30,7 +30,7 @@ def open_run(request):
     """Starts the devices, reads the text, and opens the model directory or checks that it is free.
 
     Args:
-        request: `Request`.
+        request: `training.request.Request`.
 
     Returns:
         `Run`; None if the run in the directory has nothing left to do.
@@ -97,7 +97,7 @@ def _requested(request, update, text):
     """Returns the configuration of a run as its flags ask for it, by name.
 
     Args:
-        request: `Request`.
+        request: `training.request.Request`.
         update: the way of training, as `training.ways.update_of` returns it.
         text: the text, as `training.corpus.texts.open_text` returns it.
     """

@@ -37,40 +37,6 @@ UNNOTED = {
 }
 
 
-class Request(NamedTuple):
-    """The run that a user asks for with flags.
-
-    Attributes:
-        model: name of a preset.
-        settings: name -> value, settings of the model that differ from the preset's.
-        dataset: name of a corpus, or "files".
-        splits: {"train": `Split`, "valid": `Split`}.
-        options: name -> value, all training options.
-        undecided: names of the options that `training.pace` chooses for a new run.
-        kept: names of the options that a resumed run reads from config.json.
-        model_dir: folder of the run.
-        data_dir: folder of the caches.
-        distribution: kind of devices, of `training.devices.strategies.KINDS`.
-        num_replicas: number of mirrored devices; 0: all GPUs.
-        tpu_address: name or address of a TPU.
-        dry_run: whether the run is only planned.
-    """
-
-    model: str
-    settings: dict[str, Any]
-    dataset: str
-    splits: dict[str, Any]
-    options: dict[str, Any]
-    undecided: list[str]
-    kept: list[str]
-    model_dir: str
-    data_dir: str
-    distribution: str = "none"
-    num_replicas: int = 0
-    tpu_address: str = ""
-    dry_run: bool = False
-
-
 class Run(NamedTuple):
     """Everything that a run is made of; nothing changes it.
 
