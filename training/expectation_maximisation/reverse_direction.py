@@ -12,6 +12,8 @@ from model_directory.directory import ModelDirectory
 from training.corpus.preparation import WordTable
 from training.expectation_maximisation.agreement import Directions
 
+_SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
+
 
 def reverse_directory(directory, config):
     """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
@@ -21,7 +23,7 @@ def reverse_directory(directory, config):
         config: configuration of the run, as far as it is known before the tokenizer.
 
     Raises:
-        UserError: the directory holds something else.
+        UserError: the directory holds something else, or the reverse model of a run that is gone.
     """
     path = config["options"]["reverse_model_dir"]
     if not path:
@@ -32,15 +34,28 @@ def reverse_directory(directory, config):
     if not reverse.exists():
         reverse.check_free()
         return reverse
-    found, texts = reverse.config(), ["training_text"]
-    texts += ["validation_text"] if "validation_text" in found else []  # Earlier versions.
-    is_reverse = same_paths(found.get("reverse_of", ""), str(directory.path))
-    if not is_reverse or any(found.get(name) != config[name] for name in texts):
-        raise UserError(
-            f"{path}: holds a model that is not the reverse of {directory.path} on its text; give "
-            "another --reverse_model_dir"
-        )
+    _check_reverse(reverse, directory)
     return reverse
+
+
+def _check_reverse(reverse, directory):
+    """Raises `UserError` if a directory does not hold the reverse model of the run in another."""
+    remedy = "give another --reverse_model_dir"
+    found = reverse.config()
+    is_reverse = same_paths(found.get("reverse_of", ""), str(directory.path))
+    # The run's own directory is always started first.
+    if is_reverse and not directory.exists():
+        raise UserError(
+            f"{reverse.path}: holds the reverse model of an earlier run in {directory.path}, which "
+            f"is gone; {remedy}, or remove this one"
+        )
+    wanted = _reverse_config(directory, directory.config()) if is_reverse else {}
+    # Earlier versions did not write all entries.
+    if not is_reverse or any(found[n] != wanted.get(n) for n in _SAME if n in found):
+        raise UserError(
+            f"{reverse.path}: holds a model that is not the reverse of {directory.path} on its "
+            f"text and with its settings; {remedy}"
+        )
 
 
 def open_reverse(run):
@@ -56,7 +71,6 @@ def open_reverse(run):
     preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))
     if not reverse.exists():
         config = _reverse_config(run.directory, run.directory.config())
-        config["vocab_sizes"] = config["vocab_sizes"][::-1]
         reverse.start(config, tokenizer._replace(source=tokenizer.target, target=tokenizer.source))
     model = reverse.new_model()
     preparation.fill(model)
@@ -66,4 +80,5 @@ def open_reverse(run):
 def _reverse_config(directory, config):
     """Returns the configuration of the reverse model, whose number of word pairs is the same."""
     options = {**config["options"], "reverse_model_dir": ""}
-    return {**config, "options": options, "reverse_of": str(directory.path)}
+    sizes = {"vocab_sizes": config["vocab_sizes"][::-1], "reverse_of": str(directory.path)}
+    return {**config, "options": options, **sizes}

@@ -1,6 +1,7 @@
 """Trains both directions at once, by the update and by train.py."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 import models
+from data_pipeline.files import UserError
 from data_pipeline.pipeline import EncodedCorpus
 from model_directory.directory import ModelDirectory, restore
 from tests.scripts.running import ROOT, run_script
@@ -21,6 +23,7 @@ from training.expectation_maximisation.agreement import agreeing_step, index_dir
 from training.expectation_maximisation.collapsed import agree, collapsed_step, first_collapsed
 from training.expectation_maximisation.em_update import AgreementUpdate
 from training.expectation_maximisation.iteration import POSITIONS, first_estimate
+from training.expectation_maximisation.reverse_direction import reverse_directory
 
 
 def new_update(corpus, positions, **options):
@@ -222,6 +225,38 @@ def test_a_run_is_resumed_whatever_the_spelling_of_its_directories(trained, fold
     given = [flag for flag in flags(folder, corpus, "run", *HMM) if "model_dir" not in flag]
     done = run_script("train", [*given, *more], capsys)
     assert done.status == 0, done.err
+
+
+OTHERS = {
+    "model": "ibm1",
+    "settings": {"max_jump": 3},
+    "vocab_sizes": [9, 9],
+    "training_text": "another",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_a_reverse_model_of_another_kind_is_refused(name, trained, tmp_path):
+    forward, reverse = trained
+    config = {"options": {"reverse_model_dir": str(reverse)}}
+    assert reverse_directory(ModelDirectory(forward), config).path == reverse
+    other = shutil.copytree(reverse, tmp_path / "other")
+    content = json.loads((other / "config.json").read_text())
+    content |= {name: OTHERS[name]}
+    (other / "config.json").write_text(json.dumps(content))
+    config["options"]["reverse_model_dir"] = str(other)
+    with pytest.raises(UserError, match="on its text and with its settings"):
+        reverse_directory(ModelDirectory(forward), config)
+
+
+def test_a_reverse_model_whose_run_is_gone_is_refused(trained, folder, corpus, capsys):
+    left = shutil.copytree(trained[1], folder / "gone-reverse")
+    config = json.loads((left / "config.json").read_text())
+    config["reverse_of"] = str(folder / "gone")
+    (left / "config.json").write_text(json.dumps(config))
+    done = run_script("train", flags(folder, corpus, "gone", *HMM), capsys)
+    assert done.status == 1 and not (folder / "gone").exists()
+    assert f"the reverse model of an earlier run in {folder}/gone, which is gone" in done.err
 
 
 BAD_FLAGS = {
