@@ -84,7 +84,7 @@ def table_entries(
             f"{name} has no table of word translations; count the links of a text instead "
             "(--source), or use an IBM model, such as ibm1"
         )
-    if tokenizer.kind == "bpe":
+    if tokenizer.source.style != "word":
         raise UserError(
             f"{name} translates pieces of words; a lexicon needs a model of words: train.py "
             "--tokenizer=word"

@@ -26,7 +26,8 @@ SYMMETRISATIONS = (
 
 AGREED = 0.4  # Default threshold for the geometric mean of two directions.
 
-_GOLD = {"kinds": "-p?", "form": "i-j (sure), ipj or i?j (possible)"}
+_FOUND, _GOLD = "-", "-p?"  # Characters between the two positions of a link.
+_FORMS = {_FOUND: "i-j", _GOLD: "i-j (sure), ipj or i?j (possible)"}
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
@@ -77,8 +78,8 @@ def read_alignments(
     Example:
         A file with the line `0-0 2-1 1-2` gives `[[(0, 0), (1, 2), (2, 1)]]`.
     """
-    lines = _read(path, pairs, base, kinds="-", form="i-j")
-    return [sorted({link for link, _ in line}) for line in lines]
+    found = _parse_lines(read_lines(path), path, pairs, base, _FOUND)
+    return [sorted({link for link, _ in links}) for links in found]
 
 
 def read_directions(
@@ -107,8 +108,9 @@ def read_gold(
     Returns:
         `GoldAlignment` of every line. A link that is both sure and possible is sure.
     """
-    base = _first_number(read_lines(path), path) if base is None else base
-    return [_gold(links) for links in _read(path, pairs, base, **_GOLD)]
+    lines = read_lines(path)
+    base = _first_number(lines, path) if base is None else base
+    return [_gold(links) for links in _parse_lines(lines, path, pairs, base, _GOLD)]
 
 
 def parse_gold(
@@ -126,7 +128,7 @@ def parse_gold(
         UserError: a token is not a link, or a link lies outside the sentence.
     """
     base = _first_number([text], name) if base is None else base
-    return _gold(_parse(text, name, pair, base, **_GOLD))
+    return _gold(_parse(text, name, pair, base, _GOLD))
 
 
 def _first_number(lines, name):
@@ -147,28 +149,27 @@ def _gold(links):
     return GoldAlignment(sure, frozenset(link for link, _ in links))
 
 
-def _read(path, pairs, base, kinds, form):
+def _parse_lines(lines, path, pairs, base, kinds):
     """Returns the (link, kind) of every token of every line."""
-    lines = read_lines(path)
     if pairs is not None and len(lines) != len(pairs):
         raise UserError(
             f"{path}: {len(lines)} lines; expected {len(pairs)}, one for each sentence pair"
         )
     return [
-        _parse(line, f"{path}, line {n + 1}", pairs and pairs[n], base, kinds, form)
+        _parse(line, f"{path}, line {n + 1}", pairs and pairs[n], base, kinds)
         for n, line in enumerate(lines)
     ]
 
 
-def _parse(line, name, pair, base, kinds, form):
-    """Returns the (link, kind) of every token of a line."""
+def _parse(line, name, pair, base, kinds):
+    """Returns the (link, kind) of every token of a line; `kinds` is `_FOUND` or `_GOLD`."""
     links = []
     for token in line.split():
         match = _LINK.fullmatch(token)
         if not match or match[2] not in kinds:
             raise UserError(
-                f"{name}: {token[:40]!r}; expected {form}, the positions of a source and a target "
-                f"word, counted from {base}"
+                f"{name}: {token[:40]!r}; expected {_FORMS[kinds]}, the positions of a source and "
+                f"a target word, counted from {base}"
             )
         links.append(((int(match[1]) - base, int(match[3]) - base), match[2]))
         _check_inside(name, token, links[-1][0], pair, base)

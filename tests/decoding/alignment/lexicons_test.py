@@ -108,9 +108,20 @@ def test_a_model_without_a_table_of_words_is_refused(tokenizer):
         model = models.create(preset, len(tokenizer.source), len(tokenizer.target), **settings)
         with pytest.raises(UserError, match=r"^the x of y has no table of word translations"):
             table_entries(model, tokenizer, name="the x of y")
-    pieces = train_tokenizer("bpe", list(WORDS), list(WORDS.values()), vocab_size=290)
-    with pytest.raises(UserError, match="the model translates pieces of words"):
-        table_entries(make_model("ibm1", pieces), pieces)
+
+
+def test_a_table_of_pieces_is_refused_and_one_of_listed_words_is_not(tmp_path):
+    def listed(*pieces):
+        path = tmp_path / "vocab"
+        path.write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+        return train_tokenizer("pretokenized", [], [], vocab_file=str(path))
+
+    learnt = train_tokenizer("bpe", list(WORDS), list(WORDS.values()), vocab_size=290)
+    for pieces in (learnt, listed("d@@", "og", "Hund"), listed("▁do", "g", "▁Hund")):
+        with pytest.raises(UserError, match="the model translates pieces of words"):
+            table_entries(make_model("ibm1", pieces), pieces)
+    words = listed("dog", "Hund")
+    assert len(table_entries(make_model("ibm1", words), words, threshold=0.0)) == 4
 
 
 def test_a_threshold_that_nothing_reaches_is_named(tokenizer):
