@@ -57,6 +57,16 @@ def require_choices(settings, choices):
         )
 
 
+def settings_of(arguments):
+    """Returns a model's settings: the arguments of its constructor that are its own.
+
+    To be called first, as `settings_of(locals())`. Unlike a list of the settings by hand, the
+    result cannot lack one, which `get_config` would then not save.
+    """
+    others = {"self", "__class__", "source_vocab_size", "target_vocab_size", "kwargs"}
+    return {name: value for name, value in arguments.items() if name not in others}
+
+
 class StepOutput(NamedTuple):
     """The result of one decoding step.
 

@@ -67,13 +67,9 @@ class NgramLanguageModel(Searchable):
         *,
         order=3,
         num_ngrams=0,
-        pad_id=0,
-        bos_id=2,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {"order": order, "num_ngrams": num_ngrams}
         require_at_least(1, self.settings, ("order",))
         require_at_most(_MOST_ORDER, self.settings, ("order",))

@@ -6,6 +6,8 @@ Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bah
 (arXiv 2017), "Improving Lexical Choice in Neural Machine Translation".
 """
 
+from functools import partial
+
 import keras
 from keras import ops
 
@@ -17,6 +19,7 @@ from models.base import (
     require_choices,
     require_layers,
     require_rates,
+    settings_of,
     shift_right,
 )
 from models.layers.attention_scores import SCORES
@@ -104,48 +107,19 @@ class RecurrentTranslationModel(TranslationModel):
         dropout=0.25,
         output_dropout=0.25,
         forget_bias=1.0,
-        pad_id=0,
-        bos_id=2,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
-        self.settings = {
-            "cell": cell,
-            "num_encoder_layers": num_encoder_layers,
-            "num_decoder_layers": num_decoder_layers,
-            "embedding_width": embedding_width,
-            "encoder_units": encoder_units,
-            "decoder_units": decoder_units,
-            "bidirectional": bidirectional,
-            "convolution_width": convolution_width,
-            "score": score,
-            "rank": rank,
-            "input_feeding": input_feeding,
-            "attend_before": attend_before,
-            "lexical": lexical,
-            "reverse_source": reverse_source,
-            "initial_state": initial_state,
-            "combine": combine,
-            "embedding_dropout": embedding_dropout,
-            "dropout": dropout,
-            "output_dropout": output_dropout,
-            "forget_bias": forget_bias,
-        }
-        _check_settings(self.settings)
+        settings = settings_of(locals())
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
+        self.settings = settings
+        _check_settings(settings)
         self.reverse_source = reverse_source
-        self.memory_width = _memory_width(self.settings)
+        self.memory_width = _memory_width(settings)
         self.source_embedding = self._embedding(source_vocab_size, "source_embedding")
         self.target_embedding = self._embedding(target_vocab_size, "target_embedding")
         policy = self.dtype_policy
-        self.embedding_dropout, self.encoder_dropout = (
-            Dropout(rate, name=name, dtype=policy)
-            for rate, name in (
-                (embedding_dropout, "embedding_dropout"),
-                (dropout, "encoder_dropout"),
-            )
-        )
+        self.embedding_dropout = Dropout(embedding_dropout, name="embedding_dropout", dtype=policy)
+        self.encoder_dropout = Dropout(dropout, name="encoder_dropout", dtype=policy)
         self.convolution = (
             keras.layers.Conv1D(
                 embedding_width, convolution_width, padding="same", name="convolution", dtype=policy
@@ -155,31 +129,21 @@ class RecurrentTranslationModel(TranslationModel):
         )
         self.encoder_layers = [self._encoder_layer(index) for index in range(num_encoder_layers)]
         self.decoder = RecurrentDecoder(
+            **{name: settings[name] for name in RecurrentDecoder.SETTINGS},
             num_layers=num_decoder_layers,
             units=decoder_units,
             memory_width=self.memory_width,
             name="decoder",
             dtype=policy,
-            **{
-                name: self.settings[name]
-                for name in (
-                    *("cell", "embedding_width", "score", "rank", "input_feeding"),
-                    *("attend_before", "combine", "dropout", "output_dropout", "forget_bias"),
-                )
-            },
         )
         self.start_projections = self._start_projections()
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
         if lexical:
             # Without biases, because the paper's second output bias would only add to the first.
-            self.lexical_hidden, self.lexical_output = (
-                keras.layers.Dense(width, use_bias=False, name=name, dtype=policy)
-                for width, name in (
-                    (embedding_width, "lexical_hidden"),
-                    (target_vocab_size, "lexical_output"),
-                )
-            )
+            matrix = partial(keras.layers.Dense, use_bias=False, dtype=policy)
+            self.lexical_hidden = matrix(embedding_width, name="lexical_hidden")
+            self.lexical_output = matrix(target_vocab_size, name="lexical_output")
         self.build()
 
     @property

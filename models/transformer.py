@@ -13,16 +13,17 @@ from models.base import (
     require_choices,
     require_layers,
     require_rates,
+    settings_of,
     shift_right,
 )
 from models.layers.attention import MAX_DISTANCE, POSITIONS
 from models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
+    StackLayer,
     distinct,
     layer_norm,
     layer_order,
-    stack,
 )
 from models.layers.dropout import Dropout
 from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
@@ -94,31 +95,12 @@ class Transformer(TranslationModel):
         max_distance=MAX_DISTANCE,
         share_layers="none",
         distinct_layers=1,
-        pad_id=0,
-        bos_id=2,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
-        self.settings = {
-            "num_encoder_layers": num_encoder_layers,
-            "num_decoder_layers": num_decoder_layers,
-            "width": width,
-            "num_heads": num_heads,
-            "ffn_width": ffn_width,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "ffn_dropout": ffn_dropout,
-            "norm": norm,
-            "tie_embeddings": tie_embeddings,
-            "alignment_head": alignment_head,
-            "positions": positions,
-            "max_distance": max_distance,
-            "share_layers": share_layers,
-            "distinct_layers": distinct_layers,
-        }
-        _check_settings(self.settings, source_vocab_size, target_vocab_size)
+        settings = settings_of(locals())
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
+        self.settings = settings
+        _check_settings(settings, source_vocab_size, target_vocab_size)
         self.width = width
 
         policy = self.dtype_policy
@@ -136,26 +118,16 @@ class Transformer(TranslationModel):
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        layer = {
-            "width": width,
-            "num_heads": num_heads,
-            "ffn_width": ffn_width,
-            "dropout": dropout,
-            "attention_dropout": attention_dropout,
-            "ffn_dropout": ffn_dropout,
-            "norm": norm,
-            "positions": positions,
-            "max_distance": max_distance,
-            "dtype": policy,
-        }
-        # A layer whose weights several layers share is in its list several times.
-        self.encoder_layers, self.decoder_layers = (
-            stack(kind, side, layer_order(count, distinct_layers, share_layers), layer)
-            for kind, side, count in (
-                (EncoderLayer, "encoder", num_encoder_layers),
-                (DecoderLayer, "decoder", num_decoder_layers),
-            )
-        )
+        layer = {name: settings[name] for name in StackLayer.SETTINGS}
+
+        def layers(kind, side, count):
+            order = layer_order(count, distinct_layers, share_layers)
+            made = [kind(**layer, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
+            # A layer whose weights several layers share is in the list several times.
+            return [made[i] for i in order]
+
+        self.encoder_layers = layers(EncoderLayer, "encoder", num_encoder_layers)
+        self.decoder_layers = layers(DecoderLayer, "decoder", num_decoder_layers)
         # Pre-norm layers do not normalise their outputs, so one more normalisation ends each stack.
         self.encoder_norm = layer_norm("encoder_norm", policy) if norm == "pre" else None
         self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None

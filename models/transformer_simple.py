@@ -13,6 +13,7 @@ from models.base import (
     require_at_least,
     require_layers,
     require_rates,
+    settings_of,
     shift_right,
 )
 from models.layers.attention_scores import SourceAttention
@@ -124,52 +125,37 @@ class SimpleTransformer(TranslationModel):
         ffn_width=1024,
         max_length=256,
         dropout=0.1,
-        pad_id=0,
-        bos_id=2,
         **kwargs,
     ):
-        super().__init__(
-            source_vocab_size, target_vocab_size, pad_id=pad_id, bos_id=bos_id, **kwargs
-        )
-        self.settings = {
-            "num_encoder_layers": num_encoder_layers,
-            "num_decoder_layers": num_decoder_layers,
-            "width": width,
-            "ffn_width": ffn_width,
-            "max_length": max_length,
-            "dropout": dropout,
-        }
-        _check_settings(self.settings)
+        settings = settings_of(locals())
+        super().__init__(source_vocab_size, target_vocab_size, **kwargs)
+        self.settings = settings
+        _check_settings(settings)
         self.width = width
         self.max_length = max_length
         policy = self.dtype_policy
-        self.source_embedding, self.target_embedding, self.source_positions, self.positions = (
-            Embedding(
-                size,
-                width,
-                # Words and positions each contribute half of a variance of 1.
-                embeddings_initializer=keras.initializers.RandomNormal(stddev=0.5**0.5),
-                name=name,
-                dtype=policy,
-            )
-            for size, name in (
-                (source_vocab_size, "source_embedding"),
-                (target_vocab_size, "target_embedding"),
-                (max_length, "source_positions"),
-                (max_length, "target_positions"),
-            )
-        )
+        self.source_embedding = self._embedding(source_vocab_size, "source_embedding")
+        self.target_embedding = self._embedding(target_vocab_size, "target_embedding")
+        self.source_positions = self._embedding(max_length, "source_positions")
+        self.positions = self._embedding(max_length, "target_positions")
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        self.encoder_layers, self.decoder_layers = (
-            [
-                SimpleLayer(width, ffn_width, dropout, name=f"{side}_{index}", dtype=policy)
-                for index in range(count)
-            ]
-            for side, count in (("encoder", num_encoder_layers), ("decoder", num_decoder_layers))
-        )
+
+        def layers(side, count):
+            sizes = width, ffn_width, dropout
+            return [SimpleLayer(*sizes, name=f"{side}_{i}", dtype=policy) for i in range(count)]
+
+        self.encoder_layers = layers("encoder", num_encoder_layers)
+        self.decoder_layers = layers("decoder", num_decoder_layers)
         self.cross_attention = _attention(width, "cross_attention", policy)
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.build()
+
+    def _embedding(self, size, name):
+        # Words and positions each contribute half of a variance of 1.
+        start = keras.initializers.RandomNormal(stddev=0.5**0.5)
+        return Embedding(
+            size, self.width, embeddings_initializer=start, name=name, dtype=self.dtype_policy
+        )
 
     def build(self, input_shape=None):
         if self.built:

@@ -79,10 +79,9 @@ class WordAttention(CoverageModel):
         self.target_positions = self.source_positions = None
         if max_positions:
             # The products K_j . Q_i start small, so that all weights are similar at first.
-            self.target_positions, self.source_positions = (
-                self._embedding(max_positions, width**-0.5, name)
-                for name in ("target_positions", "source_positions")
-            )
+            stddev = width**-0.5
+            self.target_positions = self._embedding(max_positions, stddev, "target_positions")
+            self.source_positions = self._embedding(max_positions, stddev, "source_positions")
         # The kernel is U, transposed. It starts so small that all words are about equally probable,
         # as in EM for Model 1, because a mixture is slow to lose initial preferences.
         self.output_layer = keras.layers.Dense(

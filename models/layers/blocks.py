@@ -114,6 +114,12 @@ class FeedForward(keras.layers.Layer):
 class StackLayer(keras.layers.Layer):
     """Base of the layers of both stacks. Arguments as `models.transformer.Transformer`."""
 
+    # The arguments, which have the names of the model's settings.
+    SETTINGS = (
+        *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout"),
+        *("norm", "positions", "max_distance"),
+    )
+
     def __init__(
         self,
         width,
@@ -263,12 +269,6 @@ def layer_order(count, num_distinct, order):
     if order != "cycle_reversed" or last_round == 0:
         return cycled
     return cycled[:last_round] + [num_distinct - 1 - i for i in cycled[last_round:]]
-
-
-def stack(kind, side, order, settings):
-    """Makes the layers of the encoder or decoder; `order` is from `layer_order`."""
-    layers = [kind(**settings, name=f"{side}_{i}") for i in range(max(order) + 1)]
-    return [layers[i] for i in order]
 
 
 def distinct(layers):

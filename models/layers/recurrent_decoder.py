@@ -29,6 +29,12 @@ class RecurrentDecoder(keras.layers.Layer):
     encoder's outputs.
     """
 
+    # The arguments that have the names of the model's settings.
+    SETTINGS = (
+        *("cell", "embedding_width", "score", "rank", "input_feeding", "attend_before", "combine"),
+        *("dropout", "output_dropout", "forget_bias"),
+    )
+
     def __init__(
         self,
         *,
