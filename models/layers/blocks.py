@@ -114,6 +114,10 @@ class FeedForward(keras.layers.Layer):
 class StackLayer(keras.layers.Layer):
     """Base of the layers of both stacks. Arguments as `models.transformer.Transformer`."""
 
+    # In which sub-layers the subclasses differ.
+    self_attention_class = MultiHeadAttention
+    attends_to_source = False
+
     # The arguments, which have the names of the model's settings.
     SETTINGS = (
         *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout"),
@@ -136,14 +140,21 @@ class StackLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         heads = width, num_heads, attention_dropout
-        self._add_sub_layers(
-            self_attention=lambda kind, name: kind(
-                *heads, positions, max_distance, name=name, dtype=dtype
-            ),
-            cross_attention=partial(MultiHeadAttention, *heads, dtype=dtype),
-            feed_forward=partial(FeedForward, width, ffn_width, ffn_dropout, dtype=dtype),
-            around=partial(Residual, width, dropout, norm, dtype=dtype),
+        self.self_attention = self.self_attention_class(
+            *heads, positions, max_distance, name="self_attention", dtype=dtype
         )
+        if self.attends_to_source:
+            self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", dtype=dtype)
+        self.feed_forward = FeedForward(
+            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
+        )
+        around = partial(Residual, width, dropout, norm, dtype=dtype)
+        if self.attends_to_source:
+            self.around_self = around(name="around_self_attention")
+            self.around_cross = around(name="around_cross_attention")
+        else:
+            self.around_attention = around(name="around_attention")
+        self.around_feed_forward = around(name="around_feed_forward")
 
     def _fed_forward(self, x, training=None):
         """The last sub-layer: `[..., D]` -> `[..., D]`."""
@@ -153,12 +164,6 @@ class StackLayer(keras.layers.Layer):
 
 class EncoderLayer(StackLayer):
     """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
-
-    def _add_sub_layers(self, *, self_attention, feed_forward, around, **_):
-        self.self_attention = self_attention(MultiHeadAttention, name="self_attention")
-        self.feed_forward = feed_forward(name="feed_forward")
-        self.around_attention = around(name="around_attention")
-        self.around_feed_forward = around(name="around_feed_forward")
 
     def build(self, input_shape=None):
         for layer in (
@@ -184,13 +189,8 @@ class DecoderLayer(StackLayer):
     Arguments as `models.transformer.Transformer`.
     """
 
-    def _add_sub_layers(self, *, self_attention, cross_attention, feed_forward, around):
-        self.self_attention = self_attention(MaskedMultiHeadAttention, name="self_attention")
-        self.cross_attention = cross_attention(name="cross_attention")
-        self.feed_forward = feed_forward(name="feed_forward")
-        self.around_self = around(name="around_self_attention")
-        self.around_cross = around(name="around_cross_attention")
-        self.around_feed_forward = around(name="around_feed_forward")
+    self_attention_class = MaskedMultiHeadAttention
+    attends_to_source = True
 
     def build(self, input_shape=None):
         for layer in (
