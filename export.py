@@ -33,7 +33,7 @@ from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
 from decoding.serving import ctranslate2_model, model_card, server_files, warm_up
 from decoding.serving.ctranslate2_engine import CTranslate2Export
-from decoding.serving.saved_model import ServingModule
+from decoding.serving.saved_model import ServingModule, write_saved_model
 from decoding.serving.saved_model_check import check
 from decoding.serving.versions import check_format, publish, unfinished_version
 from decoding.translator import MAX_INPUT_TOKENS, Translator
@@ -134,13 +134,13 @@ def export_saved_model(folder, model, tokenizer, config, **search):
     lines, translations = translations_to_compare(model, tokenizer, **search)
     with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
         module = ServingModule(model, tokenizer, max_beam_size=FLAGS.max_beam_size, **search)
-    module.save(folder)
-    graph = server_files.read_meta_graph(folder)
-    server_files.check_operations(graph)
-    limit = FLAGS.max_input_tokens
-    requests = check(folder, model, tokenizer, lines, translations, max_tokens=limit)
-    name = Path(FLAGS.export_dir).resolve().name
-    warm_up.write_requests(folder, requests, graph.signature_def, name)
+    limit, name = FLAGS.max_input_tokens, Path(FLAGS.export_dir).resolve().name
+    signatures = write_saved_model(
+        folder,
+        module,
+        name,
+        lambda _: check(folder, model, tokenizer, lines, translations, max_tokens=limit),
+    )
     extra = folder / server_files.EXTRA
     (extra / "tokenizer").mkdir()
     tokenizer.save(extra / "tokenizer")
@@ -149,7 +149,7 @@ def export_saved_model(folder, model, tokenizer, config, **search):
         "intended_use": FLAGS.intended_use or model_card.INTENDED_USE,
         "parameters": model.count_params(),
         "search": {**search, "max_beam_size": module.max_beam_size},
-        "signatures": model_card.signature_table(graph.signature_def),
+        "signatures": model_card.signature_table(signatures),
     }
     directories = model_directories(FLAGS.model_dir)
     model_card.write_card(extra, directories=directories, config=config, facts=facts)

@@ -152,29 +152,30 @@ def ends_at_sigterm():
 
 def served(name):
     """Loads what is to be served; returns `ServedVersions`."""
-    with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
-        if FLAGS.export_dir:
-            return ServedVersions(FLAGS.export_dir, name, load_warm)
-        with tempfile.TemporaryDirectory() as folder:
+    with contextlib.ExitStack() as stack:
+        folder = FLAGS.export_dir or stack.enter_context(tempfile.TemporaryDirectory())
+        if FLAGS.model_dir:
             save_model(Path(folder, "1"), name)
+        with quiet.silence():  # tensorflow_text prints that SentencePiece normalises nothing.
             return ServedVersions(folder, name, load_warm)
 
 
 def save_model(folder, name):
     """Writes the model of --model_dir like an export, so that all that is served is the same."""
-    from decoding.serving.saved_model import ServingModule
-    from decoding.serving.server_files import read_meta_graph
-    from decoding.serving.warm_up import sample_requests, write_requests
+    from decoding.serving.saved_model import ServingModule, write_saved_model
+    from decoding.serving.warm_up import sample_requests
     from model_directory.combined_models import load_models, model_directories
 
     model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
     set_length_penalty(config)
     search = {name: FLAGS[name].value for name in _SEARCH}
-    ServingModule(model, tokenizer, **search).save(folder)
-    signatures = read_meta_graph(folder).signature_def
-    requests = sample_requests(tokenizer, signatures, FLAGS.max_input_tokens)
-    write_requests(folder, requests, signatures, name)
-    del model
+    with quiet.silence():  # As above.
+        module = ServingModule(model, tokenizer, **search)
+    limit = FLAGS.max_input_tokens
+    write_saved_model(
+        folder, module, name, lambda signatures: sample_requests(tokenizer, signatures, limit)
+    )
+    del model, module
     gc.collect()
 
 

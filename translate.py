@@ -427,7 +427,11 @@ def check_flags():
     if not FLAGS.metrics or not set(FLAGS.metrics) <= set(METRICS):
         found = ",".join(FLAGS.metrics) or "nothing"
         raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
-    if FLAGS.reference:
+    if "bleu" not in FLAGS.metrics:
+        for flag in ("lowercase", "tokenize"):
+            if FLAGS[flag].present and FLAGS[flag].value:
+                raise UserError(f"--{flag} is for BLEU; add bleu to --metrics, or leave it out")
+    elif FLAGS.reference:
         check_bleu_tokenizer(FLAGS.tokenize)
     check_paths()
     if not FLAGS.output:

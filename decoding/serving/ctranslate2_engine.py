@@ -13,6 +13,8 @@ finished. Four things differ, and are made equal here:
 """
 
 import json
+import logging
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -111,17 +113,14 @@ class CTranslate2Engine:
     def __init__(self, path, tokenizer, about):
         self.tokenizer = tokenizer
         self._about = about
-        package = ctranslate2_package()
-        try:
-            # A `Translator` searches several batches at the same time, each in one thread.
-            self._translator = package.Translator(
-                str(path), inter_threads=num_cores(), intra_threads=1
+        self._translator = _translator(path)
+        exported, used = about.get("quantization", "float32"), self._translator.compute_type
+        if not used.startswith(exported):  # int8 is used as int8_float32, for example.
+            print(
+                f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "
+                f"processor; it uses {used}",
+                file=sys.stderr,
             )
-        except (RuntimeError, ValueError) as error:
-            raise UserError(
-                f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "
-                "model again"
-            ) from None
         self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
@@ -217,6 +216,23 @@ class CTranslate2Engine:
             ]
             for result in results
         ]
+
+
+def _translator(path):
+    """Loads a model of CTranslate2, without the package's own log of warnings."""
+    package = ctranslate2_package()
+    level = package.get_log_level()
+    package.set_log_level(logging.ERROR)
+    try:
+        # A `Translator` of ours searches several batches at the same time, each in one thread.
+        return package.Translator(str(path), inter_threads=num_cores(), intra_threads=1)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(
+            f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "
+            "model again"
+        ) from None
+    finally:
+        package.set_log_level(level)
 
 
 def _ranked(hypotheses, options):

@@ -51,6 +51,8 @@ from decoding.serving.request_checks import (
     refuse_nan,
     same_rows,
 )
+from decoding.serving.server_files import check_operations, read_meta_graph
+from decoding.serving.warm_up import write_requests
 from decoding.translator import MAX_INPUT_TOKENS
 from model_directory.options import MAX_LENGTH_PENALTY
 
@@ -292,6 +294,30 @@ class ServingModule(tf.Module):
             tf.saved_model.save(self, str(folder), signatures=self.signatures(), options=options)
         except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
             raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
+
+
+def write_saved_model(folder, module, name, make_requests):
+    """Writes a SavedModel that a stock server can load, and its warm-up requests.
+
+    Args:
+        folder: `Path` of the version, which does not exist or is empty.
+        module: `ServingModule`.
+        name: of the model.
+        make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
+            requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
+
+    Returns:
+        The signatures.
+
+    Raises:
+        UserError: a stock server lacks an operation of the model.
+        OSError: a file cannot be written.
+    """
+    module.save(folder)
+    graph = read_meta_graph(folder)
+    check_operations(graph)
+    write_requests(folder, make_requests(graph.signature_def), graph.signature_def, name)
+    return graph.signature_def
 
 
 def queries_of(name):

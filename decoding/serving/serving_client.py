@@ -169,7 +169,7 @@ def main(arguments=None):
         parser.error(f"--batch_size: expected at least 1, found {flags.batch_size}")
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
-        sys.stdin.reconfigure(encoding="utf-8", newline="\n")
+        sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")
         sys.stdout.reconfigure(encoding="utf-8")
     try:
         server = client(flags.address, flags.model)

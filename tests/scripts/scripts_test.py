@@ -844,6 +844,14 @@ BAD_TRANSLATION = {
     "missing input": (["--input=/no/such.en"], "/no/such.en"),
     "scores without a reference": (["--save_scores=x.json"], "--reference"),
     "tokenisation without a reference": (["--tokenize=zh"], "--tokenize needs --reference"),
+    "tokenisation without BLEU": (
+        ["--reference=/no/such.de", "--metrics=chrf", "--tokenize=zh"],
+        "--tokenize is for BLEU; add bleu to --metrics",
+    ),
+    "lower case without BLEU": (
+        ["--reference=/no/such.de", "--metrics=chrf,ter", "--lowercase"],
+        "--lowercase is for BLEU",
+    ),
     "unknown tokenisation": (["--reference=/no/such.de", "--tokenize=foo"], "one of none, zh, 13a"),
     "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
     "the input for the output": (["--output=translate.py", "--input=translate.py"], "two flags"),

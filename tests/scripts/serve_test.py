@@ -12,7 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from data_pipeline.files import read_lines
+from data_pipeline.files import UserError, read_lines
+from model_directory import combined_models
 from tests.browser import chromium, requested, violations
 from tests.decoding.server.example import Client, Example
 from tests.scripts.running import ROOT, run_script
@@ -201,6 +202,16 @@ def test_wrong_flags_are_refused_in_one_line(flags, reason, tmp_path, monkeypatc
     done = run_script("serve", ["--port=0", *flags], capsys)
     assert done.status == 1 and done.out == ""
     assert done.err.startswith("error: ") and done.err.count("\n") == 1 and reason in done.err
+
+
+def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
+    def warn(directories):
+        os.write(2, b"a warning\n")
+        raise UserError("no model")
+
+    monkeypatch.setattr(combined_models, "load_models", warn)
+    done = run_script("serve", ["--port=0", "--model_dir=x"], capfd)
+    assert done.status == 1 and done.err == "a warning\nerror: no model\n"
 
 
 def test_a_port_that_is_taken_is_refused_in_one_line(server, example, capsys):

@@ -123,7 +123,7 @@ def test_a_request_has_a_line_or_more(size, capsys):
 
 
 def test_the_program_reads_utf8_and_ends_lines_at_line_feeds_alone(address, monkeypatch, capsys):
-    data = io.BytesIO("a\rb\r\nü\n".encode())
+    data = io.BytesIO("\ufeffa\rb\r\nü\n".encode())  # A byte order mark is not part of the line.
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(data, encoding="latin-1"))
     main([address, "example"])
     assert capsys.readouterr().out == "A\rB 0\nü 0\n"
