@@ -241,9 +241,14 @@ def train_command(corpus, method, seed, model_dir):
 
 def guide_command(corpus, folder):
     """Returns the command that trains the aligner for --guide, with the pieces of the runs."""
-    pieces = [flag for flag in corpus.flags if flag.startswith("--num_pieces")]
+    pieces = _vocabulary(corpus.flags)
     where = [f"--model_dir={folder}", f"--reverse_model_dir={folder}_reverse"]
     return ["train.py", "--model=hmm_alignment", "--tokenizer=bpe", *pieces, *_text(corpus), *where]
+
+
+def _vocabulary(flags_of):
+    """Returns the flags among others that decide what the vocabulary is."""
+    return [flag for flag in flags_of if flag.startswith(("--num_pieces", "--tokenizer"))]
 
 
 def _text(corpus):
@@ -357,20 +362,28 @@ def train_and_score(name, method, seeds):
     write_record(RESULTS / name / f"{Path(folder).name}.json", record)
 
 
+def methods_of(corpus):
+    """Returns the names of the methods and models that can be trained on a corpus."""
+    names = [*METHODS, *MODELS]
+    # The teacher is a model of the recipe, whose vocabulary must be that of the other methods.
+    if _vocabulary(corpus.recipe) != _vocabulary(corpus.flags):
+        names.remove("teacher")
+    if corpus.recipe:
+        names += BEST
+    if corpus.recipe and corpus.is_cased:
+        names += TRIALS
+    if not corpus.dataset:
+        names.append(DEFAULT)
+    return names
+
+
 def main(argv):
     """Trains and scores the methods asked for."""
     del argv
     corpus = CORPORA[FLAGS.corpus]
     if corpus.is_cased:
         require("sacremoses")
-    known = [*METHODS, *MODELS]
-    if corpus.recipe:
-        known += BEST
-    if corpus.recipe and corpus.is_cased:
-        known += TRIALS
-    if not corpus.dataset:
-        known.append(DEFAULT)
-    for method in chosen(FLAGS.only, known, "method or model"):
+    for method in chosen(FLAGS.only, methods_of(corpus), "method or model"):
         together = [FLAGS.seeds] if _is_ensemble(method) else [[seed] for seed in FLAGS.seeds]
         for seeds in together:
             train_and_score(FLAGS.corpus, method, seeds)
