@@ -18,7 +18,6 @@ from command_line import startup, small_operations, quiet  # noqa: F401, I001 - 
 
 import itertools
 import json
-import os
 import sys
 import time
 
@@ -36,13 +35,21 @@ from command_line.flag_values import (
 from command_line.machine import machine
 from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError, check_outputs, write_text
-from decoding.scores import METRICS, check_bleu_tokenizer, corpus_scores, paired_bootstrap
+from decoding.scores import (
+    METRICS,
+    check_bleu_tokenizer,
+    corpus_scores,
+    paired_bootstrap,
+    score_entries,
+    score_lines,
+)
 from decoding.scoring import Scorer
-from decoding.search.requests import OPTIONS, check_requests, translator_options
+from decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
 from decoding.search.shortlist import SIZES, make_shortlist
-from decoding.serving.ctranslate2_engine import CTranslate2Export
+from decoding.serving.ctranslate2_engine import CTranslate2Export, check_given
 from decoding.text import formats
 from decoding.text.input_text import open_text
+from decoding.text.kept import file_facts
 from decoding.text.ranking import NBestList
 from decoding.text.remarks import Remarks
 from decoding.text.whole_texts import Output, rank_text, score_text, translate_text, unfinished
@@ -51,10 +58,8 @@ from decoding.unknowns import UnknownReplacer, read_lexicon
 from model_directory.combined_models import (
     CHANNEL_WEIGHT,
     FUSION_WEIGHT,
-    load_fusion,
+    load_combined,
     load_lexical_model,
-    load_models,
-    load_noisy_channel,
     model_directories,
 )
 from model_directory.directory import ModelDirectory
@@ -224,19 +229,11 @@ def the_export():
             "--engine=ctranslate2 needs --export_dir, a folder that export.py --format=ctranslate2 "
             "wrote"
         )
-    models = "model_dir", "channel_model", "language_model"
-    others = "replace_unknowns", "prefix", "required", "shortlist", "coverage_penalty"
-    for name in (*models, *others):
-        if FLAGS[name].value:
-            raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
+    check_given({name: FLAGS[name].value for name in FLAGS})
     export = CTranslate2Export(FLAGS.export_dir)
-    most = export.max_input_tokens
-    if FLAGS["max_input_tokens"].present and FLAGS.max_input_tokens > most:
-        raise UserError(
-            f"--max_input_tokens={FLAGS.max_input_tokens}: {export.path} was exported for at most "
-            f"{most}; export it again with a larger --max_input_tokens"
-        )
-    FLAGS.max_input_tokens = min(FLAGS.max_input_tokens, most)
+    if FLAGS["max_input_tokens"].present:
+        export.check_max_input_tokens(FLAGS.max_input_tokens)
+    FLAGS.max_input_tokens = min(FLAGS.max_input_tokens, export.max_input_tokens)
     return export
 
 
@@ -261,18 +258,13 @@ def the_directories():
 
 def load_model(directories):
     """Loads (model, tokenizer, config); config also names the models that were combined."""
-    if not FLAGS.language_model:
-        half = {"dtype": FLAGS.precision} if FLAGS.precision != "float32" else {}
-        return load_models(directories, **half)
-    language = ModelDirectory(FLAGS.language_model)
-    default = CHANNEL_WEIGHT if FLAGS.channel_model else FUSION_WEIGHT
-    weight = default if FLAGS.language_model_weight is None else FLAGS.language_model_weight
-    if FLAGS.channel_model:
-        model, tokenizer, config = load_noisy_channel(*directories, language, weight)
-    else:
-        model, tokenizer, config = load_fusion(directories, language, weight)
-    names = {"channel_model": FLAGS.channel_model, "language_model": FLAGS.language_model}
-    return model, tokenizer, {**config, **names, "language_model_weight": weight}
+    return load_combined(
+        directories,
+        ModelDirectory(FLAGS.language_model) if FLAGS.language_model else None,
+        is_channel=bool(FLAGS.channel_model),
+        weight=FLAGS.language_model_weight,
+        **({"dtype": FLAGS.precision} if FLAGS.precision != "float32" else {}),
+    )
 
 
 def read_translations():
@@ -306,6 +298,7 @@ def print_results(*lines):
         print(*lines, sep="\n", file=sys.stderr)
 
 
+_TEXTS = ("lexicon", *FILES)  # Flags that name a text on which translations depend.
 # Flags besides `requests()` on which scores depend. The model's own precision is among its options.
 _RECORDED = (
     *("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens"),
@@ -317,16 +310,14 @@ def print_scores(outputs, text, run, seconds):
     """Prints scores with their signatures; keeps them as JSON if asked."""
     options = {"lowercase": FLAGS.lowercase, "tokenize": FLAGS.tokenize, "metrics": FLAGS.metrics}
     scores = corpus_scores(outputs, text.references, **options)
-    lines = [scores[name].format(signature=scores[f"{name}_signature"]) for name in FLAGS.metrics]
+    lines = score_lines(scores, FLAGS.metrics)
     if text.baseline is not None:
         lines += paired_bootstrap(outputs, text.baseline, text.references, **options)
     print_results(*lines)
     if FLAGS.save_scores:
-        record = dict(run)
-        for name in FLAGS.metrics:
-            record[name] = round(scores[name].score, 2)
-            record[f"{name}_signature"] = scores[f"{name}_signature"]
-        record |= {
+        record = {
+            **run,
+            **score_entries(scores, FLAGS.metrics),
             "beam_size": 1 if FLAGS.sample else FLAGS.beam_size,
             "length_penalty": FLAGS.length_penalty,
             **{name: FLAGS[name].value for name in _RECORDED},
@@ -339,7 +330,7 @@ def print_scores(outputs, text, run, seconds):
 
 def check_paths():
     """Raises `UserError` if an output cannot be written, or would replace an input."""
-    flags = ("input", "score", "rank", "baseline", "lexicon", "prefix", "required", "banned")
+    flags = "input", "score", "rank", "baseline", *_TEXTS
     inputs = [*(FLAGS[name].value for name in flags), *FLAGS.reference.split(",")]
     outputs = FLAGS.output, FLAGS.output and unfinished(FLAGS.output), FLAGS.save_scores
     check_outputs(filter(None, outputs), filter(None, inputs), None if FLAGS.input else sys.stdin)
@@ -347,20 +338,13 @@ def check_paths():
 
 def what_translates():
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    texts = ("lexicon", "prefix", "required", "banned")
-    files = {}
-    models = "model_dir", "channel_model", "language_model", "shortlist", "export_dir"
-    for name in (*models, *texts):
+    read = {name: [FLAGS[name].value] for name in _TEXTS if FLAGS[name].value}
+    for name in ("model_dir", "channel_model", "language_model", "shortlist"):
         if path := FLAGS[name].value:
-            if name in texts:
-                read = [path]
-            elif name == "export_dir":
-                read = [CTranslate2Export(path).best_path]
-            else:
-                read = [one.best_path for one in model_directories(path)]
-            files[name] = [
-                [os.path.realpath(f), os.stat(f).st_size, os.stat(f).st_mtime_ns] for f in read
-            ]
+            read[name] = [one.best_path for one in model_directories(path)]
+    if FLAGS.export_dir:
+        read["export_dir"] = [CTranslate2Export(FLAGS.export_dir).best_path]
+    files = {name: file_facts(paths) for name, paths in read.items()}
     groups = "Model", "Search", "Unknown words", *(option.group for option in OPTIONS)
     names = [n for n in FLAGS if getattr(FLAGS[n], "group", "") in groups and n != "batch_size"]
     names += ["n_best", "split_sentences"]

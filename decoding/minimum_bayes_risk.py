@@ -55,7 +55,8 @@ def expected_utilities(texts, weights):
     for text, weight in zip(texts, weights / weights.sum(), strict=True):
         together[text] += weight
     utilities = chrf_of_pairs(list(together)) @ np.array(list(together.values()))
-    return np.array([dict(zip(together, utilities, strict=True))[text] for text in texts])
+    utility_of = dict(zip(together, utilities, strict=True))
+    return np.array([utility_of[text] for text in texts])
 
 
 def _ngrams(text, order):

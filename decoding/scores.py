@@ -37,6 +37,20 @@ def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
     return found
 
 
+def score_lines(scores, metrics):
+    """Formats what `corpus_scores` returns as lines of text, one for each metric."""
+    return [scores[name].format(signature=scores[f"{name}_signature"]) for name in metrics]
+
+
+def score_entries(scores, metrics):
+    """Returns what `corpus_scores` returns as entries of a JSON object, rounded to two digits."""
+    entries = {}
+    for name in metrics:
+        entries[name] = round(scores[name].score, 2)
+        entries[f"{name}_signature"] = scores[f"{name}_signature"]
+    return entries
+
+
 def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_options):
     """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
 

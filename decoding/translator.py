@@ -285,7 +285,7 @@ class Translator:
         target_ids = [_until_end(found.ids[k].tolist()) for k in places]
         if self.unknowns:
             texts, replaced = self.unknowns.texts(line, target_ids)
-            words = {id(ids): some for ids, some in zip(target_ids, replaced, strict=True)}
+            words = {tuple(ids): some for ids, some in zip(target_ids, replaced, strict=True)}
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
         translations = [
@@ -301,7 +301,7 @@ class Translator:
         chosen = self._chosen(translations)[:n_best]
         if self.unknowns:
             for translation in chosen:
-                self.unknowns.count(words[id(translation.ids)])
+                self.unknowns.count(words[tuple(translation.ids)])
         return chosen
 
     def _chosen(self, translations):

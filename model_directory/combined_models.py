@@ -134,6 +134,41 @@ def load_guide(directory, tokenizer, remedy):
     return model
 
 
+def load_combined(directories, language=None, *, is_channel=False, weight=None, **how):
+    """Loads a model, an ensemble, or either with a language model: shallow fusion, noisy channel.
+
+    Args:
+        directories: list of `ModelDirectory` of the translation models, or of the channel model
+            alone.
+        language: `ModelDirectory` of the language model, or None.
+        is_channel: whether `directories` holds a channel model.
+        weight: of the language model, at least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`.
+        **how: as `load_models`, without a language model only.
+
+    Returns:
+        `(model, tokenizer, config)`, see `ModelDirectory.load`; with a language model, the
+        configuration also holds `channel_model` (or ""), `language_model` and
+        `language_model_weight`.
+
+    Raises:
+        UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
+    """
+    if not language:
+        return load_models(directories, **how)
+    if weight is None:
+        weight = CHANNEL_WEIGHT if is_channel else FUSION_WEIGHT
+    if is_channel:
+        model, tokenizer, config = load_noisy_channel(*directories, language, weight)
+    else:
+        model, tokenizer, config = load_fusion(directories, language, weight)
+    facts = {
+        "channel_model": str(directories[0].path) if is_channel else "",
+        "language_model": str(language.path),
+        "language_model_weight": weight,
+    }
+    return model, tokenizer, {**config, **facts}
+
+
 def load_fusion(directories, language_directory, weight):
     """Loads a translation model combined with a language model of its target vocabulary.
 

@@ -155,7 +155,7 @@ OPTIONS = (
         0,
     ),
 )
-_FILES = ("prefix", "required", "banned")
+FILES = ("prefix", "required", "banned")  # Options that name a file of text.
 _SHORTLIST_SIZES = tuple(f"shortlist_{name}" for name in SIZES)
 _NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
 _EXCLUDED_BY_SAMPLE = ("beam_size", "coverage_penalty", "diversity_groups", "required")
@@ -208,7 +208,7 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
     if split:
         _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
     if replace_unknowns:
-        _refuse(given, _FILES, "cannot be combined with --replace_unknowns, which changes words")
+        _refuse(given, FILES, "cannot be combined with --replace_unknowns, which changes words")
 
 
 def _refuse(given, names, reason):
@@ -240,7 +240,7 @@ def translator_options(given, model, tokenizer):
     found = {
         name: value
         for name, value in given.items()
-        if name not in (*_FILES, "shortlist", *_SHORTLIST_SIZES)
+        if name not in (*FILES, "shortlist", *_SHORTLIST_SIZES)
     }
     if found.get("coverage_penalty") and not model.has_alignment:
         raise UserError(

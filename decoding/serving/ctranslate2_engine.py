@@ -38,7 +38,19 @@ from model_directory.options import LENGTH_PENALTY
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
 _FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
+# Flags of translate.py that the engine cannot follow, or that name another model.
+_EXCLUDED = (
+    *("model_dir", "channel_model", "language_model"),
+    *("replace_unknowns", "prefix", "required", "shortlist", "coverage_penalty"),
+)
 _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
+
+
+def check_given(given):
+    """Raises `UserError` if flags that the engine excludes were given: name -> value."""
+    for name in _EXCLUDED:
+        if given.get(name):
+            raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
 
 
 class CTranslate2Export:
@@ -74,6 +86,14 @@ class CTranslate2Export:
                 f"{folder}: no model for CTranslate2; write one with export.py "
                 f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
             ) from None
+
+    def check_max_input_tokens(self, asked):
+        """Raises `UserError` if the model cannot translate lines of that many tokens."""
+        if asked > self.max_input_tokens:
+            raise UserError(
+                f"--max_input_tokens={asked}: {self.path} was exported for at most "
+                f"{self.max_input_tokens}; export it again with a larger --max_input_tokens"
+            )
 
     def config(self):
         """Returns the configuration of the model directory that was exported."""
