@@ -71,6 +71,16 @@ def test_prefixes_phrases_and_banned_words_show_in_the_text(parts):
                     assert re.search(rf"(?<!\w){phrase}(?!\w)", translation.text)
 
 
+def test_words_of_a_script_without_spaces_are_required_inside_running_text():
+    lines = ["我住在北京市。", "北京很大。", "上海在东边。"] * 20
+    tokenizer = train_tokenizer("bpe", lines, lines, vocab_size=300)
+    model = models.create("transformer_tiny", *[len(tokenizer.target)] * 2, **SMALL)
+    # There is room for what is asked, and for one more token, which ends the translation or not.
+    limits = {"max_length_factor": 0.0, "max_length_extra": 1}
+    translator = Translator(model, tokenizer, asked=[("我住在", ["北京"])], **limits)
+    assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
+
+
 def test_translations_of_a_line_have_different_texts(parts):
     translator = Translator(*parts, beam_size=8)
     several, one = translator.translate(LINES, n_best=5), translator.translate(LINES)
