@@ -387,7 +387,7 @@ OPTIONS = (
     Option(
         "leave_one_out",
         False,
-        "Computes the probability of a link from the counts of all other links, so that rare "
+        "Computes the probability of a link from the links of all other target words, so that rare "
         "words do not explain whole sentences; needs --alpha above 0. Checkpoints hold a number "
         "for each pair of words of each sentence pair.",
         _ITERATIONS,

@@ -19,8 +19,8 @@ MODELS = {
     "hmm_alignment": ("hidden Markov model of positions", "alignment/hansards", "ibm1 + hmm"),
     "hmm_fertility": (
         "the HMM with fertilities: how many target words each source word becomes",
-        None,
-        "AER 0.115, Hansards en-fr, both directions (`align.py`)",
+        "alignment/hansards",
+        "fertility, agreeing",
     ),
     "ngram_lm": ("n-gram language model, modified Kneser-Ney", "noisy_channel/demo", "perplexity"),
     "ibm1_factored": ("Model 1, its table factored into embeddings", "demo_alignment", "aer"),
@@ -94,8 +94,10 @@ def score_of(preset, name, figure):
     if name.startswith("europarl10k"):
         return f"{record['scores'][figure]['bleu']:.1f}, Europarl, 10,000 pairs de-en"
     if name.startswith("alignment"):
-        aer = record["aligners"][figure]["aer"]["forward"]
-        return f"AER {aer:.3f}, Hansards en-fr (`align.py`)"
+        aer = record["aligners"][figure]["aer"]
+        directions = ", both directions" if "agree" in aer else ""
+        aer = aer.get("agree") or aer["forward"]
+        return f"AER {aer:.3f}, Hansards en-fr{directions} (`align.py`)"
     if figure == "perplexity":
         return f"perplexity {record['perplexity']['4']['test']:.1f}, demo corpus, order 4"
     return f"{record['bleu']:.1f}, {record['data']}"
