@@ -98,6 +98,16 @@ def shift_right(target_ids, bos_id):
     return ops.concatenate([bos, target_ids[:, :-1]], axis=1)
 
 
+def by_sentence(x, batch_size):
+    """Groups the K hypotheses of each of B sentences: `[N, X]` -> `[B, K, X]`."""
+    return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
+
+
+def by_hypothesis(x):
+    """Gives each hypothesis its own row: `[B, K, X]` -> `[N, X]`."""
+    return ops.reshape(x, (-1, ops.shape(x)[-1]))
+
+
 def dense_weights(layer):
     """Returns `(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
     bias = ops.cast(layer.bias, layer.compute_dtype) if layer.use_bias else None
@@ -255,10 +265,11 @@ class Searchable(keras.Model):
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
 
-    A subclass implements `attention_maps`, `align`, `encode`, `initial_state`, and `features`,
-    `step_features` and `output_weights`; or `call` and `decode_step` if its predictions are no
-    product of features and output weights (its `predicts` is then not "features"). `score` is
-    computed from `call`. Models are independent of losses and optimisers. Args as `Searchable`.
+    A subclass implements `attention_maps`, `align` or `features_and_alignment`, `encode`,
+    `initial_state`, and `features`, `step_features` and `output_weights`; or `call` and
+    `decode_step` if its predictions are no product of features and output weights (its `predicts`
+    is then not "features"). `score` is computed from `call`. Models are independent of losses and
+    optimisers. Args as `Searchable`.
     """
 
     # True if decoding steps track what has been translated so far, and so differ from `call`.
@@ -360,7 +371,7 @@ class TranslationModel(Searchable):
         raise NotImplementedError
 
     def align(self, source_ids, target_ids):
-        """Computes a soft word alignment.
+        """Computes a soft word alignment: the attention of `features_and_alignment`.
 
         Args:
             source_ids: `[B, S]` int32.
@@ -369,7 +380,11 @@ class TranslationModel(Searchable):
         Returns:
             `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
-        raise NotImplementedError
+        inputs = {
+            "source_ids": source_ids,
+            "target_in_ids": shift_right(target_ids, self.bos_id),
+        }
+        return self.features_and_alignment(inputs, training=False)[1]
 
     def score(self, source_ids, target_ids):
         """Computes the log-probability of every target token given source and previous tokens.

@@ -1,9 +1,8 @@
 """Decoding for models of word alignment: tracks coverage of the source, and plans the length."""
 
-import keras
 from keras import ops
 
-from models.base import StepOutput, TranslationModel
+from models.base import StepOutput, TranslationModel, by_hypothesis, by_sentence
 from models.layers.jumps import posterior
 from models.layers.masks import HIDDEN_SCORE, TINY
 from models.layers.source_positions import is_null
@@ -96,17 +95,9 @@ class CoverageModel(TranslationModel):
 
     def decode_step(self, token_ids, step, state, context):
         """As `TranslationModel`, with the changes that `CoverageModel` describes."""
-        source_mask = context["source_mask"]
+        source_mask, rows = context["source_mask"], context["rows"]
         batch_size = ops.shape(source_mask)[0]
-
-        def by_sentence(x):  # [N, X] -> [B, K, X]
-            return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
-
-        def by_hypothesis(x):  # [B, K, X] -> [N, X]
-            return ops.reshape(x, (-1, ops.shape(x)[-1]))
-
-        rows = context["rows"]
-        state = keras.tree.map_structure(by_sentence, state)
+        state = {name: by_sentence(leaf, batch_size) for name, leaf in state.items()}
         tokens = ops.reshape(token_ids, (batch_size, 1, -1))
         translation = ops.swapaxes(ops.take_along_axis(rows, tokens, axis=2), 1, 2)  # [B, K, S]
         origin = posterior(state["weights"], ops.maximum(translation, TINY))
@@ -131,9 +122,13 @@ class CoverageModel(TranslationModel):
         words = words + ops.log(ops.maximum(1 - end, TINY))
         return StepOutput(
             logits=by_hypothesis(ops.where(is_end, ops.log(ops.maximum(end, TINY)), words)),
-            state=keras.tree.map_structure(by_hypothesis, state),
+            state={name: by_hypothesis(leaf) for name, leaf in state.items()},
             attention=by_hypothesis(attention),
         )
+
+    def attention_maps(self, source_ids, target_ids):
+        """Returns `decoder/0/cross`: the result of `align`."""
+        return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
     def get_config(self):
         return {**super().get_config(), "eos_id": self.eos_id}

@@ -200,10 +200,6 @@ class AlignmentModel(CoverageModel):
         null = is_null(source_mask)[:, None, :]
         return {**state, "place": move(state["place"], origin, null)}
 
-    def attention_maps(self, source_ids, target_ids):
-        """Returns `decoder/0/cross`: the result of `align`."""
-        return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
-
     def get_config(self):
         return {
             **super().get_config(),

@@ -3,7 +3,7 @@
 import numpy as np
 from keras import ops
 
-from models.base import Searchable, StepOutput, require
+from models.base import Searchable, StepOutput, by_hypothesis, by_sentence, require
 from models.layers.masks import TINY, padding_mask
 from models.ngram import IMPOSSIBLE
 
@@ -175,12 +175,12 @@ class NoisyChannel(Searchable):
         """As `Searchable`; the logits add up as they are, and the attention is uniform."""
         words, translation = context["words"], context["translation"]
         mask = ops.cast(context["source_mask"], "float32")
-        batch_size, length = ops.shape(mask)
+        batch_size = ops.shape(mask)[0]
         tokens = ops.reshape(token_ids, (batch_size, -1, 1))
         # `<s>`, at step 0, is not among the words. A word that occurs twice in `words` counts once.
         chosen = ops.cast(words[:, None, :] == tokens, "float32")  # [B, K, C]
         chosen = chosen / ops.maximum(ops.sum(chosen, axis=-1, keepdims=True), 1.0)
-        mass = ops.reshape(state["mass"], (batch_size, -1, length))
+        mass = by_sentence(state["mass"], batch_size)
         mass = mass + ops.matmul(chosen, translation)
 
         def channel(mass):  # log P(f | e) of the `step` words so far, [B, K, S] -> [B, K, 1]
@@ -200,10 +200,7 @@ class NoisyChannel(Searchable):
         )
         return StepOutput(
             logits=scores,
-            state={
-                "mass": ops.reshape(mass, (-1, length)),
-                "language_model": language.state,
-            },
+            state={"mass": by_hypothesis(mass), "language_model": language.state},
             attention=language.attention,
         )
 

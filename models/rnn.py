@@ -13,6 +13,8 @@ from keras import ops
 
 from models.base import (
     TranslationModel,
+    by_hypothesis,
+    by_sentence,
     dense_weights,
     require,
     require_at_least,
@@ -20,7 +22,6 @@ from models.base import (
     require_layers,
     require_rates,
     settings_of,
-    shift_right,
 )
 from models.layers.attention_scores import SCORES
 from models.layers.dropout import Dropout
@@ -290,6 +291,7 @@ class RecurrentTranslationModel(TranslationModel):
         return self._features(outputs, weights, context)
 
     def features_and_alignment(self, inputs, training=None):
+        """As `TranslationModel`; without attention, equal weights on all real source tokens."""
         context = self.encode(inputs["source_ids"], training)
         outputs, weights = self._decode(context, inputs["target_in_ids"], True, training)
         return self._features(outputs, weights, context), self._in_text_order(weights, context)
@@ -297,18 +299,11 @@ class RecurrentTranslationModel(TranslationModel):
     def step_features(self, token_ids, step, state, context):
         projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
         outputs, state, weights = self.decoder.step(projected, state, context)
-
-        def by_sentence(x):  # [N, *] -> [B, K, *]
-            return ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, ops.shape(x)[-1]))
-
-        outputs, by_row = by_sentence(outputs), by_sentence(weights)
-        features = self._features(outputs, by_row, context)
-        attention = self._in_text_order(by_row, context)
-        return (
-            ops.reshape(features, (-1, features.shape[-1])),
-            state,
-            ops.reshape(attention, ops.shape(weights)),
-        )
+        batch_size = ops.shape(context["source_mask"])[0]
+        outputs, weights = by_sentence(outputs, batch_size), by_sentence(weights, batch_size)
+        features = self._features(outputs, weights, context)
+        attention = self._in_text_order(weights, context)
+        return by_hypothesis(features), state, by_hypothesis(attention)
 
     def _in_text_order(self, weights, context):
         """`[B, T, S]` in the order of reading -> `[B, T, S]` in the order of the text."""
@@ -323,12 +318,6 @@ class RecurrentTranslationModel(TranslationModel):
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
-
-    def align(self, source_ids, target_ids):
-        """Returns the attention; without attention, equal weights on all real source tokens."""
-        target_in_ids = shift_right(target_ids, self.bos_id)
-        inputs = {"source_ids": source_ids, "target_in_ids": target_in_ids}
-        return self.features_and_alignment(inputs, training=False)[1]
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -6,6 +6,7 @@ from keras import ops
 from models.base import (
     Frozen,
     TranslationModel,
+    by_hypothesis,
     dense_weights,
     require,
     require_at_least,
@@ -183,6 +184,12 @@ class Transformer(TranslationModel):
         return self.features_and_alignment(inputs, training)[0]
 
     def features_and_alignment(self, inputs, training=None):
+        """As `TranslationModel`; aligns by the last decoder layer but one, or by the only one.
+
+        The cross-attention of that layer aligns best in a trained Transformer (Garg et al. 2019,
+        section 4.1). The result is the mean of its heads, or its first head, as `alignment_head`
+        says. The attention of a decoding step is the same.
+        """
         memory, source_mask, _ = self._encode(inputs["source_ids"], training)
         features, _, maps = self._decode(inputs["target_in_ids"], memory, source_mask, training)
         return features, self._alignment(maps)
@@ -243,8 +250,7 @@ class Transformer(TranslationModel):
             keys.append(cache[0])
             values.append(cache[1])
             cross_maps.append(weights)
-        attention = self._alignment(cross_maps)  # [B, K, S]
-        attention = ops.reshape(attention, (-1, ops.shape(attention)[-1]))  # [N, S]
+        attention = by_hypothesis(self._alignment(cross_maps))  # [B, K, S] -> [N, S]
         return self._normalised(x), {"keys": keys, "values": values}, attention
 
     def attention_maps(self, source_ids, target_ids):
@@ -256,20 +262,6 @@ class Transformer(TranslationModel):
             **{f"decoder/{i}/self": weights for i, weights in enumerate(self_maps)},
             **{f"decoder/{i}/cross": weights for i, weights in enumerate(cross_maps)},
         }
-
-    def align(self, source_ids, target_ids):
-        """Returns the cross-attention of the last decoder layer but one, or of the only one.
-
-        It is the mean of the heads, or the first head, as `alignment_head` says.
-
-        That layer aligns best in a trained Transformer (Garg et al. 2019, section 4.1). The
-        attention of a decoding step is the same.
-        """
-        inputs = {
-            "source_ids": source_ids,
-            "target_in_ids": shift_right(target_ids, self.bos_id),
-        }
-        return self.features_and_alignment(inputs, training=False)[1]
 
     def _alignment(self, cross_maps):
         """Selects the attention that aligns: `[B, H, T, S]` of every layer -> `[B, T, S]`."""

@@ -9,6 +9,8 @@ from keras import ops
 
 from models.base import (
     TranslationModel,
+    by_hypothesis,
+    by_sentence,
     dense_weights,
     require_at_least,
     require_layers,
@@ -240,13 +242,9 @@ class SimpleTransformer(TranslationModel):
             keys.append(cache[0])
             values.append(cache[1])
         # The K hypotheses of a sentence become K queries to its memory: [N, 1, D] -> [B, K, D].
-        by_sentence = ops.reshape(x, (ops.shape(context["source_mask"])[0], -1, self.width))
-        features, weights = self._read(by_sentence, context)
-        return (
-            ops.reshape(features, (-1, self.width)),
-            {"keys": keys, "values": values},
-            ops.reshape(weights, (-1, ops.shape(weights)[-1])),
-        )
+        queries = by_sentence(x, ops.shape(context["source_mask"])[0])
+        features, weights = self._read(queries, context)
+        return by_hypothesis(features), {"keys": keys, "values": values}, by_hypothesis(weights)
 
     def attention_maps(self, source_ids, target_ids):
         """As `TranslationModel`; the cross-attention is named after the decoder's last layer."""
@@ -259,12 +257,6 @@ class SimpleTransformer(TranslationModel):
             **{f"decoder/{i}/self": weights[:, None] for i, weights in enumerate(self_maps)},
             f"decoder/{last}/cross": cross[:, None],
         }
-
-    def align(self, source_ids, target_ids):
-        """Returns the cross-attention."""
-        target_in_ids = shift_right(target_ids, self.bos_id)
-        inputs = {"source_ids": source_ids, "target_in_ids": target_in_ids}
-        return self.features_and_alignment(inputs, training=False)[1]
 
     def get_config(self):
         return {**super().get_config(), **self.settings}

@@ -194,10 +194,6 @@ class WordAttention(CoverageModel):
         mixture = ops.matmul(prior, context["rows"])
         return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, TINY))
 
-    def attention_maps(self, source_ids, target_ids):
-        """Returns `decoder/0/cross`: the result of `align`."""
-        return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
-
     def align(self, source_ids, target_ids):
         """Returns the attention; for a mixture, the posterior, which depends on target words."""
         source_mask = padding_mask(source_ids, self.pad_id)

@@ -3,6 +3,7 @@
 import keras
 from keras import ops
 
+from models.base import by_hypothesis, by_sentence
 from models.layers.attention_scores import SourceAttention
 from models.layers.dropout import Dropout
 from models.layers.recurrent import RecurrentLayer, scan_over_time
@@ -137,11 +138,11 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def _attend_each(self, query, context):
         """`attend` for N hypotheses: `[N, U]` -> `[N, *]`, `[N, S]`."""
-        by_sentence = (ops.shape(context["source_mask"])[0], -1, self.units)
-        vectors, weights = self.attend(ops.reshape(query, by_sentence), context)  # [B, K, *]
+        query = by_sentence(query, ops.shape(context["source_mask"])[0])
+        vectors, weights = self.attend(query, context)  # [B, K, *]
         if vectors is not None:
-            vectors = ops.reshape(vectors, (-1, vectors.shape[-1]))
-        return vectors, ops.reshape(weights, (-1, ops.shape(weights)[-1]))
+            vectors = by_hypothesis(vectors)
+        return vectors, by_hypothesis(weights)
 
     def step(self, projected, state, context, kept=None):
         """Decodes one target position.
