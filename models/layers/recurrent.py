@@ -242,7 +242,7 @@ CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentLayer(keras.layers.Layer):
-    """A cell that reads a sequence in one direction.
+    """A cell that reads a sequence from its first token.
 
     `call` takes whole sequences; `step` takes one position. Both give equal results.
 
@@ -250,7 +250,6 @@ class RecurrentLayer(keras.layers.Layer):
         cell: one of `CELLS`.
         input_width: size of the inputs.
         units: U.
-        reverse: whether to read from the end.
         fed_width: as `RecurrentCell`; only `step` takes such inputs.
         forget_bias: as `RecurrentCell`.
 
@@ -261,12 +260,9 @@ class RecurrentLayer(keras.layers.Layer):
         (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
 
-    def __init__(
-        self, cell, input_width, units, reverse=False, fed_width=0, forget_bias=1.0, **kwargs
-    ):
+    def __init__(self, cell, input_width, units, fed_width=0, forget_bias=1.0, **kwargs):
         super().__init__(**kwargs)
         self.kind = cell
-        self.reverse = reverse
         self.cell = CELLS[cell](
             input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
         )
@@ -298,7 +294,7 @@ class RecurrentLayer(keras.layers.Layer):
             state = self.cell.step(projected, state)
             return state[0], state
 
-        return scan_over_time(step, self.cell.project(x), state, step_mask, self.reverse)
+        return scan_over_time(step, self.cell.project(x), state, step_mask)
 
     def step(self, x, state, fed=None):
         """Reads one position `x [N, input_width]`; `state`, `fed` and result as in the cell."""
@@ -310,7 +306,6 @@ class RecurrentLayer(keras.layers.Layer):
         return {
             **super().get_config(),
             "cell": self.kind,
-            "reverse": self.reverse,
             **{name: cell[name] for name in names},
         }
 
@@ -335,9 +330,8 @@ class BidirectionalLayer(keras.layers.Layer):
         super().__init__(**kwargs)
         settings = {"forget_bias": forget_bias, "dtype": self.dtype_policy}
         self.forward = RecurrentLayer(cell, input_width, units, name="forward", **settings)
-        self.backward = RecurrentLayer(
-            cell, input_width, units, reverse=True, name="backward", **settings
-        )
+        # Also reads from the first token, of sentences that `call` has reversed.
+        self.backward = RecurrentLayer(cell, input_width, units, name="backward", **settings)
 
     def build(self, input_shape=None):
         self.forward.build()
