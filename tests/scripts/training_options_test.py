@@ -89,6 +89,15 @@ def test_a_guide_is_another_head_of_the_same_text_and_stays_the_same(
     assert "guide_weights was" in done.err
 
 
+def test_a_guide_of_another_vocabulary_is_refused_before_the_text_is_encoded(
+    guide, folder, corpus, capsys
+):
+    flags = [*corpus, *QUICK, guide, "--tokenizer=word", "--max_steps=1"]
+    done = train(folder, "misguided", *flags, capsys=capsys)
+    assert done.status == 1 and "train it on the text of this run" in done.err
+    assert "dropped:" not in done.out and not (folder / "misguided").exists()
+
+
 def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus, capsys):
     flags = [*corpus, *QUICK, "--max_steps=2"]
     done = train(folder, "auto", *flags, "--precision=auto", capsys=capsys)
