@@ -30,7 +30,7 @@ from model_directory.directory import ModelDirectory
 from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
 from training import opening, recipes, run
 from training.devices.strategies import KINDS
-from training.request import Request, TextSize, Wishes, settle
+from training.request import Request, TextSize, UserChoices, settle
 
 FLAGS = flags.FLAGS
 
@@ -256,7 +256,7 @@ def read_flags():
         splits = splits or prepare(dataset)
         size = TextSize.of(splits["train"])
     model = known or recipes.preset(dataset, size and size.tokens)
-    wishes = Wishes(
+    choices = UserChoices(
         model=model,
         dataset=dataset,
         options=options_given(model, begun),
@@ -269,7 +269,7 @@ def read_flags():
     return Request(
         model=model,
         dataset=dataset,
-        **settle(wishes),
+        **settle(choices),
         splits=splits or prepare(dataset),
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,

@@ -77,8 +77,8 @@ class TextSize(NamedTuple):
         return cls(len(sides[-1]), tokens, len(characters))
 
 
-class Wishes(NamedTuple):
-    """What is given of a run before its options are settled.
+class UserChoices(NamedTuple):
+    """What the user has chosen of a run, and what is known of it, before it is settled.
 
     Attributes:
         model: name of a preset.
@@ -112,11 +112,11 @@ class Wishes(NamedTuple):
         return {"tokens": self.tokens, "characters": characters, "replicas": self.replicas}
 
 
-def settle(wishes):
+def settle(choices):
     """Settles the settings and options of a run; prints those that the size of its text chooses.
 
     Args:
-        wishes: `Wishes`.
+        choices: `UserChoices`.
 
     Returns:
         name -> value, for the attributes `settings`, `options`, `undecided` and `kept` of a
@@ -125,14 +125,14 @@ def settle(wishes):
     Raises:
         UserError, SettingError: the options or settings do not fit together.
     """
-    model, dataset, given, begun = wishes.model, wishes.dataset, wishes.options, wishes.begun
-    of_vocabulary, inherited = _of_other_models(wishes)
+    model, dataset, given, begun = choices.model, choices.dataset, choices.options, choices.begun
+    of_vocabulary, inherited = _of_other_models(choices)
     given_before = {**of_vocabulary, **given}
-    options = recipes.options(model, dataset, given_before, **wishes.for_recipes)
-    of_recipe = _settings_of_recipe(wishes)
-    if wishes.size and not begun:
-        _print_choices(wishes, given_before, of_recipe)
-    settings = {**_settings_for(model, options), **inherited, **of_recipe, **wishes.settings}
+    options = recipes.options(model, dataset, given_before, **choices.for_recipes)
+    of_recipe = _settings_of_recipe(choices)
+    if choices.size and not begun:
+        _print_chosen(choices, given_before, of_recipe)
+    settings = {**_settings_for(model, options), **inherited, **of_recipe, **choices.settings}
     if not begun:
         check_new_model(model, settings)
     undecided = pace.undecided(dataset, options, given)
@@ -154,29 +154,29 @@ def settle(wishes):
     }
 
 
-def _of_other_models(wishes):
+def _of_other_models(choices):
     """Returns what comes from the model of --init_from or --teacher.
 
     Returns:
         (options of the vocabulary, settings), name -> value; empty without these options.
     """
-    begun, given = wishes.begun, wishes.options
+    begun, given = choices.begun, choices.options
     init_from, teacher = given.get("init_from"), given.get("teacher")
     if begun and init_from and init_from == begun["options"].get("init_from"):
         # The other directory may be gone by now.
         return {name: begun["options"][name] for name in VOCABULARY}, begun["settings"]
     if init_from:
-        return fine_tuning.inherit(init_from, wishes.model, given, wishes.settings)
+        return fine_tuning.inherit(init_from, choices.model, given, choices.settings)
     return (vocabulary_options(teacher, given), {}) if teacher else ({}, {})
 
 
-def _settings_of_recipe(wishes):
+def _settings_of_recipe(choices):
     """Returns name -> value of the settings that suit the text."""
-    found = recipes.settings(wishes.model, wishes.dataset, wishes.tokens)
-    if wishes.begun:  # Earlier versions had other recipes.
-        begun_with = {**models.preset_settings(wishes.model), **wishes.begun["settings"]}
+    found = recipes.settings(choices.model, choices.dataset, choices.tokens)
+    if choices.begun:  # Earlier versions had other recipes.
+        begun_with = {**models.preset_settings(choices.model), **choices.begun["settings"]}
         return {name: begun_with[name] for name in found}
-    if wishes.options.get("init_from"):  # Weights suit the other settings they were trained with.
+    if choices.options.get("init_from"):  # Weights suit the other settings they were trained with.
         return {name: value for name, value in found.items() if "dropout" in name}
     return found
 
@@ -191,24 +191,24 @@ def _settings_for(model, options):
     return found
 
 
-def _print_choices(wishes, given, of_recipe):
+def _print_chosen(choices, given, of_recipe):
     """Prints the flags that the size of the text has chosen.
 
     Args:
-        wishes: `Wishes`.
+        choices: `UserChoices`.
         given: name -> value of the options that are not chosen.
         of_recipe: name -> value of the settings for the text, some of which may be given.
     """
-    of_size = recipes.options_of_size(wishes.model, given=given, **wishes.for_recipes)
-    settings = {n: value for n, value in of_recipe.items() if n not in wishes.settings}
+    of_size = recipes.options_of_size(choices.model, given=given, **choices.for_recipes)
+    settings = {n: value for n, value in of_recipe.items() if n not in choices.settings}
     chosen = {
-        **({"--model": wishes.model} if wishes.chose_model else {}),
+        **({"--model": choices.model} if choices.chose_model else {}),
         **{f"--{name}": value for name, value in of_size.items()},
         **{f"--set {name}": value for name, value in settings.items()},
     }
     if chosen:
         print(
-            f"for {wishes.size.pairs:,} pairs, about {wishes.tokens:,} target tokens: "
+            f"for {choices.size.pairs:,} pairs, about {choices.tokens:,} target tokens: "
             + " ".join(f"{name}={value}" for name, value in chosen.items())
             + "; give any of these flags to choose another value"
         )
