@@ -33,13 +33,14 @@ class EncodedText:
 
     def __init__(self, tokenizer, names, lines, target_tokens=None):
         self.names, self.lines, self.vocabularies = names, lines, tokenizer[1:]
-        both = zip(self.vocabularies, lines, strict=True)
-        encoded = [encode_lines(*side) for side in both]
+        source, target = zip(self.vocabularies, lines, strict=True)
         self._target_numbers = None
         if target_tokens:
             ids, self._target_numbers = zip(*target_tokens, strict=True)
-            encoded[1] = np.concatenate(ids).astype(np.int32), [*map(len, ids)]
-        self.ids, self.lengths = zip(*encoded, strict=True)
+            encoded_target = np.concatenate(ids).astype(np.int32), [*map(len, ids)]
+        else:
+            encoded_target = encode_lines(*target)
+        self.ids, self.lengths = zip(encode_lines(*source), encoded_target, strict=True)
         self.lengths = np.array(self.lengths, np.int64)
         self.starts = self.lengths.cumsum(axis=1) - self.lengths
         of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
