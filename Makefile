@@ -74,5 +74,6 @@ test-mutations: .venv/dev
 	$(BIN)/python tests/mutations.py --output=docs/results/faults/mutations.json
 	$(BIN)/python benchmarks/results_table.py
 
+# Only what `make` has made: not the user's runs, exports and downloads.
 clean:
-	rm -rf .venv data runs serving
+	rm -rf .venv $(DEMO) $(SERVING) data/demo

@@ -211,13 +211,11 @@ def _ted(source, target):
 
 
 # The mirror of the files that nearly all papers use; the organisers' server is gone. We know of no
-# published checksum; the size is that of downloads in public logs.
+# published checksum, so only HTTPS vouches for the file; the size is that of downloads in public
+# logs.
 _IWSLT14 = RemoteFile(
     "iwslt14/de-en.tgz",
-    (
-        "https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-        "http://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",
-    ),
+    ("https://dl.fbaipublicfiles.com/fairseq/data/iwslt14/de-en.tgz",),
     19_982_877,
 )
 _IWSLT14_TESTS = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
@@ -233,8 +231,8 @@ def _iwslt14(source, target):
             _both_sides(_IWSLT14, f"de-en/IWSLT14.{name}.de-en.{{}}.xml", languages)
             for name in _IWSLT14_TESTS
         ),
-        about="talks of TED; validation and test text as in most papers: every 23rd training pair, "
-        "and five development and test sets together",
+        about="talks of TED; every 23rd training pair to validate, and five development and test "
+        "sets together, as in most papers",
         size="174,443 pairs, of which 7,584 to validate, and 6,750; 20 MB to download",
         licence="CC BY-NC-ND 4.0, like the talks",
         citation="Cettolo et al. 2014, Report on the 11th IWSLT Evaluation Campaign",

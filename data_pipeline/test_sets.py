@@ -3,6 +3,7 @@
 import os
 
 from data_pipeline.downloads.archives import matched_segments, parse_sgml
+from data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
 from data_pipeline.files import UserError, open_source, read_lines
 from data_pipeline.streams import (
     Column,
@@ -102,7 +103,9 @@ def _columns(path, column):
 
 
 def _segments(path):
-    return parse_sgml("\n".join(read_lines(path)), path)
+    """Returns the segments of a test set, mended as those of a published corpus are."""
+    segments = parse_sgml("\n".join(read_lines(path)), path)
+    return dict(zip(segments, Cleaner(KEEP_ALL).mend(list(segments.values())), strict=True))
 
 
 def _is_sgml(path):

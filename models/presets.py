@@ -128,7 +128,8 @@ PRESETS = {
             attend_before=True,
             initial_state="projected_tanh",
         ),
-        "Bahdanau et al. 2015, tanh for maxout; published 26.75 BLEU on WMT14 en-fr (RNNsearch-50)",
+        "Bahdanau et al. 2015, simpler output and start; published 26.75 BLEU on WMT14 en-fr "
+        "(RNNsearch-50)",
     ),
     "lstm_luong": (
         RecurrentTranslationModel,

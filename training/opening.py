@@ -189,8 +189,23 @@ def _new_tokenizer(config, options, text):
             first = model_directories(options["teacher"])[0]
             check_same_tokenizer(tokenizer, directory, of_teacher, first)
     tokenizer = tokenizer or text.train_tokenizer(options)
+    _check_shared(config, tokenizer)
     check_new_model(config["model"], config["settings"], _sizes(tokenizer)["vocab_sizes"])
     return tokenizer
+
+
+def _check_shared(config, tokenizer):
+    """Raises `UserError` if words of two vocabularies would share their vectors.
+
+    Vocabularies of equal size need not have the same entries, so the model alone cannot know.
+    """
+    settings = {**models.preset_settings(config["model"]), **config["settings"]}
+    if settings.get("tie_embeddings") == "all" and not tokenizer.shared:
+        raise UserError(
+            f"tie_embeddings=all needs one vocabulary for both sides, and --tokenizer="
+            f"{tokenizer.kind} has one for each; use tie_embeddings=target or a shared tokenizer "
+            "such as bpe"
+        )
 
 
 def _guide_hash(options):

@@ -189,7 +189,8 @@ class TransformerModel(nn.Module):
         # PyTorch's initial embeddings are too large for an output layer: losses start at hundreds.
         nn.init.normal_(self.embedding.weight, std=self.width**-0.5)
         self.embedding_dropout = nn.Dropout(settings["dropout"])
-        with warnings.catch_warnings(action="ignore"):  # PyTorch warns that tensors are not nested.
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # PyTorch warns that tensors are not nested.
             self.transformer = nn.Transformer(
                 self.width,
                 settings["num_heads"],

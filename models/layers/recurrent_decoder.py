@@ -57,10 +57,10 @@ class RecurrentDecoder(keras.layers.Layer):
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         self.units = units
-        self.memory_width = memory_width
         self.input_feeding = input_feeding
         self.attend_before = attend_before
-        fed_width = memory_width * attend_before + units * input_feeding
+        self.context_width = units if combine == "sum" else memory_width
+        fed_width = self.context_width * attend_before + units * input_feeding
         self.stack = [
             RecurrentLayer(
                 cell,
@@ -89,8 +89,6 @@ class RecurrentDecoder(keras.layers.Layer):
                 self.combination = keras.layers.Dense(
                     units, "tanh", use_bias=False, name="combination", dtype=dtype
                 )
-            else:
-                self.memory_width = units  # width of the values
         self.dropout = Dropout(dropout, name="dropout", dtype=dtype)
         self.output_dropout = Dropout(output_dropout, name="output_dropout", dtype=dtype)
 
@@ -100,7 +98,7 @@ class RecurrentDecoder(keras.layers.Layer):
         if self.attention is not None:
             self.attention.build()
         if self.combination is not None:
-            self.combination.build((None, None, self.memory_width + self.units))
+            self.combination.build((None, None, self.context_width + self.units))
         self.built = True
 
     @property

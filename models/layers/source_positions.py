@@ -52,6 +52,8 @@ class Uniform(keras.layers.Layer):
 class PositionTable(keras.layers.Layer):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
 
+    There, it depends on the length of the target, too, which is not known while translating.
+
     Args:
         max_positions: largest n and number of target positions in the table; beyond them, the prior
             is uniform.

@@ -40,6 +40,15 @@ def test_segments_keep_their_order_and_references_follow_it(write):
     assert reference_texts(swapped, "standard input", LINES) == [["", "eins dog", "two cats"]]
 
 
+def test_entities_of_sgml_are_the_characters_that_they_stand_for(write):
+    """In training text of a published corpus, too, they are undone once."""
+    source = write("src.sgm", SGML.replace("one dog", "R&amp;D &lt;b&gt; &quot;x&quot; &amp;amp;"))
+    plain = write("x.en", "R&amp;D\n")
+    assert list(source_text(source)) == ['R&D <b> "x" &amp;', *LINES[1:]]
+    assert reference_texts(source, "standard input", LINES) == [['R&D <b> "x" &amp;', *LINES[1:]]]
+    assert list(source_text(plain)) == ["R&amp;D"]
+
+
 def test_all_other_columns_of_a_tsv_are_references(write):
     path = write("x.TSV", "a\tb\tc\nd\te\t\n")
     assert list(source_text(path, 1)) == ["a", "d"]

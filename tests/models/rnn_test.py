@@ -135,9 +135,11 @@ def test_what_is_fed_back_is_a_state_of_its_own_and_counts():
     assert set(create(input_feeding=False).initial_state(context)) == {"cells"}
 
 
+@pytest.mark.parametrize("combine", ["tanh", "sum"])
 @pytest.mark.parametrize("attend_before", [False, True])
-def test_attention_before_the_cell_has_not_seen_the_token(attend_before):
-    model = create("gru_bahdanau", rank=3, attend_before=attend_before)
+def test_attention_before_the_cell_has_not_seen_the_token(attend_before, combine):
+    settings = {"rank": 3, "decoder_units": 5, "combine": combine}
+    model = create("gru_bahdanau", attend_before=attend_before, **settings)
     context = model.encode(ids(SOURCE))
     state = model.initial_state(context)
     one, other = (model.decode_step(ids([n] * B), 0, state, context) for n in (4, 9))

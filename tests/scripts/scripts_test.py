@@ -737,6 +737,10 @@ BAD_TRAINING = {
     "nothing left": (["--max_length=1"], "all 200 training pairs were dropped"),
     "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
     "pieces without a list": (["--tokenizer=pretokenized"], "--vocab_file"),
+    "vectors shared by two vocabularies": (  # of equal size
+        ["--tokenizer=word", "--set=tie_embeddings=all"],
+        "--tokenizer=word has one for each",
+    ),
 }
 
 
