@@ -112,6 +112,17 @@ def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus, caps
         np.testing.assert_array_equal(found[name], expected[name])
 
 
+def test_updates_are_timed_before_the_pace_lowers_a_warm_up_longer_than_the_run(
+    folder, corpus, capsys
+):
+    flags = [*corpus, *QUICK, "--schedule=cosine", "--max_steps=2", "--precision=auto"]
+    done = train(folder, "short", *flags, capsys=capsys)
+    assert done.status == 0, done.err
+    assert "--warmup_steps=1 instead of 1000" in done.out
+    options = json.loads((folder / "short/config.json").read_text())["options"]
+    assert (options["warmup_steps"], options["decay_steps"]) == (1, 2)
+
+
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus, capsys):
     flags = [*corpus, *QUICK]
     assert train(folder, "half", *flags, "--precision=bfloat16", "--max_steps=1").status == 0
