@@ -179,23 +179,29 @@ def save_model(folder, name):
     gc.collect()
 
 
-def bound_socket():
-    """Opens a socket at --host and --port, which does not listen yet."""
+@contextlib.contextmanager
+def errors_of_the_address():
+    """Turns an error of the network in the `with` block into one about --host and --port."""
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            FLAGS.host, FLAGS.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with contextlib.ExitStack() as stack:
-            opened = stack.enter_context(socket.socket(family, kind, protocol))
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            opened.bind(address)
-            stack.pop_all()
+        yield
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(
             f"{FLAGS.host}:{FLAGS.port}: cannot listen there ({reason}); give another --port or "
             "--host"
         ) from None
+
+
+def bound_socket():
+    """Opens a socket at --host and --port, which does not listen yet."""
+    with errors_of_the_address(), contextlib.ExitStack() as stack:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            FLAGS.host, FLAGS.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        opened = stack.enter_context(socket.socket(family, kind, protocol))
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind(address)
+        stack.pop_all()
     return opened
 
 
@@ -215,7 +221,8 @@ def answer_requests(app, opened, name):
         # For the moment before uvicorn handles signals; and for the end, when running requests have
         # been answered and uvicorn sends this process its signal again.
         signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-    opened.listen(2048)
+    with errors_of_the_address():  # Another server may have begun to listen while this one loaded.
+        opened.listen(2048)
     host, port, *_ = opened.getsockname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     print(f"serving {name} at http://{address}/ (Ctrl-C stops it)", flush=True)

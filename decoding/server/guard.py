@@ -10,6 +10,7 @@ one that a stranger has pointed to this computer (DNS rebinding).
 import ipaddress
 import re
 import sys
+import time
 
 from starlette.responses import JSONResponse
 
@@ -31,15 +32,17 @@ HEADERS = {
 
 
 class Guard:
-    """ASGI middleware: checks Host and Origin, adds headers, and answers every error in JSON.
+    """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
 
     Args:
         app: ASGI application.
         names: lower-case host names that are allowed besides addresses and `localhost`.
+        log: function that is called with a line for each request, or None.
     """
 
-    def __init__(self, app, names=()):
+    def __init__(self, app, names=(), log=None):
         self._app = app
+        self._log = log
         self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
 
     async def __call__(self, scope, receive, send):
@@ -47,12 +50,12 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = False
+        began, status = time.monotonic(), None
 
         async def send_with_headers(message):
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = message["status"]
                 more = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
                 message = {**message, "headers": [*message["headers"], *more]}
             await send(message)
@@ -62,8 +65,12 @@ class Guard:
             await self._app(scope, receive, send_with_headers)
         except Exception as error:
             refusal = error if isinstance(error, Refusal) else _internal(error)
-            if not started:
+            if status is None:
                 await error_answer(refusal)(scope, receive, send_with_headers)
+        if self._log:
+            milliseconds = 1000 * (time.monotonic() - began)
+            path = printable(scope["path"])[:200]
+            self._log(f"{scope['method']} {path} {status} {milliseconds:.0f} ms")
 
     def _check(self, headers):
         """Raises `Refusal` if the request is for another host, or from another site."""

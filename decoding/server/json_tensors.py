@@ -43,18 +43,19 @@ def parse(body):
     return request
 
 
-def inputs_of(request, infos):
+def inputs_of(request, infos, max_rows):
     """Returns the inputs of a request.
 
     Args:
         request: dict.
         infos: name -> `TensorInfo`, the inputs of the signature.
+        max_rows: most rows of an input.
 
     Returns:
         `(name -> array, whether they are in rows)`.
 
     Raises:
-        Refusal: the request does not fit the signature.
+        Refusal: the request does not fit the signature, or has too many rows.
     """
     keys = [key for key in ("instances", "inputs") if key in request]
     if len(keys) != 1:
@@ -62,7 +63,8 @@ def inputs_of(request, infos):
         raise Refusal(400, f"expecting only one of 'inputs' or 'instances' keys: {found}")
     in_rows, values = keys == ["instances"], request[keys[0]]
     columns = _transposed(values, infos) if in_rows else _columns(values, infos)
-    return {name: tensor(columns[name], info, name) for name, info in infos.items()}, in_rows
+    inputs = {name: tensor(columns[name], info, name, max_rows) for name, info in infos.items()}
+    return inputs, in_rows
 
 
 def _transposed(rows, infos):
@@ -102,19 +104,21 @@ def _only(infos, key):
     return next(iter(infos))
 
 
-def tensor(values, info, name):
+def tensor(values, info, name, max_rows):
     """Makes a tensor of nested lists.
 
     Args:
         values: a value, or nested lists of values.
         info: `TensorInfo` of the tensor.
         name: of the tensor, for errors.
+        max_rows: most rows.
 
     Returns:
         array of the type and the rank of `info`; strings as bytes.
 
     Raises:
-        Refusal: a value has another type, or the lists have another depth or different lengths.
+        Refusal: a value has another type, or the lists have another depth, different lengths or
+            too many rows.
     """
     dtype = tf.as_dtype(info.dtype)
     sizes = [dim.size for dim in info.tensor_shape.dim]
@@ -126,8 +130,15 @@ def tensor(values, info, name):
     fits = len(shape) == len(sizes)
     if not fits or any(size not in (-1, n) for size, n in zip(sizes, shape, strict=True)):
         raise Refusal(400, f"input {name} has the shape {shape}, and the signature expects {sizes}")
+    if shape and shape[0] > max_rows:
+        raise Refusal(
+            400,
+            f"Task size {shape[0]} is larger than maximum input batch size {max_rows}; send "
+            "several requests",
+        )
     flat = list(_flat(values, shape, name))
-    converted = [_value(value, dtype, name) for value in flat]
+    limits = _limits(dtype)  # Once, because TensorFlow takes long to look them up.
+    converted = [_value(value, dtype, limits, name) for value in flat]
     array = np.empty(len(converted), dtype.as_numpy_dtype)
     array[:] = converted
     return array.reshape(shape)
@@ -152,8 +163,15 @@ def _flat(values, shape, name):
         yield from _flat(value, shape[1:], name)
 
 
-def _value(value, dtype, name):
-    """Converts a value of JSON to a type of TensorFlow."""
+def _limits(dtype):
+    """Returns the least and the largest number of a type; None if it is not one of numbers."""
+    if dtype.is_integer:
+        return dtype.min, dtype.max
+    return (float(dtype.min), float(dtype.max)) if dtype.is_floating else None
+
+
+def _value(value, dtype, limits, name):
+    """Converts a value of JSON to a type of TensorFlow with these `_limits`."""
     if dtype == tf.string:
         if isinstance(value, str):
             return _encoded(value, name)
@@ -164,11 +182,11 @@ def _value(value, dtype, name):
             return value
     elif dtype.is_integer:
         if type(value) is int:
-            if dtype.min <= value <= dtype.max:
+            if limits[0] <= value <= limits[1]:
                 return value
             raise Refusal(400, f"input {name}: a number does not fit into {dtype.name}")
     elif dtype.is_floating and type(value) in (int, float):
-        return _decimal(value, dtype, name)
+        return _decimal(value, dtype, limits, name)
     raise Refusal(
         400,
         f"input {name}: JSON Value of Type: {_kind(value)} is not of expected type: {dtype.name}",
@@ -189,12 +207,12 @@ def _decoded(text, name):
         raise Refusal(400, f"input {name}: Unable to base64 decode") from None
 
 
-def _decimal(value, dtype, name):
+def _decimal(value, dtype, limits, name):
     try:
         value = float(value)
     except OverflowError:
         value = None
-    if value is None or (math.isfinite(value) and abs(value) > float(dtype.max)):
+    if value is None or (math.isfinite(value) and abs(value) > limits[1]):
         raise Refusal(400, f"input {name}: a number does not fit into {dtype.name}")
     return value
 

@@ -11,6 +11,8 @@ class Refusal(Exception):
     """
 
     def __init__(self, status, message, **headers):
+        # It may repeat half of a surrogate pair of the request, which UTF-8 does not have.
+        message = message.encode(errors="backslashreplace").decode()
         super().__init__(message)
         self.status = status
         self.message = message

@@ -12,7 +12,6 @@ translation: it serves any SavedModel.
 import asyncio
 import contextlib
 import re
-import time
 from typing import NamedTuple
 
 from google.protobuf.json_format import MessageToDict
@@ -22,7 +21,6 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from data_pipeline.files import printable
 from decoding.server import json_tensors, web_page
 from decoding.server.guard import Guard, error_answer
 from decoding.server.refusals import Refusal
@@ -58,13 +56,11 @@ class RestApi:
     Args:
         versions: `ServedVersions`.
         limits: `Limits`.
-        log: function that is called with a line for each request, or None.
     """
 
-    def __init__(self, versions, limits, log=None):
+    def __init__(self, versions, limits):
         self._versions = versions
         self._limits = limits
-        self._log = log
         self._open_requests = 0
         self._queue = RequestQueue(
             max_rows=limits.max_lines,
@@ -78,21 +74,15 @@ class RestApi:
 
     async def endpoint(self, request):
         """Answers a request."""
-        began = time.monotonic()
         try:
-            response = await self._response(request)
+            return await self._response(request)
         except Refusal as refusal:
-            response = error_answer(refusal)
+            return error_answer(refusal)
         except ClientDisconnect:
-            response = error_answer(Refusal(499, "the client closed the connection"))
-        if self._log:
-            milliseconds = 1000 * (time.monotonic() - began)
-            path = printable(request.url.path)[:200]
-            self._log(f"{request.method} {path} {response.status_code} {milliseconds:.0f} ms")
-        return response
+            return error_answer(Refusal(499, "the client closed the connection"))
 
     async def _response(self, request):
-        method, path = request.method, request.url.path
+        method, path = request.method, request.scope["path"]  # `url.path` is escaped.
         if method == "GET" and (found := _GET.fullmatch(path)):
             name, number, metadata = found.groups()
             number = number and int(number)
@@ -114,13 +104,13 @@ class RestApi:
             raise Refusal(503, "too many requests at a time; try again", retry_after="1")
         self._open_requests += 1
         try:
-            asked = json_tensors.parse(await self._body(request))
+            body = await self._body(request)
             with self._versions.use(name, number) as model:
-                signature, infos = _signature(model, asked, verb)
-                inputs, in_rows = json_tensors.inputs_of(asked, infos)
-                self._check_rows(inputs)
+                # In threads, because others would wait while many numbers are converted.
+                signature, inputs, in_rows = await asyncio.to_thread(
+                    _asked, body, model, verb, self._limits.max_lines
+                )
                 outputs = await self._queue.answer(model, signature, inputs)
-                # In a thread, because others wait while many numbers are converted.
                 return await asyncio.to_thread(json_tensors.answer, outputs, in_rows)
         finally:
             self._open_requests -= 1
@@ -148,14 +138,12 @@ class RestApi:
             raise Refusal(413, f"the request has more than {limit} bytes; send several")
         return b"".join(parts)
 
-    def _check_rows(self, inputs):
-        rows = max(array.shape[0] if array.ndim else 1 for array in inputs.values())
-        if rows > self._limits.max_lines:
-            raise Refusal(
-                400,
-                f"Task size {rows} is larger than maximum input batch size "
-                f"{self._limits.max_lines}; send several requests",
-            )
+
+def _asked(body, model, verb, max_lines):
+    """Reads what a body asks of a model: name of the signature, inputs, whether in rows."""
+    asked = json_tensors.parse(body)
+    name, infos = _signature(model, asked, verb)
+    return name, *json_tensors.inputs_of(asked, infos, max_lines)
 
 
 def _signature(model, asked, verb):
@@ -205,7 +193,7 @@ def make_app(versions, name, limits, *, allowed_hosts=(), log=None):
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.
     """
-    api = RestApi(versions, limits, log)
+    api = RestApi(versions, limits)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app):
@@ -225,7 +213,7 @@ def make_app(versions, name, limits, *, allowed_hosts=(), log=None):
             *web_page.routes(name),
             Route("/v1/{rest:path}", api.endpoint, methods=_METHODS),
         ],
-        middleware=[Middleware(Guard, names=allowed_hosts)],
+        middleware=[Middleware(Guard, names=allowed_hosts, log=log)],
         exception_handlers={404: not_found, 405: wrong_method},
         lifespan=lifespan,
     )

@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ import numpy as np
 import pytest
 
 from data_pipeline.files import UserError, read_lines
+from decoding.server import served_versions
+from decoding.server.served_versions import load_warm
 from model_directory import combined_models
 from tests.browser import chromium, requested, violations
 from tests.decoding.server.example import Client, Example
@@ -80,14 +83,16 @@ def test_a_killed_server_answers_again_and_a_stopped_one_finishes_its_requests(e
         running = thread.submit(client.predict, wait)
         assert client.predict({"inputs": ["\u202e"]}).status == 200
         assert client.predict({"inputs": 7}).status == 400
+        assert client.send("GET", "/", Host="stranger.example").status == 403
         process.send_signal(signal.SIGTERM)
         assert running.result().status == 200
         assert process.wait() == 0
         lines = process.stdout.read().splitlines()
         assert process.stderr.read() == ""
     assert lines.pop() == "stopped"
-    pattern = r"POST /v1/models/example:predict (\d+) \d+ ms"
-    assert sorted(re.fullmatch(pattern, line)[1] for line in lines) == ["200", "200", "400"]
+    answered = sorted(re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines)
+    predict = "POST /v1/models/example:predict"
+    assert answered == ["GET / 403", f"{predict} 200", f"{predict} 200", f"{predict} 400"]
 
 
 def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path):
@@ -219,3 +224,23 @@ def test_a_port_that_is_taken_is_refused_in_one_line(server, example, capsys):
     assert done.status == 1
     assert f"127.0.0.1:{server.port}: cannot listen there" in done.err
     assert os.strerror(errno.EADDRINUSE) in done.err
+
+
+def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
+    example, monkeypatch, capsys
+):
+    with contextlib.ExitStack() as stack:
+        other = stack.enter_context(socket.socket())
+        other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        other.bind(("127.0.0.1", 0))
+        port = other.getsockname()[1]
+
+        def load_while_the_other_begins(*arguments):
+            other.listen()
+            return load_warm(*arguments)
+
+        monkeypatch.setattr(served_versions, "load_warm", load_while_the_other_begins)
+        done = run_script("serve", [f"--export_dir={example}", f"--port={port}"], capsys)
+    assert done.status == 1 and done.out == ""
+    assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")
+    assert done.err.count("\n") == 1 and os.strerror(errno.EADDRINUSE) in done.err

@@ -122,10 +122,10 @@ class Client:
 
 
 @contextlib.contextmanager
-def running(folder, allowed_hosts=(), **limits):
+def running(folder, allowed_hosts=(), *, name="example", log=None, **limits):
     """Runs a server for the versions in a folder; yields a `Client`."""
-    versions = ServedVersions(folder, "example")
-    app = make_app(versions, "example", Limits(**limits), allowed_hosts=allowed_hosts)
+    versions = ServedVersions(folder, name)
+    app = make_app(versions, name, Limits(**limits), allowed_hosts=allowed_hosts, log=log)
     config = uvicorn.Config(app, log_config=None, log_level="critical", server_header=False)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as opened:

@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from decoding.server import json_tensors
 from decoding.server.loaded_model import LoadedModel
@@ -18,11 +19,16 @@ def infos(example):
     model.close()
 
 
+def read(request, infos):
+    """Returns the inputs of a request of at most four rows, and whether they are in rows."""
+    return json_tensors.inputs_of(request, infos, max_rows=4)
+
+
 def test_rows_and_columns_are_the_same_request(infos):
     rows = [{"source": "a", "target": "b"}, {"target": "d", "source": "c"}]
     columns = {"source": ["a", "c"], "target": ["b", "d"]}
-    by_row, in_rows = json_tensors.inputs_of({"instances": rows}, infos["pair"])
-    by_column, in_columns = json_tensors.inputs_of({"inputs": columns}, infos["pair"])
+    by_row, in_rows = read({"instances": rows}, infos["pair"])
+    by_column, in_columns = read({"inputs": columns}, infos["pair"])
     assert in_rows and not in_columns
     for name, values in columns.items():
         assert by_row[name].tolist() == by_column[name].tolist() == [v.encode() for v in values]
@@ -30,7 +36,7 @@ def test_rows_and_columns_are_the_same_request(infos):
 
 def test_the_name_of_an_only_input_may_be_left_out(infos):
     for values in (["a", "b"], [{"text": "a"}, {"text": "b"}]):
-        found, _ = json_tensors.inputs_of({"instances": values}, infos["serving_default"])
+        found, _ = read({"instances": values}, infos["serving_default"])
         assert found["text"].tolist() == [b"a", b"b"]
 
 
@@ -40,7 +46,7 @@ def test_values_have_the_types_of_the_signature(infos):
         "count": [-(2**31), 7],
         "flag": [True, False],
     }
-    found, _ = json_tensors.inputs_of({"inputs": inputs}, infos["numbers"])
+    found, _ = read({"inputs": inputs}, infos["numbers"])
     assert found["pairs"].dtype == np.float32 and np.isnan(found["pairs"][1, 0])
     assert found["count"].dtype == np.int32 and found["count"].tolist() == inputs["count"]
     assert found["flag"].tolist() == [True, False]
@@ -48,16 +54,34 @@ def test_values_have_the_types_of_the_signature(infos):
 
 def test_a_binary_string_is_decoded(infos):
     request = {"instances": [{"b64": "/wA="}, "ü"]}
-    found, _ = json_tensors.inputs_of(request, infos["serving_default"])
+    found, _ = read(request, infos["serving_default"])
     assert found["text"].tolist() == [b"\xff\x00", "ü".encode()]
 
 
 def test_an_empty_list_has_the_rank_of_the_signature(infos):
     inputs = {"pairs": [], "count": [], "flag": []}
     with pytest.raises(Refusal):  # The second size of pairs is 2, which an empty list does not say.
-        json_tensors.inputs_of({"inputs": inputs}, infos["numbers"])
-    found, _ = json_tensors.inputs_of({"inputs": {"text": []}}, infos["serving_default"])
+        read({"inputs": inputs}, infos["numbers"])
+    found, _ = read({"inputs": {"text": []}}, infos["serving_default"])
     assert found["text"].shape == (0,)
+
+
+def test_too_many_rows_are_refused_before_their_values_are_read(infos):
+    with pytest.raises(Refusal, match="Task size 5 is larger than maximum input batch size 4"):
+        read({"instances": [7] * 5}, infos["serving_default"])
+
+
+def test_the_limits_of_a_type_are_looked_up_once_for_all_its_numbers(infos, monkeypatch):
+    looked_up, largest = [], tf.DType.max
+
+    def count(dtype):
+        looked_up.append(dtype)
+        return largest.fget(dtype)
+
+    monkeypatch.setattr(tf.DType, "max", property(count))
+    inputs = {"pairs": [[1, 2]] * 4, "count": [1] * 4, "flag": [True] * 4}
+    read({"inputs": inputs}, infos["numbers"])
+    assert sorted(looked_up, key=str) == [tf.float32, tf.int32]
 
 
 def test_answers_have_the_form_of_their_request():

@@ -3,11 +3,15 @@
 import asyncio
 import contextlib
 import json
+import re
 import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 
+from decoding.server import json_tensors
 from decoding.server.web_page import routes
 from tests.decoding.server.example import running
 
@@ -102,6 +106,11 @@ MALFORMED = {
     "text that is not UTF-8": (400, b'{"instances": ["\xff"]}'),
     "UTF-16": (400, '{"instances": ["a"]}'.encode("utf-16")),
     "half a surrogate pair": (400, rb'{"instances": ["\ud800"]}'),
+    "half a surrogate pair in a key": (400, rb'{"instances": [{"\ud800": "a"}]}'),
+    "half a surrogate pair for the signature": (
+        400,
+        rb'{"instances": ["a"], "signature_name": "\ud800"}',
+    ),
     "control characters in a string": (400, b'{"instances": ["a\x00b"]}'),
     "nested deeply": (400, nested(2000)),
     "brackets that stay open": (400, b"[" * 4000),
@@ -284,3 +293,55 @@ def test_a_request_that_takes_too_long_is_given_up(example):
         with socket.create_connection(("127.0.0.1", client.port)) as connection:
             connection.sendall(POST + b"Content-Length: 100\r\n\r\n{")
             assert connection.recv(100).startswith(b"HTTP/1.1 408 ")
+
+
+@pytest.mark.parametrize("step", ["parse", "inputs_of", "answer"])
+def test_a_request_is_answered_while_a_long_one_is_converted(step, client, monkeypatch):
+    convert, began, other = getattr(json_tensors, step), threading.Event(), threading.Event()
+
+    def convert_after_the_other(*arguments):
+        began.set()
+        assert other.wait(20)
+        return convert(*arguments)
+
+    monkeypatch.setattr(json_tensors, step, convert_after_the_other)
+    with ThreadPoolExecutor(1) as thread:
+        long = thread.submit(client.predict, GOOD)
+        assert began.wait(20) and client.send("GET", MODEL).status == 200
+        other.set()
+        assert long.result().status == 200
+
+
+def test_every_request_has_a_line_in_the_log(example, monkeypatch):
+    def fail(*_):
+        raise RuntimeError("no answer")
+
+    lines = []
+    with running(example, log=lines.append) as client:
+        assert client.predict(GOOD).status == 200
+        for path in ("/", "/static/server.js", "/nothing\u202e"):
+            client.send("GET", quote(path))
+        client.send("PUT", "/")
+        client.send("GET", "/", Host="stranger.example")
+        client.predict(GOOD, Origin="http://stranger.example")
+        monkeypatch.setattr(json_tensors, "answer", fail)
+        client.predict(GOOD)
+    found = [re.fullmatch(r"(.*) \d+ ms", line)[1] for line in lines]
+    assert found == [
+        f"POST {PREDICT} 200",
+        "GET / 200",
+        "GET /static/server.js 200",
+        r"GET /nothing\u202e 404",
+        "PUT / 405",
+        "GET / 403",
+        f"POST {PREDICT} 403",
+        f"POST {PREDICT} 500",
+    ]
+
+
+def test_a_model_of_any_name_is_found(example):
+    name = "tür\\x"
+    with running(example, name=name) as client:
+        found = client.predict(GOOD, f"/v1/models/{quote(name)}:predict")
+        assert found.status == 200, found.body
+        assert client.send("GET", f"/v1/models/{quote(name)}/metadata").status == 200
