@@ -1,5 +1,6 @@
 """Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Generated`."""
 
+import hashlib
 import itertools
 import re
 from collections.abc import Callable
@@ -8,9 +9,9 @@ from typing import NamedTuple
 
 from data_pipeline.demo import demo_corpus
 from data_pipeline.downloads.cleaning import KEEP_ALL
-from data_pipeline.downloads.corpora import Corpus, Split, Text
+from data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError, read_lines, write_lines
+from data_pipeline.files import UserError, read_bytes, read_lines, write_lines
 from data_pipeline.streams import open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
@@ -32,15 +33,28 @@ class Generated(NamedTuple):
     citation: str
 
 
+# Of the files of the demo corpus, one after the other. To generate them takes seconds, so they are
+# only where they are missing or differ.
+_DEMO_SHA256 = "faf71bece102fca93dbfe3184adc95fdc7ddb2bd44624e3e7835e4fda37f2178"
+
+
 def _prepare_demo(folder, _):
-    splits = {}
-    for name, pairs in demo_corpus.generate().items():
-        stem = folder / name
-        write_lines(f"{stem}.en", [pair.source for pair in pairs])
-        write_lines(f"{stem}.de", [pair.target for pair in pairs])
-        write_lines(f"{stem}.en-de", [demo_corpus.pharaoh(pair.alignment) for pair in pairs])
-        splits[name] = Split(Path(f"{stem}.en"), Path(f"{stem}.de"))
-    return splits
+    files = {n: [folder / f"{n}.{e}" for e in ("en", "de", "en-de")] for n in SPLITS}
+    paths = list(itertools.chain(*files.values()))
+    if not all(path.is_file() for path in paths) or _sha256(paths) != _DEMO_SHA256:
+        for name, pairs in demo_corpus.generate().items():
+            source, target, links = files[name]
+            write_lines(source, [pair.source for pair in pairs])
+            write_lines(target, [pair.target for pair in pairs])
+            write_lines(links, [demo_corpus.pharaoh(pair.alignment) for pair in pairs])
+    return {name: Split(source, target) for name, (source, target, _) in files.items()}
+
+
+def _sha256(paths):
+    digest = hashlib.sha256()
+    for path in paths:
+        digest.update(read_bytes(path))
+    return digest.hexdigest()
 
 
 _DEMO = Generated(

@@ -6,8 +6,9 @@ import pytest
 
 from data_pipeline import datasets
 from data_pipeline.datasets import Generated, prepare, read_joined, read_split
+from data_pipeline.demo import demo_corpus
 from data_pipeline.downloads.corpora import Split
-from data_pipeline.files import UserError
+from data_pipeline.files import UserError, read_lines
 
 
 @pytest.fixture
@@ -63,6 +64,18 @@ def test_unknown_name_is_answered_with_the_known_ones(tmp_path):
         prepare("dmeo", tmp_path)
     assert "\n" not in str(e.value)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_demo_corpus_is_generated_only_where_it_is_missing_or_another(tmp_path, monkeypatch):
+    splits = prepare("demo", tmp_path)
+    assert len(read_lines(splits["train"].source)) == 24_000
+    file = splits["test"].target
+    before = file.read_bytes()
+    file.write_bytes(before[:-1])
+    prepare("demo", tmp_path)
+    assert file.read_bytes() == before
+    monkeypatch.setattr(demo_corpus, "generate", None)  # A third time would fail.
+    assert prepare("demo", tmp_path) == splits
 
 
 def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
