@@ -11,6 +11,9 @@ from decoding.scores import corpus_scores
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
+# Most pieces of a sentence whose attention is worth a picture. A larger one could not be read, nor,
+# with hundreds of pieces, be drawn.
+_MOST_PIECES = 100
 
 
 class Evaluation(NamedTuple):
@@ -22,7 +25,7 @@ class Evaluation(NamedTuple):
         bleu: sacreBLEU of greedy translations, 0 to 100; None if no line was translated.
         samples: list of (source, reference, translation).
         attention: of the first sample: (`[T, S]` weights, source pieces, target pieces); None if
-            there is no sample, or the model does not align words.
+            there is no sample, it is too long for a picture, or the model does not align words.
     """
 
     perplexity: float
@@ -113,6 +116,8 @@ class Evaluator:
         if not (model.has_alignment and target_ids):
             return None
         (source_ids,) = tokenizer.source.encode([source_line])
+        if max(len(source_ids), len(target_ids)) > _MOST_PIECES:
+            return None
         weights = model.align(*(tf.constant([ids], tf.int32) for ids in (source_ids, target_ids)))
         pieces = tokenizer.source.pieces(source_ids), tokenizer.target.pieces(target_ids)
         return weights[0].numpy(), *pieces

@@ -62,6 +62,7 @@ class Drawing(NamedTuple):
             Each gets a frame, dashed if the link is possible but not sure.
         title: a line above the picture; long titles are wrapped.
         dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
+        advises: whether to print which fonts to install if no installed font has a character.
     """
 
     kind: str = "cross"
@@ -71,6 +72,7 @@ class Drawing(NamedTuple):
     gold: GoldAlignment | None = None
     title: str | None = None
     dpi: float = 150
+    advises: bool = True
 
 
 def save_attention(
@@ -104,7 +106,7 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
-    kind, layer, head, merge_subwords, gold, title, dpi = Drawing(**drawing)
+    kind, layer, head, merge_subwords, gold, title, dpi, advises = Drawing(**drawing)
     ending = check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
@@ -122,7 +124,7 @@ def save_attention(
     rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
     frames = _frames(gold, kind, (len(columns), len(rows)))
     title = printable(" ".join((title or "").split()))
-    with style([*rows, *columns, title], ending):
+    with style([*rows, *columns, title], ending, advises):
         names = [panel.name for panel in panels]
         layout = lay_out(rows, columns, names, row_length, title, bool(frames))
         check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.

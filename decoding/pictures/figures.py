@@ -144,21 +144,24 @@ def printable(text: str) -> str:
 
 
 @contextlib.contextmanager
-def style(texts: Sequence[str], ending: str) -> Iterator[None]:
+def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[None]:
     """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
 
-    If no installed font has a character, a line on standard error names a font that has it.
+    Args:
+        texts: all texts of the picture.
+        ending: its file ending.
+        advises: whether lines on standard error say which fonts to install if no installed font has
+            a character, and what to do if text would be drawn in the wrong direction.
     """
     from matplotlib import style
 
-    families, missing = _font_families("".join(texts))
-    drawn = "".join(filter(str.isprintable, missing))
-    if drawn and ending != ".svg":  # an .svg holds text, and the viewer finds the font
-        _say_once(_missing_fonts(drawn))
-    if ending != ".svg" and any(
-        unicodedata.bidirectional(c) in ("R", "AL") for c in "".join(texts)
-    ):
-        _check_shaping()
+    text = "".join(texts)
+    families, missing = _font_families(text)
+    if advises and ending != ".svg":  # an .svg holds text, and the viewer finds the font
+        if drawn := "".join(filter(str.isprintable, missing)):
+            _say_once(_missing_fonts(drawn))
+        if any(unicodedata.bidirectional(c) in ("R", "AL") for c in text):
+            _check_shaping()
     # Warnings that a font has only one weight are noise.
     logging.getLogger("matplotlib.font_manager").setLevel(logging.ERROR)
     settings = {

@@ -28,6 +28,7 @@ from training.evaluation import Evaluation, Evaluator, perplexity
 from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
+from training.reports.tensorboard import Board
 from training.updates.adam import adam
 from training.updates.gradient import GradientUpdate
 
@@ -447,6 +448,21 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     outputs = [best[0].text for best in translator.translate(text[0])]
     bleu = sacrebleu.corpus_bleu(outputs, [text[1]], force=True)
     assert found.bleu == pytest.approx(bleu.score)
+
+
+def test_a_line_too_long_for_a_picture_is_validated_without_one(
+    directory, corpus, tokenizer, text, tmp_path
+):
+    model = directory.new_model()
+    update = GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+    translator = Translator(model, tokenizer, beam_size=1)
+    for repeats, is_drawn in ((1, True), (500, False)):
+        lines = [[" ".join([side[0]] * repeats)] for side in text]
+        found = Evaluator(update, translator, corpus, *lines, max_tokens=64)()
+        assert (found.attention is not None) == is_drawn and len(found.samples) == 1
+        board = Board(tmp_path / "tensorboard")
+        board.samples(found, 1)
+        board.close()
 
 
 def test_the_model_directory_gives_back_the_model(transformer_directory, corpus):

@@ -65,5 +65,7 @@ def _picture(weights, source_pieces, target_pieces):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "attention.png")
         maps = {"decoder/0/cross": weights[None]}
-        save_attention(maps, source_pieces, target_pieces, path, merge_subwords=True, dpi=100)
+        # Nobody asked for this picture, so there is no advice on its fonts.
+        look = {"merge_subwords": True, "dpi": 100, "advises": False}
+        save_attention(maps, source_pieces, target_pieces, path, **look)
         return tf.io.decode_png(path.read_bytes(), channels=3)

@@ -31,3 +31,12 @@ def test_translations_and_attention_are_shown(tmp_path):
     image = tf.io.decode_png(png)
     assert image.shape == (int(height), int(width), 3)
     assert image.numpy().std() > 0
+
+
+def test_no_fonts_are_advised_for_a_picture_that_nobody_asked_for(tmp_path, capsys):
+    attention = np.ones([1, 2], np.float32) / 2, ["▁\U00013000א", "</s>"], ["</s>"]
+    board = Board(tmp_path)
+    board.samples(Evaluation(3.0, 12.0, [("a", "b", "c")], attention), 1)
+    board.close()
+    assert "attention" in {tag for tag, _, _ in values(tmp_path)}
+    assert capsys.readouterr().err == ""
