@@ -122,7 +122,9 @@ with group("Text"):
         lower_bound=1,
     )
     flags.DEFINE_bool(
-        "split_sentences", False, "Translates each sentence of a line by itself, and joins them."
+        "split_sentences",
+        False,
+        "Translates each sentence of a line by itself, and joins the best translations.",
     )
     flags.DEFINE_string("output", "", "File for the translations. Default: standard output.")
     flags.DEFINE_enum(
@@ -136,8 +138,8 @@ with group("Text"):
         "n_best",
         1,
         "Number of different translations of each line, at most --beam_size, or of draws with "
-        "--sample. Above 1, they are written as "
-        "`line ||| translation ||| score`, lines counted from 0.",
+        "--sample. Above 1, they are written as `line ||| translation ||| score`, lines counted "
+        "from 0, and lines in parts (--long_lines=split) have one.",
         lower_bound=1,
     )
     flags.DEFINE_bool("scores", False, "Writes the score and a tab before each translation.")

@@ -38,6 +38,24 @@ class Translation(NamedTuple):
     problem: str = ""
 
 
+class _Piece(NamedTuple):
+    """A text that is translated at once: a line, or a part of one.
+
+    Attributes:
+        line: place of the line.
+        number: of the line, for errors, for what is asked of it, and for draws.
+        part: place of this part in its line; 0 for a whole line.
+        text: str.
+        ids: its ids in the source vocabulary, with `</s>`.
+    """
+
+    line: int
+    number: int
+    part: int
+    text: str
+    ids: list
+
+
 # Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
 # sentences are far shorter: by default, training leaves out all above 256, so that models have seen
 # nothing longer. Memory for attention grows with the square of the length: each head of a layer
@@ -161,8 +179,8 @@ class Translator:
                 order in which they were drawn.
             numbers: line numbers, for error messages, for `asked` and for the seeds of draws;
                 None: counted from 1.
-            done: function that is called with {place in `lines`: its translations}, for the lines
-                that are finished, after every batch.
+            done: function that is called after every batch with {place in `lines`: its
+                translations}, for the lines of which all parts are finished.
 
         Returns:
             For every line, in order, a list of `n_best` `Translation`, the best first. The list is
@@ -172,72 +190,66 @@ class Translator:
         Raises:
             UserError: the model's scores are not numbers.
         """
-        parts = self._parts(lines)
-        texts = [*lines, *itertools.chain.from_iterable(parts.values())]
-        owners = [*range(len(lines)), *(i for i, texts in parts.items() for _ in texts)]
-        places = [
-            *[0] * len(lines),
-            *(part for some in parts.values() for part in range(len(some))),
-        ]
-        numbers = numbers or range(1, len(lines) + 1)
         done = done or (lambda found: None)
-        source = self.tokenizer.source.encode(texts)
-        lengths = np.array([len(ids) for ids in source], np.int32)
-        results = [[EMPTY]] * len(texts)
+        pieces = self._pieces(lines, numbers or range(1, len(lines) + 1))
+        num_parts = collections.Counter(piece.line for piece in pieces)
+        found = [[[EMPTY]] * num_parts[line] for line in range(len(lines))]
+        results = {}
         todo = []
         # Longest first: if memory does not suffice, this shows at once.
-        for i in np.argsort(-lengths, kind="stable").tolist():
-            if i in parts:
-                continue
-            if lengths[i] > self.max_input_tokens:
-                results[i] = [untranslated(TOO_LONG)]
-            elif lengths[i] > 1:
-                todo.append(i)
-        waiting = {*todo, *parts}
-        done({i: results[i] for i in range(len(lines)) if i not in waiting})
-        batches = [
-            todo[start : start + self.batch_size] for start in range(0, len(todo), self.batch_size)
-        ]
+        for piece in sorted(pieces, key=lambda piece: -len(piece.ids)):
+            if len(piece.ids) > self.max_input_tokens:
+                found[piece.line][piece.part] = [untranslated(TOO_LONG)]
+            elif len(piece.ids) > 1:
+                todo.append(piece)
+        num_open = collections.Counter(piece.line for piece in todo)
 
-        def search(rows):
+        def finish(some):
+            new = {line: self._joined(found[line]) for line in some if not num_open[line]}
+            results.update(new)
+            done(new)
+
+        def search(batch):
             asked = [
-                Sentence(
-                    *(source[i], numbers[owners[i]]),
-                    *self._asked_of(numbers[owners[i]]),
-                    part=places[i],
-                )
-                for i in rows
+                Sentence(piece.ids, piece.number, *self._asked_of(piece.number), part=piece.part)
+                for piece in batch
             ]
             return self._search_all(asked, self._num_candidates(n_best))
 
-        found_in = _in_order(search, batches, self.num_threads)
-        for rows, searched in zip(batches, found_in, strict=True):
-            for i, found in zip(rows, searched, strict=True):
-                wanted = n_best if i < len(lines) else 1  # The best one of each part is joined.
-                results[i] = self._translations(texts[i], numbers[owners[i]], found, wanted)
-            done({i: results[i] for i in rows if i < len(lines)})
-        of_parts = iter(results[len(lines) :])
-        for i, some in parts.items():
-            results[i] = [self._joined([next(of_parts)[0] for _ in some])]
-        done({i: results[i] for i in parts})
-        return results[: len(lines)]
+        finish(range(len(lines)))  # Lines of which nothing is to be translated.
+        batches = [
+            todo[start : start + self.batch_size] for start in range(0, len(todo), self.batch_size)
+        ]
+        searched = _in_order(search, batches, self.num_threads)
+        for batch, hypotheses in zip(batches, searched, strict=True):
+            for piece, some in zip(batch, hypotheses, strict=True):
+                # The best one of each part is joined.
+                wanted = n_best if num_parts[piece.line] == 1 else 1
+                found[piece.line][piece.part] = self._translations(piece, some, wanted)
+                num_open[piece.line] -= 1
+            finish(dict.fromkeys(piece.line for piece in batch))
+        return [results[line] for line in range(len(lines))]
 
-    def _parts(self, lines):
-        """Splits lines if asked to: place of each line that is split -> its parts."""
-        if not (self.split_sentences or self.split_long_lines):
-            return {}
-        found = {}
-        for i, line in enumerate(lines):
-            parts = sentences(line) if self.split_sentences else [line]
-            if self.split_long_lines:
-                parts = [
-                    part
-                    for whole in parts
-                    for part in ([whole] if self._fits(whole) else split_line(whole, self._fits))
-                ]
-            if len(parts) > 1:
-                found[i] = parts
-        return found
+    def _pieces(self, lines, numbers):
+        """Splits lines if asked to; returns their parts as a list of `_Piece`."""
+        parts = [
+            (line, number, part, text)
+            for line, number in enumerate(numbers)
+            for part, text in enumerate(self._parts_of(lines[line]))
+        ]
+        source = self.tokenizer.source.encode([text for *_, text in parts])
+        return [_Piece(*part, ids) for part, ids in zip(parts, source, strict=True)]
+
+    def _parts_of(self, line):
+        """Splits a line if asked to; returns its parts."""
+        parts = sentences(line) if self.split_sentences else [line]
+        if self.split_long_lines:
+            parts = [
+                part
+                for whole in parts
+                for part in ([whole] if self._fits(whole) else split_line(whole, self._fits))
+            ]
+        return parts if len(parts) > 1 else [line]
 
     def _fits(self, text):
         return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
@@ -273,18 +285,18 @@ class Translator:
         (prefix,) = vocabulary.encode([prefix])
         return prefix[:-1], [phrase_ids(phrase, vocabulary) for phrase in phrases]
 
-    def _translations(self, line, number, found, n_best):
-        """Returns the `n_best` translations of a line as text; `number` counts lines from 1."""
+    def _translations(self, piece, found, n_best):
+        """Returns the `n_best` translations of a `_Piece` as text, given its `Hypotheses`."""
         if found is None:
             return [untranslated(NO_MEMORY)]
         if np.isnan(found.log_probs).any():
-            raise not_numbers(self.name, number)
+            raise not_numbers(self.name, piece.number)
         places = np.flatnonzero(found.log_probs > -1e8)[: self._num_candidates(n_best)]
         if not places.size:
             return [untranslated(IMPOSSIBLE)]
         target_ids = [_until_end(found.ids[k].tolist()) for k in places]
         if self.unknowns:
-            texts, replaced = self.unknowns.texts(line, target_ids)
+            texts, replaced = self.unknowns.texts(piece.text, target_ids)
             words = {tuple(ids): some for ids, some in zip(target_ids, replaced, strict=True)}
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
@@ -321,26 +333,25 @@ class Translator:
             translations[i]._replace(score=float(utilities[i])) for i in best
         )
 
-    def _joined(self, parts):
-        """Joins the translations of a line's parts; untranslated if any part is untranslated.
+    def _joined(self, found):
+        """Returns the translations of a line from those of each part.
 
-        With minimum Bayes risk, the score is the mean of those of the parts.
+        The best ones of several parts are joined; the line is untranslated if any part is. With
+        minimum Bayes risk, the score is the mean of those of the parts.
         """
+        if len(found) == 1:
+            return found[0]
+        parts = [best for best, *_ in found]
         problem = next((part.problem for part in parts if part.problem), "")
         if problem:
-            return untranslated(problem)
+            return [untranslated(problem)]
         log_prob = sum(part.log_prob for part in parts)
         ids = [i for part in parts for i in part.ids if i != EOS_ID] + [EOS_ID]
         score = log_prob / float(length_normaliser(len(ids), self.options.length_penalty))
         if self.mbr:
             score = float(np.mean([part.score for part in parts if part != EMPTY] or [0.0]))
-        return Translation(
-            " ".join(part.text for part in parts if part.text),
-            score,
-            log_prob,
-            all(part.finished for part in parts),
-            ids,
-        )
+        text = " ".join(part.text for part in parts if part.text)
+        return [Translation(text, score, log_prob, all(part.finished for part in parts), ids)]
 
 
 def untranslated(problem):

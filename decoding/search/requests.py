@@ -168,7 +168,7 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
         given: name -> value of the `OPTIONS` that were given.
         beam_size: K, or None if it was not given.
         n_best: number of translations of each line.
-        split: the flag by which lines are translated in parts, or "".
+        split: the flags by which lines are translated in parts, or "".
         replace_unknowns: whether unknown words are replaced.
     """
     values = {**{option.name: option.default for option in OPTIONS}, **given}
@@ -207,6 +207,11 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
         _refuse_any(given, _SHORTLIST_SIZES, "needs --shortlist")
     if split:
         _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
+    if n_best > 1 and "--split_sentences" in split:
+        raise UserError(
+            f"--n_best={n_best} cannot be combined with --split_sentences, which gives one "
+            "translation of a line, joined from those of its sentences"
+        )
     if replace_unknowns:
         _refuse(given, FILES, "cannot be combined with --replace_unknowns, which changes words")
 

@@ -25,6 +25,8 @@ def file_facts(paths):
 class KeptTranslations:
     """A file of lines and their translations; an interruption loses only the current batch.
 
+    Of lines that are translated in parts, it also loses those of which a part is missing.
+
     Use it in a `with` statement. The file is deleted when the block ends without an error. If the
     block fails or the process is killed, the file stays, and the next run with the same `made_by`
     resumes from it. The file's first line records `made_by`; each further line holds the number of

@@ -40,7 +40,8 @@ class Remarks:
                 for problem in PROBLEMS
             ),
             (
-                f"lines of more than {limit}, translated in parts",
+                f"lines of more than {limit}, translated in parts"
+                + (", with one translation each" if n_best > 1 else ""),
                 lambda ids, best, _: len(ids) > max_input_tokens and not best.problem,
                 True,
             ),
@@ -63,7 +64,9 @@ class Remarks:
             (
                 f"lines with fewer than {n_best} different translations (see --beam_size; equal "
                 "draws of --sample count once)",
-                lambda ids, best, found: len(ids) > 1 and not best.problem and len(found) < n_best,
+                lambda ids, best, found: (
+                    1 < len(ids) <= max_input_tokens and not best.problem and len(found) < n_best
+                ),
                 True,
             ),
         ]

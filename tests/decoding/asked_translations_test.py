@@ -189,6 +189,7 @@ def checked(n_best=1, split="", replace_unknowns=False, **given):
         ({"diversity_strength": 1.0}, "needs --diversity_groups"),
         ({"diversity_groups": 2, "required": "x"}, "cannot be combined with --diversity_groups"),
         ({"prefix": "x", "split": "--long_lines=split"}, "whole lines; leave out --long_lines"),
+        ({"n_best": 2, "split": "--split_sentences"}, "cannot be combined with --split_sentences"),
         ({"banned": "x", "replace_unknowns": True}, "--replace_unknowns, which changes words"),
     ],
 )
@@ -200,6 +201,7 @@ def test_requests_that_make_no_sense_together_are_refused(given, message):
 def test_requests_that_make_sense_are_accepted():
     checked()
     checked(sample=True, n_best=50, mbr=100, temperature=0.7, top_k=10, top_p=0.9, seed=3)
+    checked(n_best=2, split="--long_lines=split")
     checked(diversity_groups=2, diversity_strength=2.0, n_best=4, banned="x", prefix="y")
 
 

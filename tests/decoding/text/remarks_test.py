@@ -54,6 +54,15 @@ def test_lines_with_fewer_translations_than_asked_for_are_numbered():
     )
 
 
+def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_small():
+    remarks = Remarks(max_input_tokens=4, max_length=20, n_best=2)
+    remarks.add([[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
+    assert [*remarks] == [
+        "lines of more than 4 tokens, translated in parts, with one translation each: 1 of 2 "
+        "(line 2)"
+    ]
+
+
 def test_lines_without_a_known_word_are_numbered_unless_unknown_words_are_replaced():
     sources = [[UNK_ID, 5, 3], [UNK_ID, UNK_ID, 3], [3]]
     for replaces in (False, True):

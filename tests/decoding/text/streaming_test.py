@@ -86,6 +86,22 @@ def test_translations_that_are_kept_are_not_made_again(translator, tmp_path):
     assert int(translator.model.hypotheses) - before == sum(steps)  # Of the last two lines alone.
 
 
+def test_a_line_in_parts_is_kept_with_the_batch_of_its_last_part(translator, tmp_path):
+    lines, path = ["Dog. Cat.", "Two cats see dogs. One dog sees cats."], tmp_path / "unfinished"
+    options = {"beam_size": 1, "batch_size": 2, "split_sentences": True}
+    in_parts = Translator(translator.model, translator.tokenizer, **options)
+
+    def stop(count):
+        if count:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), KeptTranslations(path, {}) as kept:
+        translations(in_parts, (0, lines), kept=kept, advance=stop)
+    with KeptTranslations(path, {}) as kept:
+        ((place, (best,)),) = kept.take(0, lines).items()
+    assert place == 1 and best.text == lines[1]
+
+
 class Diverged(Echo):
     def decode_step(self, *arguments):
         output = super().decode_step(*arguments)
