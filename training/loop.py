@@ -337,12 +337,15 @@ class Trainer:
                 state["evaluations_since_best"] = 0
             elif not is_again:
                 state["evaluations_since_best"] += 1
-            kept = self._offer(model_arrays(self.update.model), evaluation)
+            beaten = self.kept if self._is_judged() else None
+            kept = self._offer(model_arrays(self.update.model), evaluation, beaten)
         if not is_again:
             self.update.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
-        if kept or (better and state[self.best] == self.kept):
+        if kept and not self._is_judged():
+            verdict = "; kept, as the last weights"
+        elif kept or (better and state[self.best] == self.kept):
             verdict = ", best so far"
         elif better:
             verdict = f"; best.npz holds a better model ({self.kept:.2f}) and is kept"
@@ -376,9 +379,13 @@ class Trainer:
         )
         self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
 
-    def _offer(self, arrays, evaluation, **more):
-        """Writes weights to best.npz if they beat the ones there; returns whether they do."""
-        better = evaluation.is_better(self.kept, self.keep_best_by)
+    def _is_judged(self):
+        """Returns whether the best weights are chosen by score, not simply the last."""
+        return self.keep_best_by == "bleu" or self.update.judged_by_perplexity
+
+    def _offer(self, arrays, evaluation, beaten, **more):
+        """Writes weights to best.npz if they beat the score `beaten`; returns whether they do."""
+        better = evaluation.is_better(beaten, self.keep_best_by)
         if better:
             self._keep_best(arrays, evaluation, **more)
             self.kept = getattr(evaluation, self.keep_best_by)
@@ -435,7 +442,7 @@ class Trainer:
             evaluation = self.devices.alone(self.evaluator)
             if evaluation is None:
                 return None
-            kept = self._offer(arrays, evaluation, averaged_steps=steps)
+            kept = self._offer(arrays, evaluation, self.kept, averaged_steps=steps)
             verdict = "kept as the best" if kept else "not better than best.npz, not kept"
             which = ", ".join(f"{step:,}" for step in steps)
             self.progress.say(

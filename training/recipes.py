@@ -80,8 +80,8 @@ BY_MODEL = {
 }
 
 BY_MODEL_AND_UPDATE = {
-    # Only the last iteration is validated, because perplexity, which chooses the best weights, does
-    # not count fertilities.
+    # Only the last iteration is validated, because its weights are kept whatever their perplexity,
+    # which does not count fertilities.
     ("hmm_fertility", "em"): {"eval_every_steps": 1_000_000},
 }
 

@@ -115,6 +115,19 @@ def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus, capsys):
         assert (words in done.out) == (steps == 2)
 
 
+def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder, corpus):
+    """Although their perplexity, which does not count fertilities, rises."""
+    more = ("--model=hmm_fertility", "--model1_steps=1", "--hmm_steps=1")
+    for name, steps in (("parts", 3), ("parts", 6), ("at_once", 6)):
+        arguments = flags(folder, corpus, name, *more, f"--max_steps={steps}")
+        assert run_script("train", arguments).status == 0
+    first, last = (record["perplexity"] for record in records(folder / "parts", "valid"))
+    assert last > first
+    with np.load(folder / "parts/best.npz") as one, np.load(folder / "at_once/best.npz") as other:
+        for key in set(one.files) - {"state"}:
+            assert np.array_equal(one[key], other[key]), key
+
+
 def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
     more = ("--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")
     more += ("--schedule=constant", "--warmup_steps=1")

@@ -81,6 +81,7 @@ class EMUpdate(Update):
         leave_one_out=False,
     ):
         self.model = model
+        self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
         self.corpus = words
         self.num_tokens = words.num_tokens
         self.alpha = alpha

@@ -18,6 +18,8 @@ class Update:
             a step takes the whole corpus.
         has_plan: whether --dry_run can show a plan of its epochs.
         warmup_steps: steps during which the learning rate rises (0: none).
+        judged_by_perplexity: whether a lower validation perplexity means better weights. Otherwise
+            the weights of the last validation are kept, unless BLEU chooses.
     """
 
     name = ""
@@ -26,6 +28,7 @@ class Update:
     takes_batches = False
     has_plan = True
     warmup_steps = 0
+    judged_by_perplexity = True
 
     @classmethod
     def check(cls, preset, options, given, undecided=()):
