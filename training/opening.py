@@ -22,7 +22,7 @@ from training.corpus.texts import open_text
 from training.devices.strategies import start_devices
 from training.run import UNNOTED, Run, seconds_an_update, why_untimed
 from training.updates.precision import comparison, faster
-from training.updates.teacher import teacher_tokenizer, teacher_weights
+from training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
 from training.ways import update_of
 
 
@@ -70,6 +70,7 @@ def open_run(request):
     config = {**config, **_sizes(tokenizer)}
     with devices.scope():
         guide = _load_guide(options, config, tokenizer)
+        teacher = make_teacher(options)
     encoded = text.encode(tokenizer, options, request.data_dir)
     if is_new and len(encoded.sizes) == 1:
         _check_alone(options)
@@ -87,6 +88,7 @@ def open_run(request):
         epochs=epochs,
         prepared=prepared,
         guide=guide,
+        teacher=teacher,
         valid=encoded.valid,
         valid_lines=text.valid,
     )

@@ -52,6 +52,7 @@ class Run(NamedTuple):
         epochs: `Epochs` of the training corpus.
         prepared: `Preparation` of the model.
         guide: `TranslationModel` on whose alignments the attention is trained, or None.
+        teacher: `training.updates.teacher.Teacher` of the model, or None.
         valid: `EncodedCorpus` for validation.
         valid_lines: (source lines, target lines) of the validation text.
     """
@@ -67,6 +68,7 @@ class Run(NamedTuple):
     epochs: Epochs
     prepared: Preparation
     guide: Any
+    teacher: Any
     valid: EncodedCorpus
     valid_lines: tuple[list, list]
 

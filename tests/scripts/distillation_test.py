@@ -86,6 +86,8 @@ BAD = {
     "no weights": (["--teacher={folder}/empty"], "no best.npz yet"),
     "another vocabulary": (["--teacher={first}", "--num_pieces=400"], "num_pieces was 300, is 400"),
     "another tokenizer": (["--teacher={first}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
+    "damaged weights": (["--teacher={folder}/damaged"], "best.npz: damaged"),
+    "a language model": (["--teacher={folder}/counted"], "ngram_lm, which does not translate"),
     "other vocabularies": (["--teacher={first},{other}"], "its vocabulary (310 entries) differs"),
     "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (310 entries)"),
     "a new vocabulary": (
@@ -101,6 +103,10 @@ def places(folder, corpus, teacher):
     assert train(folder, "other", *corpus, *QUICK, "--max_steps=1", "--num_pieces=310").status == 0
     shutil.copytree(folder / "first", folder / "empty")
     (folder / "empty/best.npz").unlink()
+    best = shutil.copytree(folder / "first", folder / "damaged") / "best.npz"
+    best.write_bytes(best.read_bytes()[:-9])
+    vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
+    assert train(folder, "counted", *corpus, "--model=ngram_lm", vocabulary).status == 0
     return {"folder": folder, "first": folder / "first", "other": folder / "other"}
 
 

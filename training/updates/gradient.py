@@ -25,7 +25,6 @@ from training.updates.losses import (
 )
 from training.updates.moving_average import MovingAverage
 from training.updates.precision import LossScale
-from training.updates.teacher import make_teacher
 from training.updates.token_dropout import TokenDropout
 from training.updates.update import Update
 
@@ -189,7 +188,7 @@ class GradientUpdate(Update):
             r_drop=options["r_drop"],
             token_dropout=TokenDropout.of(options, run.tokenizer),
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
-            teacher=make_teacher(options),
+            teacher=run.teacher,
         )
         update.warmup_steps = options["warmup_steps"]
         return run.devices.replicate(update)

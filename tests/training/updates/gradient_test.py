@@ -16,6 +16,7 @@ from training.run import Run
 from training.updates.adam import FusedAdam, adam
 from training.updates.gradient import GradientUpdate
 from training.updates.moving_average import MovingAverage
+from training.updates.teacher import make_teacher
 
 SOURCE = np.array([[5, 5, 5, 5, 9, 3], [8, 4, 3, 0, 0, 0], [6, 3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 10, 4, 6, 9, 8, 3], [9, 3, 0, 0, 0, 0, 0], [7, 3, 0, 0, 0, 0, 0]], np.int32)
@@ -273,6 +274,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
         devices=OneDevice(),
         tokenizer=tokenizer,
         guide=models.create("hmm_alignment", 11, 11),
+        teacher=make_teacher(options),
         **no_data,
     )
     update = GradientUpdate.make(run, model)
