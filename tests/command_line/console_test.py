@@ -10,7 +10,9 @@ import sys
 
 import pytest
 import tensorflow as tf
+from absl import flags
 
+from command_line import console
 from command_line.console import one_line_errors, write_result
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
@@ -122,10 +124,10 @@ def _raises(error):
     [
         (UserError("a\nb\x1b[31m"), r"error: a\nb\x1b[31m"),
         (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: Permission denied; check"),
-        (MemoryError(), "error: not enough memory; lower"),
+        (MemoryError(), "error: not enough memory; use a computer"),
         (
             tf.errors.ResourceExhaustedError(None, None, "OOM: tensor with shape[1,4,9] and"),
-            "error: not enough memory, for a tensor of shape[1,4,9]; lower",
+            "error: not enough memory, for a tensor of shape[1,4,9]; use",
         ),
         (RecursionError(), "error: a value or file is nested too deeply"),
     ],
@@ -134,6 +136,30 @@ def test_what_the_user_can_mend_is_one_line(error, expected, capsys):
     assert one_line_errors(_raises(error))(["x"]) == 1
     err = capsys.readouterr().err
     assert err.startswith(expected) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("train", "--max_tokens_per_batch, or make the model smaller with --set, in a new --model"),
+        ("translate", "lower --batch_size or --beam_size, or give fewer lines at a time, without"),
+        ("align", "not enough memory; give fewer lines at a time, without the longest"),
+        ("visualize_attention", "lower --beam_size, or give fewer lines at a time"),
+        ("export", "lower --beam_size, or use a computer with more"),
+        ("serve", "lower --max_lines or --beam_size, or use a computer with more"),
+    ],
+)
+def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, monkeypatch):
+    known = set()
+
+    def parse(argv):
+        known.update(flags.FLAGS)
+        raise MemoryError
+
+    monkeypatch.setattr(console, "parse", parse)
+    done = run_script(script, [], capsys)
+    assert (done.status, done.err.count("\n")) == (1, 1) and expected in done.err
+    assert set(re.findall(r"--(\w+)", done.err)) <= known
 
 
 def test_an_error_of_ours_keeps_its_traceback():
