@@ -71,7 +71,7 @@ with group("Format"):
         "Number format of the weights. Only with --format=ctranslate2.",
     )
 with group("Search"):
-    define_beam_size(", unless a request asks for another")
+    define_beam_size(", unless a request asks for another. Only with --format=savedmodel")
     flags.DEFINE_integer(
         "max_beam_size",
         0,
@@ -178,7 +178,7 @@ def main(argv):
     to_ctranslate2 = FLAGS.format == "ctranslate2"
     if FLAGS["quantization"].present and not to_ctranslate2:
         raise UserError("--quantization needs --format=ctranslate2")
-    for name in ("max_beam_size", "license", "intended_use"):
+    for name in ("beam_size", "max_beam_size", "license", "intended_use"):
         if FLAGS[name].present and to_ctranslate2:
             raise UserError(f"--{name} needs --format=savedmodel")
     if FLAGS.max_beam_size and FLAGS.max_beam_size < FLAGS.beam_size:
@@ -189,10 +189,14 @@ def main(argv):
     check_folder(FLAGS.export_dir)
     folder = Path(FLAGS.export_dir)
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
-    if to_ctranslate2:
-        ctranslate2_model.ctranslate2_package()  # Before minutes of loading.
+    directories = model_directories(FLAGS.model_dir)
+    if to_ctranslate2:  # What is needed later is looked for before minutes of loading.
+        ctranslate2_model.ctranslate2_package()
+    else:
+        for directory in directories:
+            model_card.read_scores(directory.path)
     quiet.start()
-    model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
+    model, tokenizer, config = load_models(directories)
     set_length_penalty(config)
     names = "beam_size", "length_penalty", "max_input_tokens"
     search = {name: FLAGS[name].value for name in names}

@@ -151,7 +151,7 @@ class Translator:
         self.options = SearchOptions(**search, emit_unknowns=unknowns is not None)
         self._engine = engine
         if engine:
-            engine.check(self.options)
+            engine.check(self.options, max_input_tokens)
             if asked is not None:
                 raise UserError("--prefix and --required: CTranslate2 cannot; leave them out")
         elif self.options.shortlist is not None:

@@ -133,6 +133,9 @@ class CTranslate2Engine:
     def __init__(self, path, tokenizer, about):
         self.tokenizer = tokenizer
         self._about = about
+        # Earlier exports do not state it.
+        usual = longest_translation(about["max_input_tokens"])
+        self._num_positions = about.get("num_positions", usual)
         self._translator = _translator(path)
         exported, used = about.get("quantization", "float32"), self._translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.
@@ -149,21 +152,29 @@ class CTranslate2Engine:
         """Returns the number of weights, as a Keras model does."""
         return self._about["parameters"]
 
-    def check(self, options):
-        """Raises `UserError` if the engine cannot follow one of the `SearchOptions`."""
+    def check(self, options, max_input_tokens):
+        """Checks that the engine can search as is asked.
+
+        Args:
+            options: `SearchOptions`.
+            max_input_tokens: longest source sentence, in tokens including `</s>`.
+
+        Raises:
+            UserError: it cannot follow an option, or has no positions for such long translations.
+        """
         for name, default in SearchOptions._field_defaults.items():
             if name not in _FOLLOWED and getattr(options, name) != default:
                 raise UserError(
                     f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
                     "out, or use --engine=tensorflow"
                 )
-        longest = self._about["max_input_tokens"]
-        found, most = options.length_limit(longest), longest_translation(longest)
-        if found > most:
+        longest = min(max_input_tokens, self._about["max_input_tokens"])
+        found, most = options.length_limit(longest), self._num_positions
+        if most is not None and found > most:
             raise UserError(
                 f"--max_length_factor and --max_length_extra allow translations of {found:,} "
-                f"tokens, and the model was exported for at most {most:,}; give smaller ones, or "
-                "export it with a larger --max_input_tokens"
+                f"tokens for lines of {longest:,}, and the model was exported for at most "
+                f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
             )
 
     def __call__(self, source, n_best, options):

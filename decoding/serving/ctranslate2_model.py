@@ -73,6 +73,8 @@ def write(model, tokenizer, folder, *, quantization, **about):
     (folder / TOKENIZER).mkdir()
     tokenizer.save(folder / TOKENIZER)
     facts = {**about, "quantization": quantization, "parameters": model.count_params()}
+    # Other positions than sinusoids are computed for sentences of any length.
+    facts["num_positions"] = num_positions if _stores_positions(model) else None
     write_text(folder / ABOUT, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 
@@ -138,13 +140,17 @@ def _spec(package, model, num_positions, as_bfloat16):
         (spec.encoder, model.encoder_layers, "encoder"),
         (spec.decoder, model.decoder_layers, "decoder"),
     ):
-        if settings["positions"] == "sinusoidal":
+        if _stores_positions(model):
             stack.position_encodings.encodings = positions
         if settings["norm"] == "pre":
             _set_norm(stack.layer_norm, weights, f"{name}_norm")
         for layer, ours in zip(stack.layer, layers, strict=True):  # Ours may be there twice.
             _set_layer(layer, weights, ours.name)
     return spec
+
+
+def _stores_positions(model):
+    return model.settings["positions"] == "sinusoidal"
 
 
 def _set_layer(layer, weights, path):

@@ -15,12 +15,16 @@ _SOFTWARE = "Apache License 2.0, for the program that made this model"
 _SCORES = ("bleu", "chrf", "ter")
 
 
-def read_scores(path):
-    """Reads the scores that `translate.py --save_scores` wrote; None if there is no such file.
+def read_scores(folder):
+    """Reads the scores that `translate.py --save_scores` wrote to `scores.json` in a folder.
+
+    Returns:
+        The metrics and the number of sentences; None if there is no such file.
 
     Raises:
         UserError: the file holds something else.
     """
+    path = folder / "scores.json"
     if not path.exists():
         return None
     try:
@@ -84,7 +88,7 @@ def write_card(folder, *, directories, config, facts):
                     "options": each["options"],
                     **directory.summary(),
                 },
-                "scores": read_scores(directory.path / "scores.json"),
+                "scores": read_scores(directory.path),
             }
             for directory, each in zip(directories, configs, strict=True)
         ],

@@ -151,8 +151,22 @@ def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
     for name in {*SearchOptions._field_defaults} - FOLLOWED:
         with pytest.raises(UserError, match=f"--{name}: CTranslate2 cannot search"):
             Translator(None, tokenizer, engine=engine, **{name: 7})
-    with pytest.raises(UserError, match=r"translations of 101 tokens, and .* at most 100"):
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_translations_may_be_as_long_as_the_positions_that_were_exported(positions, tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    engine, tokenizer = export(tmp_path, *make_model("bpe", -20.0, positions=positions))
+    if positions == "sinusoidal":
+        with pytest.raises(UserError, match=r"translations of 101 tokens for lines of 40, .* 100;"):
+            Translator(None, tokenizer, engine=engine, max_length_extra=21)
+    else:
         Translator(None, tokenizer, engine=engine, max_length_extra=21)
+    limits = {"max_input_tokens": 10, "max_length_factor": 3.0, "max_length_extra": 70}
+    translator = Translator(None, tokenizer, engine=engine, beam_size=1, **limits)
+    line = next(line for line in LINES if len(tokenizer.source.encode([line])[0]) == 10)
+    ((found,),) = translator.translate([line])
+    assert not found.finished and len(found.ids) == 100
 
 
 def test_the_engine_follows_length_limits(tmp_path):

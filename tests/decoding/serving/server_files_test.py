@@ -100,10 +100,13 @@ def test_a_card_describes_signatures():
 
 def test_scores_of_a_card_are_those_that_were_saved_and_nothing_else_is_taken(tmp_path):
     path = tmp_path / "scores.json"
-    assert read_scores(path) is None
+    assert read_scores(tmp_path) is None
     path.write_text('{"bleu": 27.5, "bleu_signature": "nrefs:1", "sentences": 3, "model": "x"}')
-    assert read_scores(path) == {"bleu": {"score": 27.5, "signature": "nrefs:1"}, "sentences": 3}
+    assert read_scores(tmp_path) == {
+        "bleu": {"score": 27.5, "signature": "nrefs:1"},
+        "sentences": 3,
+    }
     for text in ("", "[]", '{"bleu": 27.5, "sentences": 3}', '{"bleu": "x", "sentences": 3}'):
         path.write_text(text)
         with pytest.raises(UserError, match=r"scores\.json: expected the scores"):
-            read_scores(path)
+            read_scores(tmp_path)
