@@ -123,7 +123,7 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     """Writes a lexicon file of lines `source_word target_word probability`, atomically.
 
     White space separates the three, so a word with white space inside, such as a number with
-    no-break spaces, cannot be written and is left out.
+    no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
 
     Args:
         path: the file.
@@ -135,10 +135,17 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     Raises:
         UserError: the file cannot be written.
     """
-    lines = [
-        f"{source} {target} {probability:.6g}"
-        for source, target, probability in entries
-        if source.split() == [source] and target.split() == [target]
-    ]
+    lines, left_out = [], 0
+    for source, target, probability in entries:
+        if source.split() == [source] and target.split() == [target]:
+            lines.append(f"{source} {target} {probability:.6g}")
+        else:
+            left_out += 1
     write_lines(path, lines)
+    if left_out:
+        print(
+            f"word pairs left out: {left_out:,} (a lexicon cannot hold words with white space "
+            "inside, such as no-break spaces)",
+            file=sys.stderr,
+        )
     return len(lines)

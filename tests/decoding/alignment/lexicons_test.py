@@ -32,10 +32,12 @@ def test_every_sentence_pair_needs_its_words():
         lexicon_entries([[], []], [["a"]], [["b"]])
 
 
-def test_a_lexicon_is_read_as_it_was_written(tmp_path):
+def test_a_lexicon_is_read_as_it_was_written(tmp_path, capsys):
     path = tmp_path / "lexicon.txt"
     entries = [("Haus", "house", 0.75), ("Haus", "home", 0.25), ("10\u00a0000", "10,000", 1.0)]
     assert write_lexicon(path, entries) == 2
+    assert capsys.readouterr().err.startswith("word pairs left out: 1 (a lexicon")
+    assert write_lexicon(path, entries[:2]) == 2 and not capsys.readouterr().err
     assert path.read_text() == "Haus house 0.75\nHaus home 0.25\n"
     assert read_lexicon(path) == {"Haus": "house"}
 
