@@ -88,13 +88,17 @@ class ModelDirectory:
         return self.config_path.exists()
 
     def check_free(self):
-        """Raises `UserError` if a new run cannot begin here because the folder holds other files.
+        """Raises `UserError` if a new run cannot begin here because of a run or other files.
 
         A lock and a tokenizer may be there: a run leaves them if it is stopped before it writes its
         configuration.
         """
         check_folder(self.path)
         names = sorted(os.listdir(self.path)) if self.path.exists() else []
+        if self.config_path.name in names:
+            raise UserError(
+                f"{self.path}: another run has just begun here; give another --model_dir"
+            )
         others = [n for n in names if n not in ("lock", "tokenizer") and not n.startswith(".")]
         if others:
             raise UserError(
@@ -109,12 +113,9 @@ class ModelDirectory:
             UserError: the folder holds something else, or cannot be written; another run is
                 under way in it.
         """
-        self.check_free()
+        self.check_free()  # Before the lock makes a file among others.
         self.lock.acquire()
-        if self.exists():
-            raise UserError(
-                f"{self.path}: another run has just begun here; give another --model_dir"
-            )
+        self.check_free()  # Another run may have begun since.
         files = tokenizer.save(self.path / "tokenizer")
         sums = {"vocabulary_crc32": {file.name: zlib.crc32(file.read_bytes()) for file in files}}
         config = {"format": FORMAT, **config, **sums}
@@ -401,16 +402,15 @@ class ModelDirectory:
         total, types, found, counts = {}, {}, [], collections.Counter()
         for step in steps:
             try:
-                arrays = read_archive(self.checkpoint_path(step))[0]
+                arrays = read_archive(self.checkpoint_path(step), prefix="model/")[0]
             except DamagedError as error:
                 print(f"{error}: left out of the average", file=sys.stderr, flush=True)
                 continue
             found.append(step)
             for name, array in arrays.items():
-                if name.startswith("model/"):
-                    total[name] = total.get(name, 0.0) + array.astype(np.float64)
-                    types[name] = array.dtype
-                    counts[name] += 1
+                total[name] = total.get(name, 0.0) + array.astype(np.float64)
+                types[name] = array.dtype
+                counts[name] += 1
         return found, {
             name: (array / counts[name]).astype(types[name]) for name, array in total.items()
         }

@@ -34,10 +34,14 @@ def write_archive(path, variables, state):
         np.savez(file, **arrays, state=np.array(json.dumps(state)))
 
 
-def read_archive(path):
+def read_archive(path, prefix=""):
     """Reads `(arrays, state)` from a file of `write_archive`.
 
     Every array is read in full, which checks it against its CRC-32 in the file.
+
+    Args:
+        path: the file.
+        prefix: only arrays whose names begin with it are read and checked.
 
     Raises:
         DamagedError: the file is missing or damaged.
@@ -53,8 +57,9 @@ def read_archive(path):
                 raise ValueError("not an archive of arrays")
             file.seek(0)
             with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-        state = json.loads(str(arrays.pop("state")))
+                state = json.loads(str(archive["state"]))
+                names = [name for name in archive.files if name.startswith(prefix)]
+                arrays = {name: archive[name] for name in names if name != "state"}
         if not isinstance(state, dict):
             raise ValueError("its state is not an object")
         for name, array in arrays.items():

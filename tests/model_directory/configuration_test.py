@@ -136,6 +136,16 @@ def directory(tmp_path):
     return directory
 
 
+def test_a_second_run_in_a_new_directory_is_told_of_the_first(directory):
+    before = directory.config_path.read_bytes()
+    second = ModelDirectory(directory.path)
+    for _ in ("the first is under way", "the first has ended"):
+        with pytest.raises(UserError, match="another run has just begun here"):
+            second.start(CONFIG, directory.tokenizer())
+        directory.lock.release()
+    assert directory.config_path.read_bytes() == before
+
+
 def edit(directory, **changes):
     config = json.loads(directory.config_path.read_text())
     directory.config_path.write_text(json.dumps({**config, **changes}))

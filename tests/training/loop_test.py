@@ -332,6 +332,22 @@ def test_the_average_is_kept_if_it_is_better(directory, corpus):
     assert all(np.array_equal(ends[1][name], now[name].numpy()) for name in now)
 
 
+def test_an_average_reads_and_checks_weights_alone(directory, corpus, capsys):
+    trainer(directory, corpus, [9, 8, 7, 9]).run()
+    newest = directory.checkpoint_path(12)
+    arrays, _ = read_archive(newest)
+    for part, left in (("optimizer/", [8, 12]), ("model/", [8])):
+        names = [name for name in arrays if name.startswith(part)]
+        data = bytearray(newest.read_bytes())
+        data[data.index(max((arrays[n] for n in names), key=np.size).tobytes()) + 100] ^= 1
+        newest.write_bytes(data)
+        with pytest.raises(UserError, match="damaged"):
+            read_archive(newest)
+        found, average = directory.average([8, 12])
+        assert found == left and average.keys() == {n for n in arrays if n.startswith("model/")}
+    assert f"{newest}: damaged" in capsys.readouterr().err
+
+
 def test_a_damaged_newest_checkpoint_is_named_and_the_one_before_it_used(directory, corpus, capsys):
     trainer(directory, corpus, [9, 8, 7, 6]).run()
     newest = directory.checkpoint_path(12)
