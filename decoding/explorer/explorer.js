@@ -41,11 +41,12 @@ const Explorer = (() => {
     const usual = kinds.includes("alignment") ? "alignment" : kinds[0];
     const kind = kinds.includes(asked.kind) ? asked.kind : usual;
     const numbers = layers[kind].map(([number]) => number);
-    const layer = numbers.includes(asked.layer) ? asked.layer : numbers.at(-1);
+    const isMean = asked.layer === "mean" && numbers.length > 1;
+    const layer = isMean || numbers.includes(asked.layer) ? asked.layer : numbers.at(-1);
     const heads = layers[kind][0][1].shape[0];
     const head = asked.head >= 1 && asked.head <= heads ? asked.head : "mean";
     const merge = Boolean(asked.merge);
-    return { kind, layer: asked.layer === "mean" ? "mean" : layer, head, merge };
+    return { kind, layer, head, merge };
   }
 
   class View {

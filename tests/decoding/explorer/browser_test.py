@@ -141,6 +141,22 @@ def test_the_matrix_of_every_choice_has_the_weights_of_the_model(opened):
             page.first("input[name=merge]").click()
 
 
+def test_every_list_shows_a_choice_after_the_kind_has_changed(opened):
+    maps = {**MAPS, "alignment": MAPS["decoder/0/cross"][:1]}
+    page = opened(shown_page(model_data("aligned", TEXTS, (SOURCE, TARGET), maps)))
+
+    def shown():
+        return [page.first(f"select[name={name}]").get_attribute("value") for name in names]
+
+    names = "kind", "layer", "head"
+    page.choose("layer", "mean")
+    page.choose("head", "mean")
+    page.choose("kind", "alignment")
+    assert shown() == ["alignment", "1", "1"]
+    page.choose("kind", "cross")
+    assert shown() == ["cross", "1", "mean"]
+
+
 def test_pointing_at_a_word_shows_where_it_looks(opened):
     from selenium.webdriver import ActionChains
 
