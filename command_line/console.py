@@ -9,14 +9,13 @@ import re
 import signal
 import sys
 
-from absl import app, flags, logging
+from absl import app, logging
 
-from command_line.flag_values import parse, shortened
+from command_line.flag_values import advice_on_memory, parse, shortened
 from data_pipeline.files import UserError, check_writable
 from decoding.pictures.figures import check_path
 
 _LONGEST = 1000  # Most characters of an error.
-_LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
 # Characters that break the line or control the terminal.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -108,21 +107,7 @@ def _refusal(error):
 def _out_of_memory(error):
     found = re.search(r"shape ?[\[(][\d, ]*[\])]", str(error))
     what = f", for a tensor of {found[0]}" if found else ""
-    return f"not enough memory{what}; {_advice_on_memory(set(flags.FLAGS))}"
-
-
-def _advice_on_memory(known):
-    """Returns what would need less memory in a script with flags of the names `known`."""
-    if "max_tokens_per_batch" in known:
-        return (
-            "lower --max_tokens_per_batch, or make the model smaller with --set, in a new "
-            "--model_dir"
-        )
-    lowered = [f"--{name}" for name in _LOWERED if name in known]
-    advice = [f"lower {' or '.join(lowered)}"] if lowered else []
-    if known & {"source", "input"}:
-        advice.append("give fewer lines at a time, without the longest")
-    return ", or ".join([*advice, "use a computer with more"])
+    return f"not enough memory{what}; {advice_on_memory()}"
 
 
 def write_result(*lines):

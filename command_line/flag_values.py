@@ -29,6 +29,7 @@ _MOVED = {
     "threshold": "threshold",
 }
 _HEAD = "([1-9][0-9]{0,8}|mean)?"  # Values of --head.
+_LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 
 flags.disclaim_key_flags()  # So that absl attributes each flag to the script that calls `define`.
@@ -67,6 +68,21 @@ def set_length_penalty(config):
 def define_max_input_tokens(default, text):
     """Defines --max_input_tokens with a description."""
     flags.DEFINE_integer("max_input_tokens", default, text, 2, 1_000_000)
+
+
+def advice_on_memory():
+    """Returns how the script could do with less memory; names only flags that it has."""
+    known = set(flags.FLAGS)
+    if "max_tokens_per_batch" in known:
+        return (
+            "lower --max_tokens_per_batch, or make the model smaller with --set, in a new "
+            "--model_dir"
+        )
+    lowered = [f"--{name}" for name in _LOWERED if name in known]
+    advice = [f"lower {' or '.join(lowered)}"] if lowered else []
+    if known & {"source", "input"}:
+        advice.append("give fewer lines at a time, without the longest")
+    return ", or ".join([*advice, "use a computer with more"])
 
 
 def define(option):
