@@ -3,11 +3,15 @@
 import subprocess
 import sys
 
+import pytest
+
 from tests.scripts.running import ROOT
 
 PROGRAM = """
 from command_line import startup, quiet
 import sys
+
+import pytest
 
 quiet.start()
 assert "matplotlib" not in sys.modules  # Nobody has asked for a picture.
@@ -26,6 +30,7 @@ import matplotlib.pyplot
 """
 
 
+@pytest.mark.slow
 def test_importing_and_starting_tensorflow_and_sentencepiece_prints_nothing():
     done = subprocess.run([sys.executable, "-c", PROGRAM], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

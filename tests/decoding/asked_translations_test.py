@@ -26,6 +26,11 @@ from tests.tiny import SMALL, pairs
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 
+# Tests in which both kinds of vocabularies take the same code need only one of them.
+with_pieces = pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+with_words = pytest.mark.parametrize("parts", ["word"], indirect=True)
+
+
 @pytest.fixture(scope="module", params=["bpe", "word"])
 def parts(request):
     text = [list(side) for side in zip(*pairs(100), strict=True)]
@@ -81,6 +86,7 @@ def test_words_of_a_script_without_spaces_are_required_inside_running_text():
     assert translator.translate(["上海"])[0][0].text.startswith("我住在北京")
 
 
+@with_pieces
 def test_translations_of_a_line_have_different_texts(parts):
     translator = Translator(*parts, beam_size=8)
     several, one = translator.translate(LINES, n_best=5), translator.translate(LINES)
@@ -89,6 +95,7 @@ def test_translations_of_a_line_have_different_texts(parts):
         assert (best[0].text, best[0].ids) == (first.text, first.ids)
 
 
+@with_words
 def test_draws_depend_on_the_seed_and_the_line_and_not_on_the_batch(parts):
     options = {"beam_size": 1, "sample": True, "max_length_factor": 1.0}
     together = Translator(*parts, seed=1, **options).translate(LINES, n_best=3)
@@ -99,6 +106,7 @@ def test_draws_depend_on_the_seed_and_the_line_and_not_on_the_batch(parts):
     assert [len(best) for best in together] == [3, 1, 3, 3]
 
 
+@with_words
 def test_minimum_bayes_risk_takes_the_candidate_most_similar_to_all(parts):
     options = {"beam_size": 5, "max_length_factor": 1.0, "max_length_extra": 4}
     candidates = Translator(*parts, **options).translate(LINES, n_best=5)
@@ -133,6 +141,7 @@ def test_draws_that_minimum_bayes_risk_ranks_have_different_texts(parts):
     assert scores == sorted(scores, reverse=True)
 
 
+@with_words
 def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared(parts):
     translator = Translator(*parts, beam_size=3, mbr=3, max_length_factor=1.0, split_sentences=True)
     sentences = ["one dog.", "Big cat."]
@@ -141,6 +150,7 @@ def test_the_score_of_a_line_in_parts_is_a_similarity_if_candidates_are_compared
     assert min(apart) > 0 and together.score == pytest.approx(np.mean(apart))
 
 
+@with_words
 def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
     plain, chosen = (
         Translator(*parts, beam_size=1, mbr=mbr).translate(LINES[:1])[0][0] for mbr in (0, 1)
@@ -148,6 +158,7 @@ def test_minimum_bayes_risk_has_no_choice_with_one_candidate(parts):
     assert chosen.text == plain.text and chosen.ids == plain.ids
 
 
+@with_words
 def test_parts_of_a_line_have_draws_of_their_own(parts):
     options = {"max_length_factor": 1.0, "max_length_extra": 20, "sample": True}
     translator = Translator(*parts, split_sentences=True, **options)

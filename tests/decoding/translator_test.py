@@ -31,6 +31,11 @@ PLAIN_OPS = set(tf.raw_ops.__dict__)
 LINES = ["one dog", "", "cat sees big house two three", "zebra", "  ", "dog dog dog dog dog"]
 
 
+# Tests in which both kinds of vocabularies take the same code need only one of them.
+with_pieces = pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+with_words = pytest.mark.parametrize("parts", ["word"], indirect=True)
+
+
 @pytest.fixture(scope="module", params=["bpe", "word"])
 def parts(request):
     text = [list(side) for side in zip(*pairs(100), strict=True)]
@@ -48,6 +53,7 @@ def parts(request):
     return model, tokenizer
 
 
+@with_words
 @pytest.mark.parametrize("num_threads", [1, 2])
 def test_order_batches_and_threads_change_nothing(parts, num_threads):
     at_once = Translator(*parts, batch_size=3, num_threads=num_threads).translate(LINES)
@@ -57,6 +63,7 @@ def test_order_batches_and_threads_change_nothing(parts, num_threads):
         assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
 
 
+@with_words
 def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(parts):
     translator = Translator(*parts, beam_size=3)
     (first,), (again,) = (translator.translate([LINES[2]], n_best=3) for _ in range(2))
@@ -64,6 +71,7 @@ def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(
     np.testing.assert_allclose([t.score for t in first], [t.score for t in again], atol=1e-5)
 
 
+@with_words
 def test_one_line_in_is_one_line_out_and_empty_stays_empty(parts):
     results = Translator(*parts).translate(LINES)
     assert len(results) == len(LINES)
@@ -72,6 +80,7 @@ def test_one_line_in_is_one_line_out_and_empty_stays_empty(parts):
     assert Translator(*parts).translate([]) == []
 
 
+@with_words
 def test_n_best_are_distinct_and_the_best_is_first(parts):
     for best in Translator(*parts, beam_size=4).translate([LINES[0], LINES[2]], n_best=4):
         assert 1 < len({t.text for t in best}) == len(best) <= 4
@@ -89,6 +98,7 @@ def test_a_text_of_unknown_words_is_named(parts):
             translator.check_known(["", LINES[3]], "in.en")
 
 
+@with_pieces
 def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
     monkeypatch.setattr(saved_model, "MAX_WEIGHTS", 100)
     serving = ServingModule(*parts)
@@ -227,6 +237,7 @@ def asked(text, *rows):
     return {"text": text, **dict(zip(names, columns, strict=True))}
 
 
+@with_words
 def test_saved_model_translates_each_row_with_its_own_options(parts, served):
     options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (2, 2.0, 2), (4, -1.0, 3), (-1, 1.5, 3)]
     rows = [(line, *each) for line in LINES for each in options]
@@ -277,6 +288,7 @@ def test_saved_model_scores_as_the_scorer(parts, served):
     assert not found["token_log_probs"][found["target_tokens"] == b""].any()
 
 
+@with_words
 def test_saved_model_translates_as_an_object_too(saved, served):
     translate = tf.saved_model.load(saved).signatures["serving_default"]
     expected = served("serving_default", {"text": LINES})
@@ -427,7 +439,7 @@ def in_this_process():
         yield
 
 
-@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+@with_pieces
 def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     parts, saved, expected, in_this_process
 ):
@@ -447,13 +459,14 @@ def test_every_way_in_which_a_saved_model_answers_differently_is_named(
     assert all(f"; {name} for " in message for name in ("attention", "score", "attention_maps"))
 
 
-@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+@with_pieces
 def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path):
     with full_disk(1000), pytest.raises(OSError, match=r"^File too large$"):
         serving.save(tmp_path / "model")
 
 
-@pytest.mark.parametrize("parts", ["bpe"], indirect=True)
+@with_pieces
+@pytest.mark.slow
 def test_a_saved_model_that_fails_in_a_fresh_process_is_one_line(parts, expected, tmp_path):
     with pytest.raises(UserError, match=f"fails in a fresh process, .*{tmp_path}") as caught:
         check(tmp_path, *parts, LINES[:1], [expected[0][0]], max_tokens=1024)

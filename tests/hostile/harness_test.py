@@ -13,6 +13,7 @@ from tests.scripts.running import ROOT
 CASES = {case.name: case for case in examples.cases()}
 
 
+@pytest.mark.slow
 def test_every_example_gets_its_verdict(tmp_path):
     report = tmp_path / "hostile.json"
     command = [sys.executable, "tests/hostile/harness.py", "--examples", f"--output={report}"]

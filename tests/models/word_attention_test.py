@@ -195,6 +195,7 @@ def test_attention_ibm1_lets_source_words_add_up():
     assert nll < 10 * np.log(2) * 1.02
 
 
+@pytest.mark.slow
 def test_attention_translates_what_a_table_of_words_cannot():
     """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
     corpus = textbook.corpus_of(

@@ -7,7 +7,7 @@ import pytest
 
 from data_pipeline.demo import demo_corpus
 from model_directory.weight_files import read_archive
-from tests.scripts.running import run_script, train
+from tests.scripts.running import client_in_this_process, run_script, train
 from tests.tiny import corpus_flags, small_flags
 
 TARGETS = slice(1, None, 2)  # The flags of `corpus_flags` are source, target, source, target.
@@ -198,6 +198,7 @@ def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpu
     assert translate(folder, capsys, *models).status == 0
 
 
+@pytest.mark.slow
 def test_perplexity_falls_with_more_text_of_the_same_kind(folder, capsys):
     corpus = demo_corpus.generate()
     valid = [pair.target for pair in corpus["valid"]]
@@ -313,7 +314,8 @@ def test_draws_are_repeated_with_the_same_seed(folder, gradual, capsys):
 
 def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
     arguments = [f"--model_dir={gradual},{forward}", f"--export_dir={folder / 'served'}"]
-    done = run_script("export", arguments, capsys)
+    with client_in_this_process():
+        done = run_script("export", arguments, capsys)
     assert done.status == 0, done.err
     assert "lines translated alike" in done.out
 

@@ -50,18 +50,20 @@ KINDS = {
     AlignmentModel: ("cross",),
     FertilityModel: ("cross",),
 }
-# At these sizes, each of these presets is another preset with fewer layers or without a table of
-# positions or fertilities, or differs from it only in dropout or the place of a normalisation. The
-# laws of all models are tested with these, too; here only `make test-slow` runs them.
+# At these sizes, each of these presets is another preset with fewer or more layers or without a
+# table of positions or fertilities, or differs from it only in dropout, in cells or scores, or in
+# the place of a normalisation. The laws of all models are tested with these, too; here only
+# `make test-slow` runs them.
 LIKE_ANOTHER = (
-    *("ibm1", "hmm_alignment", "attention_ibm1", "lstm_luong"),
+    *("ibm1", "hmm_alignment", "attention_ibm1"),
+    *("rnn_attention", "lstm_luong", "lstm_luong_deep", "lstm_conv"),
     *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
     "transformer_deep_shallow",
 )
-# Presets that are exported here. exports_test.py and `make test-slow` export all presets.
+# Presets that are exported here. scripts_test.py exports a Transformer, also to a program in C;
+# `make test-slow` exports all presets, here and in exports_test.py.
 EXPORTED = (
-    *("hmm_fertility", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "lstm_conv"),
-    *("transformer_simple", "transformer_tiny"),
+    *("hmm_fertility", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "transformer_simple"),
 )
 
 
@@ -226,6 +228,7 @@ def test_the_export_translates_as_the_script(translated, served):
     np.testing.assert_allclose(found["score"], scores, atol=2e-4)
 
 
+@pytest.mark.slow
 def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
     found = translate_in_c(exported.folder, folder / "lines")
     lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]

@@ -34,10 +34,9 @@ def test_the_scores_are_those_of_a_translator(model, tokenizer, text):
     bleu = dict(found["bleu"])
     assert set(bleu) == set(PENALTIES) and found["length_penalty"] in PENALTIES
     assert len(set(bleu.values())) > 1
-    for penalty in (PENALTIES[0], PENALTIES[-1]):
-        translator = Translator(model, tokenizer, beam_size=4, length_penalty=penalty)
-        outputs = [best[0].text for best in translator.translate(text[0])]
-        assert bleu[penalty] == corpus_scores(outputs, [text[1]])["bleu"].score
+    translator = Translator(model, tokenizer, beam_size=4, length_penalty=PENALTIES[-1])
+    outputs = [best[0].text for best in translator.translate(text[0])]
+    assert bleu[PENALTIES[-1]] == corpus_scores(outputs, [text[1]])["bleu"].score
 
 
 def test_the_nearest_to_the_usual_one_is_chosen_of_those_not_clearly_worse():

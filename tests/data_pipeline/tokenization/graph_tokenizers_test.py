@@ -114,12 +114,12 @@ def saved(vocabulary, tmp_path_factory):
     return tf.saved_model.load(folder)
 
 
-@pytest.fixture(params=["eager", "traced", "saved"])
+@pytest.fixture(params=["eager", "saved"])
 def graph(request, vocabulary):
-    """The graph twin: called directly, in a function of unknown shapes, and from a SavedModel."""
+    """The graph twin: called directly, and as functions of unknown shapes from a SavedModel."""
     if request.param == "saved":
         return request.getfixturevalue("saved")
-    return (graph_vocabulary if request.param == "eager" else Endpoints)(vocabulary)
+    return graph_vocabulary(vocabulary)
 
 
 def padded(rows):

@@ -38,7 +38,11 @@ TINY = {
 }
 
 
-@pytest.fixture(scope="module", params=TINY)
+# The state of a recurrent model is reordered as that of a Transformer.
+_SLOW = {"lstm_luong": [pytest.mark.slow]}
+
+
+@pytest.fixture(scope="module", params=[pytest.param(n, marks=_SLOW.get(n, [])) for n in TINY])
 def model(request):
     """A model with large weights, so that no scores are equal; only one is run in graphs."""
     keras.utils.set_random_seed(5)
