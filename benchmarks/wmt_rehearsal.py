@@ -39,6 +39,7 @@ from command_line.machine import machine  # noqa: E402
 from data_pipeline import encoding, pipeline, streams  # noqa: E402
 from data_pipeline.batching import Batching, padding_share  # noqa: E402
 from data_pipeline.downloads import cleaning  # noqa: E402
+from data_pipeline.encoded import PairFilter  # noqa: E402
 from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
 from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
 from data_pipeline.tokenization import tokenizers  # noqa: E402
@@ -86,8 +87,8 @@ def tokenizer():
 
 def encoded(text):
     """Returns the encoded corpus; encodes the text if this has not been done."""
-    pair_filter = pipeline.PairFilter(256, 9.0)
-    return pipeline.encode_pairs(
+    pair_filter = PairFilter(256, 9.0)
+    return encoding.encode_pairs(
         *text, tokenizer(), FLAGS.work, "training pairs", pair_filter
     ).corpus
 

@@ -1,21 +1,9 @@
-"""Turns sentence pairs into padded id batches: encodes them once, caches, filters and batches."""
+"""Plans epochs of encoded sentence pairs, and turns them into padded batches of ids."""
 
 import numpy as np
 import tensorflow as tf
 
 from data_pipeline.batching import padding_share, plan_epoch
-from data_pipeline.encoded import (  # noqa: F401 - re-exported, like the names below
-    EncodedCorpus,
-    EncodedSide,
-    PairFilter,
-)
-from data_pipeline.encoding import (  # noqa: F401
-    Encoded,
-    encode_corpus,
-    encode_lines,
-    encode_pairs,
-    text_hash,
-)
 from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID
 
 _COUNTED_AT_ONCE = 1 << 24

@@ -9,8 +9,9 @@ import keras
 
 from command_line import console, quiet
 from data_pipeline.batching import largest_shape
+from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import EncodedCorpus, dataset_of
+from data_pipeline.pipeline import dataset_of
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from decoding.translator import Translator
 from model_directory import memory

@@ -3,8 +3,8 @@
 import numpy as np
 
 from data_pipeline.batching import Batching, plan_epoch
+from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import encode_lines
 from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary, split_words
 from decoding.alignment.subword_merging import word_weights
 

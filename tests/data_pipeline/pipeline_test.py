@@ -6,17 +6,10 @@ import numpy as np
 import pytest
 
 from data_pipeline.batching import Batching
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from data_pipeline.encoding import encode_corpus
 from data_pipeline.mixing import mixture
-from data_pipeline.pipeline import (
-    EncodedCorpus,
-    EncodedSide,
-    batches,
-    dataset_of,
-    describe,
-    encode_corpus,
-    plan_batches,
-    sentence_look_up,
-)
+from data_pipeline.pipeline import batches, dataset_of, describe, plan_batches, sentence_look_up
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID

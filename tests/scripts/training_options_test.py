@@ -12,9 +12,13 @@ from model_directory.directory import ModelDirectory
 from tests.scripts.running import run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 
-QUICK = [*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=128", "--log_every_steps=2"]
+QUICK = [
+    *(*SMALL_FLAGS, "--vocab_size=300", "--max_tokens_per_batch=128", "--log_every_steps=2"),
+    "--bleu_lines=0",
+]
 OPTIONS = [
-    *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9", "--keep_best_by=bleu"),
+    *("--precision=float16", "--accumulate_steps=2", "--ema_decay=0.9"),
+    *("--keep_best_by=bleu", "--bleu_lines=6"),
     *("--optimizer=adamw", "--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=5", "--pad_to_bucket"),
     *("--r_drop=5", "--bpe_dropout=0.3", "--source_token_dropout=0.1"),
@@ -99,28 +103,20 @@ def test_a_guide_of_another_vocabulary_is_refused_before_the_text_is_encoded(
 
 
 def test_an_automatic_precision_is_chosen_once_and_recorded(folder, corpus, capsys):
-    flags = [*corpus, *QUICK, "--max_steps=2"]
+    """Updates are timed before the pace lowers a warm-up that is longer than the run."""
+    flags = [*corpus, *QUICK, "--schedule=cosine", "--max_steps=2"]
     done = train(folder, "auto", *flags, "--precision=auto", capsys=capsys)
     assert done.status == 0, done.err
     line = re.search(r"^precision: (\w+); bfloat16 is \S+ times as fast", done.out, re.M)
     config = json.loads((folder / "auto/config.json").read_text())
     assert line[1] == config["options"]["precision"]
+    assert "--warmup_steps=1 instead of 1000" in done.out
+    assert [config["options"][name] for name in ("warmup_steps", "decay_steps")] == [1, 2]
     assert line[1] in ("float32", "bfloat16")
     assert train(folder, "named", *flags, f"--precision={line[1]}").status == 0
     found, expected = (arrays(folder / name / "best.npz") for name in ("auto", "named"))
     for name in expected:
         np.testing.assert_array_equal(found[name], expected[name])
-
-
-def test_updates_are_timed_before_the_pace_lowers_a_warm_up_longer_than_the_run(
-    folder, corpus, capsys
-):
-    flags = [*corpus, *QUICK, "--schedule=cosine", "--max_steps=2", "--precision=auto"]
-    done = train(folder, "short", *flags, capsys=capsys)
-    assert done.status == 0, done.err
-    assert "--warmup_steps=1 instead of 1000" in done.out
-    options = json.loads((folder / "short/config.json").read_text())["options"]
-    assert (options["warmup_steps"], options["decay_steps"]) == (1, 2)
 
 
 def test_a_resumed_run_keeps_the_precision_that_it_began_with(folder, corpus, capsys):
@@ -307,7 +303,7 @@ def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus, cap
 def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, capsys):
     small = [flag for flag in QUICK if not flag.startswith(("--model=", "--vocab_size"))]
     places = [f"--model_dir={folder / 'chosen'}", f"--data_dir={folder / 'data'}"]
-    command = [*corpus, *small, "--num_pieces=300", "--bleu_lines=0", *places]
+    command = [*corpus, *small, "--num_pieces=300", *places]
     done = run_script("train", [*command, "--set=nothing=0"], capsys)
     assert "lstm_lexical has no such setting" in done.err
     done = run_script("train", [*command, "--model=transformer_tiny", "--max_steps=2"], capsys)
@@ -330,7 +326,7 @@ def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, ca
 
 
 def test_a_run_without_limits_ends_where_its_learning_rate_is_0(folder, corpus, capsys):
-    command = [*corpus, *QUICK, "--bleu_lines=0"]
+    command = [*corpus, *QUICK]
     done = train(folder, "no limits", *command, "--dry_run", capsys=capsys)
     assert "--schedule=cosine --decay_steps=13000 " in done.out
     assert "--max_steps=13000 takes about" in done.out

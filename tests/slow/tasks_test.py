@@ -6,7 +6,8 @@ import pytest
 
 import models
 from data_pipeline.batching import Batching
-from data_pipeline.pipeline import batches, encode_corpus
+from data_pipeline.encoding import encode_corpus
+from data_pipeline.pipeline import batches
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator
 from training.updates.adam import adam

@@ -15,8 +15,9 @@ import tensorflow as tf
 
 import models
 from data_pipeline.batching import Batching
+from data_pipeline.encoding import encode_corpus
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import batches, encode_corpus
+from data_pipeline.pipeline import batches
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.translator import Translator

@@ -6,9 +6,9 @@ from typing import NamedTuple
 import numpy as np
 
 import models
-from data_pipeline import datasets, mixing, pipeline, streams
+from data_pipeline import datasets, encoding, mixing, streams
+from data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import EncodedCorpus, EncodedSide
 from data_pipeline.progress import Progress
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import (
@@ -57,8 +57,8 @@ class PairText(NamedTuple):
     def hashes(self):
         """Returns the entries of config.json that identify the text."""
         return {
-            "training_text": pipeline.text_hash(*self.train),
-            "validation_text": pipeline.text_hash(*self.valid),
+            "training_text": encoding.text_hash(*self.train),
+            "validation_text": encoding.text_hash(*self.valid),
             # Shares of an epoch depend on where one corpus ends and the next begins.
             "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
@@ -79,13 +79,13 @@ class PairText(NamedTuple):
         Returns:
             `Encoded`.
         """
-        valid = pipeline.encode_corpus(*self.valid, tokenizer, data_dir, "validation pairs")
-        corpus, dropped, sizes = pipeline.encode_pairs(
+        valid = encoding.encode_corpus(*self.valid, tokenizer, data_dir, "validation pairs")
+        corpus, dropped, sizes = encoding.encode_pairs(
             *self.train,
             tokenizer,
             data_dir,
             "training pairs",
-            pipeline.PairFilter(options["max_length"], options["max_length_ratio"]),
+            PairFilter(options["max_length"], options["max_length_ratio"]),
         )
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in dropped.items())
         print(f"dropped: {reasons}", flush=True)
@@ -127,8 +127,8 @@ class TargetText(NamedTuple):
     def hashes(self):
         """As `PairText.hashes`."""
         return {
-            "training_text": pipeline.text_hash(self.source, self.train),
-            "validation_text": pipeline.text_hash([], self.valid[1]),
+            "training_text": encoding.text_hash(self.source, self.train),
+            "validation_text": encoding.text_hash([], self.valid[1]),
         }
 
     def train_tokenizer(self, options):
@@ -169,7 +169,7 @@ def _encode_side(vocabulary, lines, name):
     parts, left = [], iter(lines)
     with Progress(f"encoding {name}", len(lines), "lines") as progress:
         while chunk := list(itertools.islice(left, _LINES_AT_ONCE)):
-            parts.append(pipeline.encode_lines(vocabulary, chunk))
+            parts.append(encoding.encode_lines(vocabulary, chunk))
             progress.update(len(chunk))
     text = EncodedSide(*map(np.concatenate, zip(*parts, strict=True)))
     real = np.flatnonzero(text.lengths > 1)

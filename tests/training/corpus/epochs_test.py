@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from data_pipeline.batching import Batching
+from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import EncodedCorpus, dataset_of
+from data_pipeline.pipeline import dataset_of
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.tiny import pairs

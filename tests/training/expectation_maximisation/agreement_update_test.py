@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import models
+from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.files import UserError
-from data_pipeline.pipeline import EncodedCorpus
 from model_directory.directory import ModelDirectory, restore
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs

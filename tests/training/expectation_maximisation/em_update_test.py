@@ -7,7 +7,8 @@ import tensorflow as tf
 
 import models
 from data_pipeline.batching import Batching
-from data_pipeline.pipeline import EncodedCorpus, batches
+from data_pipeline.encoded import EncodedCorpus
+from data_pipeline.pipeline import batches
 from data_pipeline.tokenization.vocabularies import PAD_ID
 from model_directory.directory import restore
 from tests.training.expectation_maximisation import textbook

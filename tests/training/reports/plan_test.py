@@ -5,9 +5,10 @@ import re
 import pytest
 
 from data_pipeline.batching import Batching
+from data_pipeline.encoding import encode_corpus
 from data_pipeline.files import UserError
 from data_pipeline.mixing import parse_mixture
-from data_pipeline.pipeline import encode_corpus, plan_batches
+from data_pipeline.pipeline import plan_batches
 from data_pipeline.static_shapes import choose_shapes
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.data_pipeline.small import SOURCE, TARGET
