@@ -51,10 +51,7 @@ def _prepare_demo(folder, _):
 
 
 def _sha256(paths):
-    digest = hashlib.sha256()
-    for path in paths:
-        digest.update(read_bytes(path))
-    return digest.hexdigest()
+    return hashlib.sha256(b"".join(map(read_bytes, paths))).hexdigest()
 
 
 _DEMO = Generated(

@@ -213,15 +213,19 @@ def preset_names():
     return list(PRESETS)
 
 
-def preset_settings(preset):
+def preset_settings(preset, **overrides):
     """Returns every setting of a preset that may be overridden, with its value.
+
+    Args:
+        preset: as in `create`.
+        **overrides: settings with other values.
 
     Raises:
         SettingError: no such preset.
     """
     reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
-    return {**defaults, **_known(preset)[1]}
+    return {**defaults, **_known(preset)[1], **overrides}
 
 
 def model_class(preset):
@@ -268,7 +272,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
     """
     always = ("pad_id", "bos_id", "dtype", "name", *model_class(preset).corpus_sizes)
     check_settings(preset, {n: v for n, v in overrides.items() if n not in always})
-    settings = {**preset_settings(preset), **overrides}
+    settings = preset_settings(preset, **overrides)
     return model_class(preset)(source_vocab_size, target_vocab_size, **settings)
 
 

@@ -44,7 +44,7 @@ def inherit(path, model, given, given_settings):
     if given.get("new_vocabulary"):
         options = {**options, "vocab_file": ""}
         fixed = {"tokenizer": config["options"]["tokenizer"]}  # Pieces of another kind differ.
-    settings = {**models.preset_settings(model), **config["settings"]}
+    settings = models.preset_settings(model, **config["settings"])
     # Dropout has no weights, and another rate may suit the new text.
     settings = {name: value for name, value in settings.items() if "dropout" not in name}
     of_vocabulary, of_model = changes(fixed, given), changes(settings, given_settings)

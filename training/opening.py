@@ -142,7 +142,7 @@ def _check_alone(options):
 
 def _check_passes(config):
     """Raises `UserError` if R-Drop would compare two equal passes of the model."""
-    settings = {**models.preset_settings(config["model"]), **config["settings"]}
+    settings = models.preset_settings(config["model"], **config["settings"])
     rates = {name: rate for name, rate in settings.items() if "dropout" in name}
     if config["options"].get("r_drop") and not any(rates.values()):
         remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
@@ -201,7 +201,7 @@ def _check_shared(config, tokenizer):
 
     Vocabularies of equal size need not have the same entries, so the model alone cannot know.
     """
-    settings = {**models.preset_settings(config["model"]), **config["settings"]}
+    settings = models.preset_settings(config["model"], **config["settings"])
     if settings.get("tie_embeddings") == "all" and not tokenizer.shared:
         raise UserError(
             f"tie_embeddings=all needs one vocabulary for both sides, and --tokenizer="
@@ -290,7 +290,7 @@ def check_same_run(directory, config):
     """
 
     def flat(config):
-        settings = {**models.preset_settings(config["model"]), **config["settings"]}
+        settings = models.preset_settings(config["model"], **config["settings"])
         named = {name: config.get(name) for name in NAMED}
         return {**named, **settings, **DEFAULTS, **config["options"]}
 

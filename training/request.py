@@ -174,7 +174,7 @@ def _settings_of_recipe(choices):
     """Returns name -> value of the settings that suit the text."""
     found = recipes.settings(choices.model, choices.dataset, choices.tokens)
     if choices.begun:  # Earlier versions had other recipes.
-        begun_with = {**models.preset_settings(choices.model), **choices.begun["settings"]}
+        begun_with = models.preset_settings(choices.model, **choices.begun["settings"])
         return {name: begun_with[name] for name in found}
     if choices.options.get("init_from"):  # Weights suit the other settings they were trained with.
         return {name: value for name, value in found.items() if "dropout" in name}

@@ -21,20 +21,13 @@ from decoding.search.requests import (
 )
 from decoding.search.terms import SearchOptions
 from decoding.translator import Translator
+from tests.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.tiny import SMALL, pairs
 
 LINES = ["one dog", "", "cat sees big house two three", "three cats"]
 
 
-KINDS = ("bpe", "word")
-# Where both kinds of vocabularies take the same code, one of them is for `make test-slow`. It stays
-# in its place in the list, because pytest orders tests by it, so that no model is made twice.
-_SLOW_PIECES, _SLOW_WORDS = (pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS)
-with_pieces = pytest.mark.parametrize("parts", [KINDS[0], _SLOW_WORDS], indirect=True)
-with_words = pytest.mark.parametrize("parts", [_SLOW_PIECES, KINDS[1]], indirect=True)
-
-
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=VOCABULARIES)
 def parts(request):
     text = [list(side) for side in zip(*pairs(100), strict=True)]
     kind = {"vocab_size": 300} if request.param == "bpe" else {"min_word_count": 1}

@@ -21,6 +21,7 @@ from decoding.serving.saved_model_check import check
 from decoding.serving.server_files import read_meta_graph
 from decoding.serving.warm_up import SAMPLES, read_requests, sample_requests, write_requests
 from decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from tests.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.faults.storage_test import full_disk
 from tests.scripts.running import client_in_this_process
 from tests.tiny import SMALL, Echo, Greedy, pairs
@@ -31,15 +32,7 @@ PLAIN_OPS = set(tf.raw_ops.__dict__)
 LINES = ["one dog", "", "cat sees big house two three", "zebra", "  ", "dog dog dog dog dog"]
 
 
-KINDS = ("bpe", "word")
-# Where both kinds of vocabularies take the same code, one of them is for `make test-slow`. It stays
-# in its place in the list, because pytest orders tests by it, so that no model is made twice.
-_SLOW_PIECES, _SLOW_WORDS = (pytest.param(kind, marks=pytest.mark.slow) for kind in KINDS)
-with_pieces = pytest.mark.parametrize("parts", [KINDS[0], _SLOW_WORDS], indirect=True)
-with_words = pytest.mark.parametrize("parts", [_SLOW_PIECES, KINDS[1]], indirect=True)
-
-
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=VOCABULARIES)
 def parts(request):
     text = [list(side) for side in zip(*pairs(100), strict=True)]
     tokenizer = train_tokenizer(request.param, *text, vocab_size=300, min_word_count=1)

@@ -97,7 +97,7 @@ def prepare(corpus, config):
     preset = config["model"]
     model_class = models.model_class(preset)
     kinds = (kind for base, kind in _PREPARATIONS.items() if issubclass(model_class, base))
-    settings = {**models.preset_settings(preset), **config["settings"]}
+    settings = models.preset_settings(preset, **config["settings"])
     return next(kinds, Preparation)(corpus, settings, config["vocab_sizes"][1])
 
 
