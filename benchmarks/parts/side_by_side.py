@@ -33,7 +33,9 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     """
     import numpy as np
 
-    from data_pipeline import datasets, pipeline
+    from data_pipeline import datasets
+    from data_pipeline.encoded import EncodedCorpus, PairFilter
+    from data_pipeline.encoding import encode_lines
     from data_pipeline.tokenization import tokenizers
 
     if bool(source) != bool(target):
@@ -45,9 +47,9 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     kind = tokenizer.pop("kind")
     vocabularies = tokenizers.train_tokenizer(kind, *lines, **tokenizer)
     vocabularies = (vocabularies.source, vocabularies.target)
-    corpus = pipeline.EncodedCorpus(*map(pipeline.encode_lines, vocabularies, lines))
-    kept, _ = pipeline.PairFilter(max_length, 9.0)(*(side.lengths for side in corpus))
-    corpus = pipeline.EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus))
+    corpus = EncodedCorpus(*map(encode_lines, vocabularies, lines))
+    kept, _ = PairFilter(max_length, 9.0)(*(side.lengths for side in corpus))
+    corpus = EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus))
     return corpus, [len(vocabulary) for vocabulary in vocabularies]
 
 
