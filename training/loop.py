@@ -9,6 +9,7 @@ from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from model_directory.directory import model_arrays, restore
 from training.averages import most_tries, try_averages
+from training.best_weights import BestWeights
 from training.devices.one_device import OneDevice
 from training.evaluation import perplexity
 from training.finite_check import ADVICE, check_finite
@@ -56,7 +57,8 @@ class Trainer:
         self.evaluator = evaluator
         self.limits = limits
         self.keep_best_by = keep_best_by
-        self.best = f"best_{keep_best_by}"  # Name of the best score in the state.
+        self.best = BestWeights(directory, update, keep_best_by)
+        self.best_score = f"best_{keep_best_by}"  # In the state; serves to count patience.
         self.accumulate_steps = accumulate_steps
         self.began = began
         self.devices = devices or OneDevice()
@@ -65,7 +67,6 @@ class Trainer:
         self.sums = {}  # Of the steps since the last record: name -> (sum, count).
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
-        self.kept = None  # Score of the weights in best.npz, which may be an average.
         self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
         self.tokens_before = 0.0  # Tokens of `sums` that an earlier process has trained on.
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
@@ -78,7 +79,7 @@ class Trainer:
             "epoch": 0,
             "batch": 0,
             "seconds": 0.0,
-            self.best: None,
+            self.best_score: None,
             "evaluations_since_best": 0,
             "evaluated_step": 0,
             "skipped_steps": 0,
@@ -130,9 +131,8 @@ class Trainer:
             self._save()
             if not self.stop:
                 self._average()
-                self._check_kept()
+                self.best.check(self.state["step"])
                 self._choose_length_penalty()
-                self._complete_companions()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
         self.board.close()
@@ -156,25 +156,14 @@ class Trainer:
             self.state.update(restored)
             self.saved = self._position()
             print(f"resumed at step {self.state['step']:,}", flush=True)
-        self._resume_best()
-        self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
-        now = time.monotonic()
-        self.state["seconds"] += now - (self.began or now)
-
-    def _resume_best(self):
-        """Finds the score that a better model has to beat.
-
-        The weights in best.npz may be an average, or newer than any checkpoint if the run was
-        killed between a validation and the next save. So their score is read from best.npz itself;
-        the best score in the state serves only to count patience.
-        """
-        best = self.directory.best_state()
-        self.kept = best and best.get(self.keep_best_by)
-        lost = best is None and self.state[self.best] is not None
+        lost = not self.best.find() and self.state[self.best_score] is not None
         if lost and self.state["evaluated_step"] == self.state["step"]:
             # best.npz is gone: these weights are validated again and become the best.
             self.state["evaluated_step"] -= 1
             self.again_at = self.state["step"]
+        self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
+        now = time.monotonic()
+        self.state["seconds"] += now - (self.began or now)
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -281,7 +270,7 @@ class Trainer:
             )
 
     def _advice(self):
-        anything = self.saved or self.kept is not None
+        anything = self.saved or self.best.score is not None
         return ("everything saved is still good: " if anything else "") + ADVICE
 
     def _check_finite(self, variables):
@@ -330,25 +319,25 @@ class Trainer:
             evaluation = self.devices.score(self.evaluator)
             if evaluation is None:
                 return
-            better = evaluation.is_better(state[self.best], self.keep_best_by)
+            better = evaluation.is_better(state[self.best_score], self.keep_best_by)
             is_again = state["step"] == self.again_at
             if better:
-                state[self.best] = getattr(evaluation, self.keep_best_by)
+                state[self.best_score] = getattr(evaluation, self.keep_best_by)
                 state["evaluations_since_best"] = 0
             elif not is_again:
                 state["evaluations_since_best"] += 1
-            beaten = self.kept if self._is_judged() else None
-            kept = self._offer(model_arrays(self.update.model), evaluation, beaten)
+            weights = model_arrays(self.update.model)
+            kept = self.best.offer(weights, evaluation, state["step"])
         if not is_again:
             self.update.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
-        if kept and not self._is_judged():
+        if kept and not self.best.are_judged:
             verdict = "; kept, as the last weights"
-        elif kept or (better and state[self.best] == self.kept):
+        elif kept or (better and state[self.best_score] == self.best.score):
             verdict = ", best so far"
         elif better:
-            verdict = f"; best.npz holds a better model ({self.kept:.2f}) and is kept"
+            verdict = f"; best.npz holds a better model ({self.best.score:.2f}) and is kept"
         else:
             verdict = "" if evaluation.is_finite else "; it counts as no improvement"
         self.progress.say(
@@ -379,30 +368,6 @@ class Trainer:
         )
         self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
 
-    def _is_judged(self):
-        """Returns whether the best weights are chosen by score, not simply the last."""
-        return self.keep_best_by == "bleu" or self.update.judged_by_perplexity
-
-    def _offer(self, arrays, evaluation, beaten, **more):
-        """Writes weights to best.npz if they beat the score `beaten`; returns whether they do."""
-        better = evaluation.is_better(beaten, self.keep_best_by)
-        if better:
-            self._keep_best(arrays, evaluation, **more)
-            self.kept = getattr(evaluation, self.keep_best_by)
-        return better
-
-    def _keep_best(self, arrays, evaluation, **more):
-        step = {"step": self.state["step"]}
-        for directory, model in self.update.companions().items():
-            directory.write_best(model_arrays(model), step)
-        self.directory.write_best(arrays, {**step, **evaluation.figures(), **more})
-
-    def _complete_companions(self):
-        """Writes the weights of companion models whose file of best weights is missing."""
-        for directory, model in self.update.companions().items():
-            if directory.best_state() is None:
-                directory.write_best(model_arrays(model), {"step": self.state["step"]})
-
     def _save(self):
         if self.saved == self._position():
             return
@@ -426,6 +391,12 @@ class Trainer:
         if not self.devices.is_chief:
             return
         steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
+        if not self.best.are_judged:
+            if self.limits.keep_checkpoints > 1:
+                self.progress.say(
+                    "no averages of checkpoints: no score chooses the weights of this model"
+                )
+            return
         weights, best = model_arrays(self.update.model), None
 
         def is_better(steps):
@@ -442,7 +413,7 @@ class Trainer:
             evaluation = self.devices.alone(self.evaluator)
             if evaluation is None:
                 return None
-            kept = self._offer(arrays, evaluation, self.kept, averaged_steps=steps)
+            kept = self.best.offer(arrays, evaluation, self.state["step"], averaged_steps=steps)
             verdict = "kept as the best" if kept else "not better than best.npz, not kept"
             which = ", ".join(f"{step:,}" for step in steps)
             self.progress.say(
@@ -489,10 +460,3 @@ class Trainer:
             f"length penalty {found['length_penalty']:g} from now on; valid BLEU of "
             f"{found['lines']} lines, beam {found['beam_size']}: {bleu}"
         )
-
-    def _check_kept(self):
-        if self.kept is None:
-            raise UserError(
-                f"{self.directory.path}: no validation was finite up to step "
-                f"{self.state['step']:,}, so there is no model to keep; {ADVICE}"
-            )

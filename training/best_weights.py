@@ -1,0 +1,72 @@
+"""The best weights of a run."""
+
+from data_pipeline.files import UserError
+from model_directory.directory import model_arrays
+from training.finite_check import ADVICE
+
+
+class BestWeights:
+    """Keeps the weights with the best validation score in best.npz.
+
+    The score is read from best.npz itself. Its weights may be an average of checkpoints, or newer
+    than any checkpoint, if the run was killed between a validation and the next save.
+
+    Args:
+        directory: `ModelDirectory` of the run.
+        update: `training.updates.update.Update` of the run.
+        by: "perplexity" or "bleu", the score that decides.
+
+    Attributes:
+        score: score of the weights in best.npz; None: there are none.
+        are_judged: whether the score decides. Otherwise the last weights are the best.
+    """
+
+    def __init__(self, directory, update, by):
+        self.directory = directory
+        self.update = update
+        self.by = by
+        self.score = None
+        self.are_judged = by == "bleu" or update.judged_by_perplexity
+
+    def find(self):
+        """Reads the score of an earlier process; returns whether there is a best.npz."""
+        state = self.directory.best_state()
+        self.score = state and state.get(self.by)
+        return state is not None
+
+    def offer(self, arrays, evaluation, step, **more):
+        """Writes weights to best.npz if they are better.
+
+        Args:
+            arrays: the weights, name -> array or variable.
+            evaluation: their `Evaluation`.
+            step: number of the last update.
+            **more: entries of the file's state besides the step and the evaluation.
+
+        Returns:
+            Whether they are better.
+        """
+        better = evaluation.is_better(self.score if self.are_judged else None, self.by)
+        if better:
+            for directory, model in self.update.companions().items():
+                directory.write_best(model_arrays(model), {"step": step})
+            self.directory.write_best(arrays, {"step": step, **evaluation.figures(), **more})
+            self.score = getattr(evaluation, self.by)
+        return better
+
+    def check(self, step):
+        """Completes the directories at the end of a run, after `step` updates.
+
+        Companion models whose file of best weights is missing get their last weights.
+
+        Raises:
+            UserError: no validation was finite, so there are no best weights.
+        """
+        if self.score is None:
+            raise UserError(
+                f"{self.directory.path}: no validation was finite up to step {step:,}, so there is "
+                f"no model to keep; {ADVICE}"
+            )
+        for directory, model in self.update.companions().items():
+            if directory.best_state() is None:
+                directory.write_best(model_arrays(model), {"step": step})
