@@ -64,7 +64,6 @@ def test_a_model_an_option_a_way_of_training_and_a_dataset_can_be_added(extended
     assert records[1]["perplexity"] < 9.5 < records[0]["perplexity"] < 14
 
 
-@pytest.mark.slow
 def test_the_added_model_keeps_the_laws_of_all_models(extended):
     laws = ["tests/models/contract_test.py", "-k", "bag_of_words", "-q"]
     done = subprocess.run(
