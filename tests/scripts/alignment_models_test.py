@@ -118,9 +118,10 @@ def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus, capsys):
 def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder, corpus):
     """Although their perplexity, which does not count fertilities, rises."""
     more = ("--model=hmm_fertility", "--model1_steps=1", "--hmm_steps=1")
-    kept = "--average_checkpoints=3"  # An average with earlier weights has a lower perplexity, too.
-    for name, *own in (("parts", 3), ("parts", 6), ("at_once", 6, kept)):
-        arguments = flags(folder, corpus, name, *more, f"--max_steps={own[0]}", *own[1:])
+    # An average with earlier weights has a lower perplexity, too.
+    averages = "--average_checkpoints=3"
+    for name, steps, *own in (("parts", 3), ("parts", 6), ("at_once", 6, averages)):
+        arguments = flags(folder, corpus, name, *more, f"--max_steps={steps}", *own)
         assert run_script("train", arguments).status == 0
     first, last = (record["perplexity"] for record in records(folder / "parts", "valid"))
     assert last > first
