@@ -8,13 +8,13 @@ import time
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from model_directory.directory import model_arrays, restore
-from training.averages import most_tries, try_averages
-from training.best_weights import BestWeights
 from training.devices.one_device import OneDevice
-from training.evaluation import perplexity
 from training.finite_check import ADVICE, check_finite
 from training.reports.tensorboard import Board
 from training.stopping import stop_on_signals
+from training.validation.averages import most_tries, try_averages
+from training.validation.best_weights import BestWeights
+from training.validation.evaluation import perplexity
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.

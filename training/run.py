@@ -21,12 +21,12 @@ from training import fine_tuning, pace
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import Preparation
 from training.devices.one_device import OneDevice
-from training.evaluation import Evaluator
-from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
 from training.reports import plan as plan_report
 from training.updates.precision import PRECISIONS, comparison
+from training.validation.evaluation import Evaluator
+from training.validation.length_penalty import PenaltyChoice
 from training.ways import update_of
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.

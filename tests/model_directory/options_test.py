@@ -13,11 +13,11 @@ from model_directory.options import (
 )
 from models import preset_names
 from training import recipes
-from training.evaluation import CRITERIA
 from training.updates.gradient import LOSS_AVERAGES
 from training.updates.precision import PRECISIONS
 from training.updates.schedules import SCHEDULES
 from training.updates.token_dropout import UNITS
+from training.validation.evaluation import CRITERIA
 
 
 @pytest.mark.parametrize(

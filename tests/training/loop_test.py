@@ -25,13 +25,13 @@ from model_directory.directory import ModelDirectory, model_arrays, read_archive
 from tests.tiny import SMALL, pairs
 from training import loop, recipes
 from training.corpus.epochs import Epochs
-from training.evaluation import Evaluation, Evaluator, perplexity
-from training.length_penalty import PenaltyChoice
 from training.limits import Limits
 from training.loop import Trainer
 from training.reports.tensorboard import Board
 from training.updates.adam import adam
 from training.updates.gradient import GradientUpdate
+from training.validation.evaluation import Evaluation, Evaluator, perplexity
+from training.validation.length_penalty import PenaltyChoice
 
 LIMITS = Limits(
     max_steps=12,

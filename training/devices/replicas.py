@@ -14,8 +14,8 @@ from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive, restore
 from training.devices.one_device import OneDevice
 from training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
-from training.evaluation import Evaluation
 from training.stopping import StopRequest
+from training.validation.evaluation import Evaluation
 
 
 def places(num_batches, first, num_replicas):

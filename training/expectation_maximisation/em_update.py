@@ -12,7 +12,6 @@ from data_pipeline.files import UserError
 from model_directory.directory import model_arrays
 from model_directory.options import DEFAULTS
 from models.fertility import FertilityModel
-from training.evaluation import perplexity
 from training.expectation_maximisation.agreement import agreeing_step
 from training.expectation_maximisation.collapsed import (
     Collapsed,
@@ -33,6 +32,7 @@ from training.expectation_maximisation.position_estimates import Diagonal, Unifo
 from training.expectation_maximisation.reverse_direction import open_reverse, reverse_directory
 from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
 from training.updates.update import Update
+from training.validation.evaluation import perplexity
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 

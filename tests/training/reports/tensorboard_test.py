@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from training.evaluation import Evaluation
 from training.reports.tensorboard import Board
+from training.validation.evaluation import Evaluation
 
 
 def values(path):

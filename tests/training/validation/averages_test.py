@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from training.averages import most_tries, try_averages
+from training.validation.averages import most_tries, try_averages
 
 
 def tried(steps, score, most=None):

@@ -8,7 +8,7 @@ from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.scores import corpus_scores
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
-from training.length_penalty import LEAST_LINES, PENALTIES, PenaltyChoice, choice
+from training.validation.length_penalty import LEAST_LINES, PENALTIES, PenaltyChoice, choice
 
 
 @pytest.fixture(scope="module")
