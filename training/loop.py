@@ -56,7 +56,6 @@ class Trainer:
         self.epochs = epochs
         self.evaluator = evaluator
         self.limits = limits
-        self.keep_best_by = keep_best_by
         self.best = BestWeights(directory, update, keep_best_by)
         self.best_score = f"best_{keep_best_by}"  # In the state; serves to count patience.
         self.accumulate_steps = accumulate_steps
@@ -131,7 +130,7 @@ class Trainer:
             self._save()
             if not self.stop:
                 self._average()
-                self.best.check(self.state["step"])
+                self.best.complete(self.state["step"])
                 self._choose_length_penalty()
             if self.stop:
                 self.progress.say(f"stopped and saved at step {self.state['step']:,}")
@@ -169,7 +168,7 @@ class Trainer:
         return self.state["step"], self.state["evaluated_step"]
 
     def _finished(self):
-        self.reason = self.limits.reached(self.state, self.keep_best_by, self.devices.is_late())
+        self.reason = self.limits.reached(self.state, self.best.by, self.devices.is_late())
         return self.reason is not None
 
     def _is_late(self):
@@ -319,10 +318,10 @@ class Trainer:
             evaluation = self.devices.score(self.evaluator)
             if evaluation is None:
                 return
-            better = evaluation.is_better(state[self.best_score], self.keep_best_by)
+            better = evaluation.is_better(state[self.best_score], self.best.by)
             is_again = state["step"] == self.again_at
             if better:
-                state[self.best_score] = getattr(evaluation, self.keep_best_by)
+                state[self.best_score] = getattr(evaluation, self.best.by)
                 state["evaluations_since_best"] = 0
             elif not is_again:
                 state["evaluations_since_best"] += 1
@@ -419,8 +418,8 @@ class Trainer:
             self.progress.say(
                 f"average of {len(steps)} checkpoints ({which}): {evaluation}; {verdict}"
             )
-            score = best and getattr(best, self.keep_best_by)
-            better = evaluation.is_better(score, self.keep_best_by)
+            score = best and getattr(best, self.best.by)
+            better = evaluation.is_better(score, self.best.by)
             best = evaluation if better or not best else best
             return better
 

@@ -54,7 +54,7 @@ class BestWeights:
             self.score = getattr(evaluation, self.by)
         return better
 
-    def check(self, step):
+    def complete(self, step):
         """Completes the directories at the end of a run, after `step` updates.
 
         Companion models whose file of best weights is missing get their last weights.
