@@ -43,10 +43,6 @@ class ReplicaAdam(FusedAdam):
         # inside of a conditional cannot wait.
         self.iterations.value._aggregation = tf.VariableAggregation.NONE
 
-    def _backend_update_step(self, gradients, variables, learning_rate):
-        for gradient, variable in zip(gradients, variables, strict=True):
-            self.update_step(gradient, variable, learning_rate)
-
     def _apply_weight_decay(self, variables):
         for variable in variables if self.weight_decay else ():
             if self._use_weight_decay(variable):

@@ -42,19 +42,23 @@ def adam(
 class FusedAdam(keras.optimizers.Adam):
     """Adam of Keras, without `amsgrad`, in one pass over each variable instead of a dozen."""
 
-    def update_step(self, gradient, variable, learning_rate):
-        """Updates a variable and its moments."""
-        index = self._get_variable_index(variable)
-        step = tf.cast(self.iterations + 1, variable.dtype)
-        tf.raw_ops.ResourceApplyAdam(
-            var=variable.handle,
-            m=self._momentums[index].value.handle,
-            v=self._velocities[index].value.handle,
-            beta1_power=self.beta_1**step,
-            beta2_power=self.beta_2**step,
-            lr=tf.cast(learning_rate, variable.dtype),
-            beta1=self.beta_1,
-            beta2=self.beta_2,
-            epsilon=self.epsilon,
-            grad=gradient,
-        )
+    def _backend_update_step(self, gradients, variables, learning_rate):
+        """Updates variables and their moments; what is the same for all is computed once."""
+        step = tf.cast(self.iterations + 1, tf.float32)
+        common = {
+            "beta1_power": self.beta_1**step,
+            "beta2_power": self.beta_2**step,
+            "lr": tf.cast(learning_rate, tf.float32),
+            "beta1": tf.constant(self.beta_1),
+            "beta2": tf.constant(self.beta_2),
+            "epsilon": tf.constant(self.epsilon),
+        }
+        for gradient, variable in zip(gradients, variables, strict=True):
+            index = self._get_variable_index(variable)
+            tf.raw_ops.ResourceApplyAdam(
+                var=variable.handle,
+                m=self._momentums[index].value.handle,
+                v=self._velocities[index].value.handle,
+                grad=gradient,
+                **common,
+            )
