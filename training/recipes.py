@@ -73,7 +73,12 @@ BY_MODEL = {
     # Its scores are not scaled, so an update changes them much; 3e-4 diverged after 3,000 updates.
     "transformer_simple": {"learning_rate": 1.5e-4, "warmup_steps": 1000},
     "transformer_coursework": {"learning_rate": 1e-3, "warmup_steps": 1000},
-    "transformer_tiny": {"learning_rate": 3e-3, "warmup_steps": 1000},
+    # Small batches: a small text has more updates in as many passes.
+    "transformer_tiny": {
+        "max_tokens_per_batch": 2048,
+        "learning_rate": 3e-3,
+        "warmup_steps": 1000,
+    },
     "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
     "transformer_big": {"learning_rate": 5e-4},
     "ngram_lm": {"update": "counting"},
@@ -143,8 +148,8 @@ _PIECES = {"lstm_lexical": 24}
 _USUAL_PIECES = 6
 _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
-# an update as by default.
-_UPDATES = {"transformer_tiny": 27}
+# an update as in `BY_MODEL`.
+_UPDATES = {"transformer_tiny": 54}
 _LEAST_UPDATES = 500
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.
@@ -154,7 +159,7 @@ _ENDS = ("max_steps", "max_epochs", "max_minutes", "max_sentences_per_batch", "i
 MOST_TO_COUNT = 3_000_000
 # Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
 CHANGED = (
-    *("num_pieces", "max_words", "bpe_dropout", "guide_weight"),
+    *("num_pieces", "max_words", "bpe_dropout", "guide_weight", "max_tokens_per_batch"),
     *("schedule", "decay_steps", "plateau_patience", "patience"),
 )
 
@@ -203,9 +208,10 @@ def _num_pieces(model, tokens, characters):
 
 def _num_updates(model, tokens, given, replicas):
     """Returns in how many updates the learning rate falls to 0."""
-    of_update = given.get("max_tokens_per_batch", DEFAULTS["max_tokens_per_batch"])
+    usual = BY_MODEL[model]["max_tokens_per_batch"]
+    of_update = given.get("max_tokens_per_batch", usual)
     of_update *= given.get("accumulate_steps", 1) * replicas
-    updates = _UPDATES[model] * math.sqrt(tokens) * DEFAULTS["max_tokens_per_batch"] / of_update
+    updates = _UPDATES[model] * math.sqrt(tokens) * usual / of_update
     least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
     return max(round(updates / 500) * 500, least)
 

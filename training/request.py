@@ -141,9 +141,10 @@ def settle(choices):
     kept = [name for name in recipes.CHANGED if name not in given]
     if given.get("schedule", recorded.get("schedule")) != recorded.get("schedule"):
         kept = [name for name in kept if name != "decay_steps"]  # It follows from --max_steps.
-    check_options(model, pace.resumed(options, kept, recorded), new, undecided)
-    if options["max_length"] > options["max_tokens_per_batch"]:
-        options = {**options, "max_length": options["max_tokens_per_batch"]}
+    resumed = pace.resumed(options, kept, recorded)
+    check_options(model, resumed, new, undecided)
+    if options["max_length"] > resumed["max_tokens_per_batch"]:
+        options = {**options, "max_length": resumed["max_tokens_per_batch"]}
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
     kept += [name for name, value in given.items() if value == AUTO and BY_NAME[name].automatic]
     return {

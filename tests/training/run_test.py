@@ -167,13 +167,13 @@ def test_the_number_of_updates_fits_what_is_given():
 
     usual = found()
     assert found(replicas=2)[1] == usual[1] / 2
-    assert found(replicas=2, max_tokens_per_batch=2048) == usual
+    assert found(replicas=2, max_tokens_per_batch=1024) == usual
     assert found(replicas=None) == ("inverse_sqrt", 0)
     assert found(replicas=None, decay_steps=70) == ("cosine", 70)
     assert found(schedule="linear") == ("linear", usual[1])
     assert found(decay_steps=70) == ("cosine", 70)
-    assert found(max_tokens_per_batch=2048)[1] == 2 * usual[1]
-    assert found(max_tokens_per_batch=1024, accumulate_steps=4) == usual
+    assert found(max_tokens_per_batch=1024)[1] == 2 * usual[1]
+    assert found(max_tokens_per_batch=512, accumulate_steps=4) == usual
     assert found(100, warmup_steps=4000)[1] == 16_000, "a rate that rises is to fall, too"
 
 
