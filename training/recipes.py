@@ -143,8 +143,9 @@ _BY_SIZE = (
 _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("transformer"))
 # Number of pieces, as a multiple of the root of the tokens. A piece must occur often enough to be
 # learned. But lstm_lexical translates words by words, and gained 4 BLEU on the same text when most
-# words were pieces.
-_PIECES = {"lstm_lexical": 24}
+# words were pieces. On Multi30k, transformer_tiny had 1.9 BLEU more with 6,000 pieces than with
+# 3,500 (validation text).
+_PIECES = {"lstm_lexical": 24, "transformer_tiny": 10}
 _USUAL_PIECES = 6
 _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
