@@ -38,7 +38,8 @@ WMT14 = {
 }
 _TALKS = {
     "de": "<url>u</url>\n<keywords>k</keywords>\n<title>Ein: Titel</title>\n"
-    "<description>TED Talk Subtitles</description>\n Danke. \nNun\n<talkid>2</talkid>\n< 3\n",
+    "<description>TED Talk Subtitles</description>\n<translator href='t'>T</translator>\n"
+    " Danke. \nNun\n<talkid>2</talkid>\n< 3\n",
     "en": "<url>v</url>\n<keywords>l</keywords>\n<title>A: title</title>\n"
     "<description>TED Talk Subtitles</description>\nThanks.\n Now\n<talkid>2</talkid>\n< 3 \n",
 }

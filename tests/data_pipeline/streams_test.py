@@ -96,6 +96,12 @@ def test_file_that_changes_meanwhile_is_noticed(tmp_path):
     path.write_bytes(b"a\n")
     with pytest.raises(UserError, match="had 2 lines and now has 1"):
         list(lines)
+    path.write_bytes(b"a\nb\nc\n")
+    with pytest.raises(UserError, match="had 2 lines and now has more"):
+        list(zip([1, 2], lines, strict=True))  # As a side that does not grow.
+    path.write_bytes(b"a\nc\n")
+    with pytest.raises(UserError, match="was changed after it was first read"):
+        list(lines)
 
 
 def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):

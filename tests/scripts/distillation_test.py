@@ -31,7 +31,10 @@ def corpus(folder):
 def teacher(folder, corpus):
     """Two models with the same vocabulary, separated by a comma."""
     vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
-    for name, flags in (("first", ["--num_pieces=300"]), ("second", ["--seed=2", vocabulary])):
+    for name, flags in (
+        ("first", ["--num_pieces=300", "--bpe_dropout=0"]),
+        ("second", ["--seed=2", vocabulary]),
+    ):
         assert train(folder, name, *corpus, *QUICK, "--max_steps=5", *flags).status == 0
     return f"{folder / 'first'},{folder / 'second'}"
 
@@ -41,8 +44,8 @@ def arrays(path):
         return {name: archive[name] for name in archive.files if name != "state"}
 
 
-def assert_equal(folder, *names):
-    one, other = (arrays(folder / name / "checkpoints/00000010.npz") for name in names)
+def assert_equal(folder, *names, step):
+    one, other = (arrays(folder / name / f"checkpoints/{step:08}.npz") for name in names)
     assert one.keys() == other.keys()
     for name in one:
         np.testing.assert_array_equal(one[name], other[name])
@@ -55,27 +58,29 @@ def test_a_student_that_is_stopped_and_resumed_equals_one_that_never_stopped(
     assert train(folder, "whole", *corpus, *QUICK, *flags, "--max_steps=10").status == 0
     for steps in (7, 10):
         assert train(folder, "parts", *corpus, *QUICK, *flags, f"--max_steps={steps}").status == 0
-    assert_equal(folder, "whole", "parts")
+    assert_equal(folder, "whole", "parts", step=10)
     vocabularies = [folder / name / "tokenizer/shared.model" for name in ("whole", "first")]
     assert vocabularies[0].read_bytes() == vocabularies[1].read_bytes()
     options = json.loads((folder / "whole/config.json").read_text())["options"]
     assert (options["num_pieces"], options["teacher_weight"]) == (300, 0.5)
 
 
-def test_a_teacher_of_weight_0_changes_no_bit(folder, corpus, teacher):
-    weightless = f"--teacher={folder / 'first'}", "--teacher_weight=0"
-    assert train(folder, "weightless", *corpus, *QUICK, *weightless, "--max_steps=10").status == 0
-    vocabulary = f"--vocab_file={folder / 'first/tokenizer/shared.model'}"
-    assert train(folder, "alone", *corpus, *QUICK, vocabulary, "--max_steps=10").status == 0
-    assert_equal(folder, "weightless", "alone")
-
-
-def test_a_run_refuses_a_teacher_that_was_retrained(folder, corpus, teacher, capsys):
+@pytest.fixture(scope="module")
+def weightless(folder, corpus, teacher):
+    """The flags of a run with a copy of the first model as its teacher, of weight 0."""
     shutil.copytree(folder / "first", folder / "changing")
-    flags = f"--teacher={folder / 'changing'}", "--teacher_weight=0.1"
-    assert train(folder, "student", *corpus, *QUICK, *flags, "--max_steps=2").status == 0
+    flags = [*corpus, *QUICK, f"--teacher={folder / 'changing'}", "--teacher_weight=0"]
+    assert train(folder, "weightless", *flags, "--max_steps=5").status == 0
+    return flags
+
+
+def test_a_teacher_of_weight_0_changes_no_bit(folder, weightless):
+    assert_equal(folder, "weightless", "first", step=5)
+
+
+def test_a_run_refuses_a_teacher_that_was_retrained(folder, weightless, capsys):
     shutil.copy(folder / "second/best.npz", folder / "changing/best.npz")
-    done = train(folder, "student", *corpus, *QUICK, *flags, "--max_steps=4", capsys=capsys)
+    done = train(folder, "weightless", *weightless, "--max_steps=6", capsys=capsys)
     assert done.status == 1 and done.err.count("\n") == 1
     assert "holds a run with other settings: teacher_weights was" in done.err
 

@@ -397,10 +397,10 @@ def test_batches_of_static_shapes_resume_exactly(directory, corpus, tmp_path):
 
 
 def test_accumulated_batches_resume_exactly_and_epochs_have_fewer_updates(
-    transformer_directory, corpus, tmp_path
+    directory, corpus, tmp_path
 ):
     def train(path, *all_max_steps):
-        copy = shutil.copytree(transformer_directory.path, path)
+        copy = shutil.copytree(directory.path, path)
         for max_steps in all_max_steps:
             keras.utils.set_random_seed(1)
             limits = {"max_steps": max_steps, "log_every_steps": 1}

@@ -29,12 +29,18 @@ def clean(*pairs, **rules):
         ("&Auml;rger", "Ärger"),
         ("&amp;amp; once", "&amp; once"),
         ("?a=1&copy=2&para;", "?a=1&copy=2¶"),
-        ("AT&T; &nosuchthing; R & D", "AT&T; &nosuchthing; R & D"),
+        ("AT&T; &nosuchthing; &region; R & D", "AT&T; &nosuchthing; &region; R & D"),
         ("a&nbsp;b&#10;c&#8232;d", "a b c d"),
     ],
 )
 def test_entities_are_undone_once(escaped, plain):
     assert mend(escaped, "x") == [plain, "x"]
+
+
+def test_only_entities_that_are_undone_count():
+    cleaner = Cleaner(KEEP_ALL)
+    cleaner.mend(["&amp; &parameter; &#39;", "&T;"])
+    assert cleaner.mended["entities undone"] == 2
 
 
 def test_entities_stay_where_that_is_asked():

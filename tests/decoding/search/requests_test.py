@@ -88,10 +88,13 @@ def scored(model, source, targets, alpha, coverage=0.0):
     return sorted(found)[::-1]
 
 
-def search(model, sentences, n_best=WIDE, vocabulary=VOCABULARY, **options):
+def searcher_of(model, n_best=WIDE, vocabulary=VOCABULARY, **options):
     sizes = {"beam_size": n_best, "max_length_factor": 0.0, "max_length_extra": LIMIT}
-    searcher = Searcher(model, SearchOptions(**{**sizes, **options}), vocabulary)
-    return searcher.search(sentences, n_best)
+    return Searcher(model, SearchOptions(**{**sizes, **options}), vocabulary)
+
+
+def search(model, sentences, n_best=WIDE, vocabulary=VOCABULARY, **options):
+    return searcher_of(model, n_best, vocabulary, **options).search(sentences, n_best)
 
 
 def possible(found):
@@ -269,11 +272,11 @@ def test_draws_are_as_frequent_as_they_are_probable(model, temperature):
 
 
 def test_draws_depend_on_the_line_and_on_nothing_else_of_the_batch(model):
-    options = {"sample": True, "beam_size": 1, "max_length_extra": 12}
+    searcher = searcher_of(model, sample=True, beam_size=1, max_length_extra=12)
     sentences = [Sentence(source, number) for number, source in enumerate([*SOURCES, SOURCES[0]])]
-    together = search(model, sentences, 6, **options)
+    together = searcher.search(sentences, 6)
     for sentence, hypotheses in zip(sentences, together, strict=True):
-        (alone,) = search(model, [sentence], 3, **options)
+        (alone,) = searcher.search([sentence], 3)
         np.testing.assert_array_equal(alone.ids, hypotheses.ids[:3])
     assert (together[0].ids != together[3].ids).any()
 
