@@ -82,7 +82,7 @@ def translate_command(preset, way, split, order=None, weight=None):
     if way != DIRECT:
         language = [f"--language_model={FLAGS.runs}/valid-order{order}"]
         language.append(f"--language_model_weight={weight:g}")
-        name += f"-{weight:g}"
+        name += f"-order{order}-{weight:g}"
     return [
         *("translate.py", model, *language, f"--input={text(split, 'en')}"),
         *(f"--reference={text(split, 'de')}", f"--output={FLAGS.runs}/{name}.de"),

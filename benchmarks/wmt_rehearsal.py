@@ -313,6 +313,8 @@ def main(argv):
             return done.returncode
         record = json.loads(path(f"{name}.json").read_text("utf-8"))
         record["process_seconds"] = round(time.monotonic() - begin, 1)
+        # Stages of one file may be of several runs.
+        record |= {"machine": machine(), "command": own_command()}
         write_text(path(f"{name}.json"), json.dumps(record))
         print(json.dumps(record), flush=True)
     output = Path(FLAGS.output or ROOT / f"docs/results/pipeline/wmt_rehearsal_{FLAGS.pairs}.json")

@@ -113,16 +113,17 @@ class FileLines:
                 separator = b"\n"
                 lines = decode_block(block, path, count + 1).split("\n")
                 count += len(lines)
+                if count > size:  # Before its new lines meet no lines of the other side.
+                    raise _changed(path, f"had {size} lines and now has more")
                 yield lines
+            if count < size:
+                raise _changed(path, f"had {size} lines and now has {count}")
             if digest.digest() != expected:
-                change = (
-                    "was changed after it was first read"
-                    if count == size
-                    else f"had {size} lines and now has {count}"
-                )
-                raise UserError(
-                    f"{path}: {change}; start again, and do not change the file while it is read"
-                )
+                raise _changed(path, "was changed after it was first read")
+
+
+def _changed(path, how):
+    return UserError(f"{path}: {how}; start again, and do not change the file while it is read")
 
 
 def open_split(split):

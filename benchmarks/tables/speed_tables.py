@@ -210,14 +210,25 @@ def pipeline_table():
         stages[name] for name in ("cleaning", "vocabulary", "encoding", "start")
     )
     dynamic, static, tf_data = stages["dynamic"], stages["static"], small["tf_data"]
-    slower = small["dynamic"]["target_tokens_per_second"] / tf_data["target_tokens_per_second"]
+
+    def whole(stage):
+        """Returns the seconds of a stage; of an epoch, with those in which it is planned."""
+        planning = stage.get("choosing_seconds", 0.0) + stage.get("planning_seconds", 0.0)
+        return planning + stage.get("seconds", stage["stage_seconds"])
+
+    def rate(stage):
+        if "target_tokens" in stage:
+            return stage["target_tokens"] / whole(stage)
+        return stage["target_tokens_per_second"]
 
     def seconds(stage):
-        return f"{stage.get('seconds', stage['stage_seconds']):.0f} s"
+        return f"{whole(stage):.0f} s"
 
     def tokens(stage):
         padding = f"{100 * stage['padding']:.1f}% padding"
-        return f"{stage['target_tokens_per_second'] / 1e6:.1f} M target tokens/s, {padding}"
+        return f"{rate(stage) / 1e6:.1f} M target tokens/s, {padding}"
+
+    slower = rate(small["dynamic"]) / rate(tf_data)
 
     ratio = f"{encoding['ratio_by_cpu_seconds']:.2f} times sentencepiece alone"
     rows = (

@@ -22,7 +22,7 @@ _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarE
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
 # The beginning of a line of IWSLT's talks that is no plain sentence.
-_OF_TALK = re.compile(r"<(\w+)>(?:(.*)</\1>)?")
+_OF_TALK = re.compile(r"<(\w+)(?:\s[^<>]*)?>(?:(.*)</\1>)?")
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
@@ -103,6 +103,8 @@ def sentences(lines):
     Example:
         >>> list(sentences(["<talkid>1</talkid>", "<title>A: B</title>", " Hello. "]))
         ['A: B', 'Hello.']
+        >>> list(sentences(['<translator href="x">C</translator>', "<3 you"]))
+        ['<3 you']
     """
     for line in map(str.strip, lines):
         tag = _OF_TALK.match(line)

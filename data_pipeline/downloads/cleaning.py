@@ -1,7 +1,7 @@
 """Cleans parallel text for training: mends characters and drops bad pairs, and counts both."""
 
 import collections
-import html
+import html.entities
 import re
 import unicodedata
 from typing import NamedTuple
@@ -78,8 +78,7 @@ class Cleaner:
             return []
         text = "\n".join(lines)
         if self.rules.undo_entities and "&" in text:
-            text, count = _ENTITY.subn(_undone, text)
-            self.mended["entities undone"] += count
+            text = _ENTITY.sub(self._undone, text)
         if self.rules.nfkc and not unicodedata.is_normalized("NFKC", text):
             text = unicodedata.normalize("NFKC", text)
             self.mended["blocks of lines composed by NFKC"] += 1
@@ -94,6 +93,14 @@ class Cleaner:
         text = text.replace(" \n", "\n").replace("\n ", "\n").strip(" ")
         self.mended["needless spaces"] += length - len(text)
         return text.split("\n")
+
+    def _undone(self, match):
+        """Returns the character that an entity stands for; a name that stands for none stays."""
+        if match[0][1] != "#" and match[0][1:] not in html.entities.html5:
+            return match[0]
+        self.mended["entities undone"] += 1
+        # An entity such as &#10; would cut the line in two.
+        return html.unescape(match[0]).replace("\n", " ")
 
     def mend_both(self, source_lines, target_lines):
         """Mends both sides and keeps every pair: for validation and test text."""
@@ -150,8 +157,3 @@ def summary(cleaner):
         "dropped": dict(cleaner.dropped.most_common()),
         "mended": {what: count for what, count in cleaner.mended.most_common() if count},
     }
-
-
-def _undone(match):
-    # An entity such as &#10; would cut the line in two.
-    return html.unescape(match[0]).replace("\n", " ")
