@@ -158,7 +158,7 @@ with group("Search"):
         "float32",
         ["float32", "bfloat16"],
         "Number format of the computation. bfloat16 takes half the memory. On processors that "
-        "multiply it in hardware, large models translate batches in 60 to 73 percent of the time. "
+        "multiply it in hardware, large models translate batches in about two thirds of the time. "
         "Translations differ a little.",
     )
     define_max_input_tokens(

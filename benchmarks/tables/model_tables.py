@@ -12,7 +12,7 @@ MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 MODELS = {
     "ibm1": ("IBM Model 1: a table of word translations", "alignment/hansards", "ibm1"),
     "ibm2": (
-        "IBM Model 2: Model 1 with a prior on positions (here: on the diagonal)",
+        "IBM Model 2: Model 1 with a table of positions (score: `align.py`, on the diagonal)",
         "alignment/hansards",
         "ibm1 + ibm2",
     ),
