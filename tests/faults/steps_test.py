@@ -86,17 +86,17 @@ class Interrupted(Script):
         return super().__call__()
 
 
-def test_a_signal_ends_a_validation_and_the_next_sitting_makes_up_for_it(directory, corpus):
-    run = trainer(directory, corpus, [])
+def test_a_signal_ends_a_validation_and_the_next_sitting_makes_up_for_it(quick_directory, corpus):
+    run = trainer(quick_directory, corpus, [])
     run.evaluator = Interrupted([])  # Has no results, so a validation that completed would fail.
     assert run.run() == signal.SIGTERM
-    assert directory.checkpoint_steps() == [4] and not records(directory, "valid")
-    again = trainer(ModelDirectory(directory.path), corpus, [9, 8, 7, 6])
+    assert quick_directory.checkpoint_steps() == [4] and not records(quick_directory, "valid")
+    again = trainer(ModelDirectory(quick_directory.path), corpus, [9, 8, 7, 6])
     assert again.run() == 0
-    assert [(r["step"], r["perplexity"]) for r in records(directory, "valid")] == [
+    assert [(r["step"], r["perplexity"]) for r in records(quick_directory, "valid")] == [
         (4, 9),
         (8, 8),
         (12, 7),
     ]
-    state = read_archive(directory.checkpoint_path(12))[1]
+    state = read_archive(quick_directory.checkpoint_path(12))[1]
     assert state["best_perplexity"] == 7

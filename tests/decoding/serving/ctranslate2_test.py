@@ -10,7 +10,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.search.searcher import make_search, padded
-from decoding.search.terms import Hypotheses, SearchOptions
+from decoding.search.terms import EachSentence, Hypotheses, SearchOptions
 from decoding.serving import ctranslate2_model
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.translator import Translator
@@ -69,18 +69,21 @@ def both(request, tmp_path_factory):
     kind, settings = SETTINGS[request.param]
     model, tokenizer = make_model(kind, **settings)
     engine, _ = export(tmp_path_factory.mktemp("ctranslate2"), model, tokenizer)
-    return model, tokenizer, engine
+    # One graph for beams of all sizes.
+    return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, engine
 
 
 @pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 2.0)])
 def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_penalty):
-    model, tokenizer, engine = both
-    options = SearchOptions(beam_size, length_penalty)
+    search, tokenizer, engine = both
     source = tokenizer.source.encode(LINES)
-    ours = make_search(model, options)(padded(source), beam_size)
-    theirs = engine(source, beam_size, options)
+    asked = EachSentence(
+        *([value] * len(LINES) for value in (beam_size, length_penalty, beam_size))
+    )
+    ours = search(padded(source), asked)
+    theirs = engine(source, beam_size, SearchOptions(beam_size, length_penalty))
     for i, found in enumerate(theirs):
-        expected = Hypotheses(*(values[i].numpy() for values in ours))
+        expected = Hypotheses(*(values[i, :beam_size].numpy() for values in ours))
         assert found.finished.tolist() == expected.finished.tolist()
         for a, b in zip(found.ids, expected.ids, strict=True):
             assert a[a > 0].tolist() == b[b > 0].tolist()
