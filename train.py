@@ -223,22 +223,28 @@ def options_given(preset, begun):
         begun: as `known_model`.
     """
     given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
-    if not begun and "num_pieces" in given and given.get("vocab_file"):
-        raise UserError(
-            f"--num_pieces={FLAGS.num_pieces}: --vocab_file has its pieces already; leave it out"
-        )
+    older = _older_options(preset, begun, given)
+    for flag, found in (("num_pieces", given), ("vocab_size", older)):
+        if not begun and "num_pieces" in found and given.get("vocab_file"):
+            raise UserError(
+                f"--{flag}={FLAGS[flag].value}: --vocab_file has its pieces already; leave it out"
+            )
+    if both := set(older) & set(given):
+        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
+    return {**older, **given}
+
+
+def _older_options(preset, begun, given):
+    """Returns the option that --vocab_size stands for, with its value; `{}` for none."""
     if FLAGS.vocab_size is None:
-        return given
+        return {}
     tokenizer = recipes.options(preset, "", given)["tokenizer"]
     origin = FLAGS.init_from or FLAGS.teacher
     if origin and "tokenizer" not in given:
         tokenizer = (begun or model_directories(origin)[0].config())["tokenizer"]
     if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
-        return given
-    older = renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
-    if both := set(older) & set(given):
-        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
-    return {**older, **given}
+        return {}
+    return renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
 
 
 def replicas_given():

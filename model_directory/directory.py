@@ -352,6 +352,15 @@ class ModelDirectory:
         for step in set(self.checkpoint_steps()) - kept:
             self.checkpoint_path(step).unlink()
 
+    def remove_unfinished(self):
+        """Removes the half-written files of a killed run."""
+        # Not below other folders, where an export may be under way.
+        own = self.checkpoint_folder, self.bad_batch_folder, self.path / "tokenizer"
+        for folder in (self.path, *own):
+            for unfinished in folder.glob(".unfinished-*"):
+                if unfinished.is_file():
+                    unfinished.unlink(missing_ok=True)
+
     def restore_newest(self, variables):
         """Restores the newest checkpoint that is intact; damaged ones are reported and set aside.
 
@@ -363,12 +372,7 @@ class ModelDirectory:
         Raises:
             UserError: there are checkpoints, but all are damaged.
         """
-        # Not below other folders, where an export may be under way.
-        own = self.checkpoint_folder, self.bad_batch_folder, self.path / "tokenizer"
-        for folder in (self.path, *own):
-            for unfinished in folder.glob(".unfinished-*"):
-                if unfinished.is_file():
-                    unfinished.unlink(missing_ok=True)
+        self.remove_unfinished()
         damaged = []
         for step in reversed(self.checkpoint_steps()):
             path = self.checkpoint_path(step)

@@ -71,6 +71,7 @@ class Trainer:
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
         self.validation_seconds = None  # Duration of the last validation.
         self.save_seconds = 0.0  # Duration of the last save.
+        self.late = False  # Whether the time limit has been reached.
         self.shown = {}  # Name -> text beside the progress bar.
         # Everything besides the variables that a run needs to resume.
         self.state = {
@@ -172,7 +173,9 @@ class Trainer:
         return self.reason is not None
 
     def _is_late(self):
-        return self.limits.is_late(self.state["seconds"], self._closing_seconds())
+        late = self.limits.is_late(self.state["seconds"], self._closing_seconds())
+        self.late = self.late or late
+        return late
 
     def _closing_seconds(self):
         """Estimates the seconds from the last update to the end of the run.
@@ -181,8 +184,8 @@ class Trainer:
         the length penalty another twentieth.
         """
         share = self.limits.max_minutes * 60 * _SHARE
-        if self.validation_seconds is None:  # Nothing has been measured yet.
-            return min(2 * share, 120.0)
+        if self.validation_seconds is None:  # Only an earlier process has measured anything.
+            return self.state.get("closing_seconds", min(2 * share, 120.0))
         closing = self.save_seconds + (share if self.penalty_choice else 0.0)
         if self.state["evaluated_step"] != self.state["step"]:
             closing += self.validation_seconds
@@ -374,6 +377,10 @@ class Trainer:
         self._check_finite(self.variables)
         began = time.monotonic()
         self.state["seconds"] = began - self.clock
+        if self.limits.max_minutes:  # So that a run that has ended does not go on by itself.
+            left = self.limits.max_minutes * 60 - self.state["seconds"]
+            closing = self._closing_seconds()
+            self.state["closing_seconds"] = max(closing, left) if self.late else closing
         sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
         self.directory.save_checkpoint(
             self.variables,

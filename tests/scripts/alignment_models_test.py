@@ -149,6 +149,7 @@ def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
         (["--model=ibm1", "--update=gradient", "--alpha=0.1"], "--alpha"),
         (["--model=ibm1", "--leave_one_out"], "--leave_one_out needs --alpha above 0"),
         (["--model=hmm_fertility", "--noleave_one_out"], "hmm_fertility needs --leave_one_out"),
+        (["--model=hmm_fertility", "--patience=2"], "perplexity counts no fertilities, so it"),
         (["--model=hmm_fertility", "--update=gradient"], "hmm_fertility is trained by em"),
         (["--model=hmm_alignment", "--hmm_steps=2"], "--hmm_steps=2: --model=hmm_alignment has no"),
         (["--model=ibm1", "--set=positions=near"], "one of uniform, table, diagonal, jumps"),

@@ -280,6 +280,7 @@ BAD = {
     "one corpus": (["--temperature=5"], "--temperature=5 chooses the shares of several corpora"),
     "its share": (["--corpus_weights=7"], "--corpus_weights=7 chooses the shares of several"),
     "two sizes": (["--vocab_file=x", "--num_pieces=300"], "--vocab_file has its pieces already"),
+    "pieces and their number": (["--vocab_file=x"], "--vocab_size=300: --vocab_file has its pie"),
     "words": (["--tokenizer=word", "--vocab_file=x"], "--vocab_file"),
     "no model": (["--init_from={}/x"], "no such model directory"),
     "no such guide": (["--guide={}/x"], "no such model directory"),

@@ -231,6 +231,32 @@ def test_the_minutes_hold_the_start_and_the_end_of_a_run(directory, corpus, cloc
     assert "no time is left to validate the average" in capsys.readouterr().err
 
 
+def test_a_run_whose_minutes_are_over_makes_no_more_updates(directory, corpus, clock):
+    """Although the time for its end, which is long here, passes after the last save."""
+    left = [240]  # Seconds that the choice of the length penalty could use.
+
+    def choose(is_late):
+        while left[0] and not is_late():
+            clock[0] += 10
+            left[0] -= 10
+        return {"length_penalty": 0.6, "bleu": [(0.6, 1.0)], "lines": 9, "beam_size": 4}
+
+    steps = []
+    for _ in range(2):
+        limits = {"max_steps": 0, "max_minutes": 60, "save_every_steps": 5}
+        more = {"began": clock[0], "penalty_choice": choose}
+        run = trainer(directory, corpus, [9 - i / 100 for i in range(99)], more=more, **limits)
+        clock[0] += 10
+        step = run.update.step
+        run.update.step = lambda batch, step=step: (
+            clock.__setitem__(0, clock[0] + 50),
+            step(batch),
+        )[1]
+        run.run()
+        steps.append(run.state["step"])
+    assert steps[0] == steps[1] > 50
+
+
 def test_time_that_is_over_before_the_first_update_is_an_error(directory, corpus, clock):
     run = trainer(directory, corpus, [], max_minutes=1, more={"began": clock[0] - 90})
     with pytest.raises(UserError, match=r"--max_minutes=1: starting took 1\.5 minutes"):

@@ -120,6 +120,11 @@ class EMUpdate(Update):
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
+        if has_fertilities and given.get("patience") and options["keep_best_by"] == "perplexity":
+            raise UserError(
+                f"--patience={options['patience']}: validation perplexity counts no fertilities, "
+                f"so it cannot end --model={preset}; leave it out, or add --keep_best_by=bleu"
+            )
         if options["hmm_steps"] and not has_fertilities:
             raise UserError(
                 f"--hmm_steps={options['hmm_steps']}: --model={preset} has no fertilities before "

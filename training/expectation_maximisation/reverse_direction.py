@@ -72,6 +72,7 @@ def open_reverse(run):
     if not reverse.exists():
         config = _reverse_config(run.directory, run.directory.config())
         reverse.start(config, tokenizer._replace(source=tokenizer.target, target=tokenizer.source))
+    reverse.remove_unfinished()
     model = reverse.new_model()
     preparation.fill(model)
     return Directions(run.prepared.words, preparation.words), model

@@ -212,7 +212,10 @@ def test_a_reverse_model_that_was_damaged_is_written_again(trained, folder, corp
     with np.load(trained[1] / "best.npz") as archive:
         before = {name: archive[name] for name in archive.files if name != "state"}
     (trained[1] / "best.npz").write_bytes(b"PK")
+    unfinished = trained[1] / ".unfinished-x.npz"  # Of a write that was killed.
+    unfinished.write_bytes(b"PK")
     assert run_script("train", flags(folder, corpus, "run", *HMM), capsys).status == 0
+    assert not unfinished.exists()
     assert ModelDirectory(trained[1]).summary()["best"]["step"] == 40
     if ModelDirectory(trained[0]).summary()["best"]["step"] == 40:
         with np.load(trained[1] / "best.npz") as archive:
