@@ -118,8 +118,13 @@ with group("Several devices"):
     )
 
 
-def settings_given(preset):
-    """Reads the --set flags; each value gets the type of the preset's value."""
+def settings_given(preset, begun):
+    """Reads the --set flags; each value gets the type of the preset's value.
+
+    Args:
+        preset: name of the model.
+        begun: as `known_model`.
+    """
     valid = models.preset_settings(preset)
     settings = {}
     for text in FLAGS.set:
@@ -133,6 +138,10 @@ def settings_given(preset):
             settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
         except (ValueError, RecursionError):
             raise UserError(f"{shown}: expected a value like {valid[name]!r}") from None
+    if not (begun or FLAGS.init_from):  # These have settings of their own.
+        for name, value in settings.items():
+            if value != valid[name] and (reason := models.why_unread(preset, name, settings)):
+                raise UserError(f"--set {name}={value}: it {reason}")
     return settings
 
 
@@ -266,7 +275,7 @@ def read_flags():
         model=model,
         dataset=dataset,
         options=options_given(model, begun),
-        settings=settings_given(model),
+        settings=settings_given(model, begun),
         size=size,
         replicas=replicas_given(),
         begun=begun,

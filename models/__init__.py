@@ -15,6 +15,7 @@ from models.presets import (
     preset_settings,
     sketch,
     weight_shapes,
+    why_unread,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "shift_right",
     "sketch",
     "weight_shapes",
+    "why_unread",
 ]

@@ -5,7 +5,7 @@ length, V target vocabulary, D width, H heads. Ids are int32, masks are bool wit
 tokens, logits and log-probabilities are float32 under every dtype policy.
 """
 
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
@@ -166,6 +166,8 @@ class Searchable(keras.Model):
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
     corpus_sizes = ()  # Arguments of the constructor that only a corpus determines.
+    # Setting -> (another setting, the values of that one with which the first has an effect).
+    read_with: ClassVar = {}
     # The cheapest form of its predictions that a loss can use: "features" of the output layer,
     # "logits" of the whole vocabulary, or "scores" of the target words alone.
     predicts = "features"

@@ -5,6 +5,8 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, 
 Simple, Fast, and Effective Reparameterization of IBM Model 2".
 """
 
+from typing import ClassVar
+
 import keras
 from keras import ops
 
@@ -69,6 +71,11 @@ class AlignmentModel(CoverageModel):
     """
 
     corpus_sizes = ("num_word_pairs",)
+    read_with: ClassVar = {
+        "max_positions": ("positions", ("table",)),
+        "max_jump": ("positions", ("jumps",)),
+        "null_probability": ("positions", ("diagonal", "jumps")),
+    }
     predicts = "scores"
 
     def __init__(

@@ -308,6 +308,21 @@ def check_settings(preset, given):
         )
 
 
+def why_unread(preset, name, given):
+    """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
+
+    Args:
+        preset: as `create`.
+        name: name of a setting.
+        given: name -> value, settings that differ from the preset's.
+    """
+    other, values = model_class(preset).read_with.get(name, (None, ()))
+    settings = preset_settings(preset, **given)
+    if other not in settings or settings[other] in values:
+        return ""
+    return f"needs {other}={' or '.join(values)}, found {other}={settings[other]}"
+
+
 def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
     """Builds a model without allocating its weights, so they may be of any size.
 

@@ -7,6 +7,7 @@ Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bah
 """
 
 from functools import partial
+from typing import ClassVar
 
 import keras
 from keras import ops
@@ -82,6 +83,11 @@ class RecurrentTranslationModel(TranslationModel):
         >>> model({"source_ids": ids, "target_in_ids": ids}).shape
         TensorShape([1, 3, 90])
     """
+
+    read_with: ClassVar = {
+        "rank": ("score", ("reduced_rank", "additive")),
+        "forget_bias": ("cell", ("lstm",)),
+    }
 
     def __init__(
         self,

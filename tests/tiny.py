@@ -56,7 +56,8 @@ def small_settings(preset):
     """Returns the settings that make a preset small."""
     small = {**SMALL_ANYWHERE, **SMALL_PRESETS.get(preset, {})}
     valid = models.preset_settings(preset)
-    return {name: value for name, value in small.items() if name in valid}
+    small = {name: value for name, value in small.items() if name in valid}
+    return {n: v for n, v in small.items() if not models.why_unread(preset, n, small)}
 
 
 def small_flags(preset):

@@ -38,6 +38,14 @@ def test_settings_are_those_of_the_preset_over_those_of_its_class():
     assert not settings.keys() & {"self", "pad_id", "bos_id", "kwargs", "source_vocab_size"}
 
 
+def test_a_setting_that_another_one_makes_useless_is_named():
+    assert not models.why_unread("lstm_luong", "rank", {"rank": 8, "score": "additive"})
+    found = models.why_unread("lstm_luong", "rank", {"rank": 8})
+    assert found == "needs score=reduced_rank or additive, found score=multiplicative"
+    for preset, (_, settings, _) in models.PRESETS.items():
+        assert not any(models.why_unread(preset, name, {}) for name in settings), preset
+
+
 def test_overrides_reach_the_model():
     model = models.create("transformer_base", 11, 11, **TINY, dropout=0, norm="pre", pad_id=1)
     config = model.get_config()

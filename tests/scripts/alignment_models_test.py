@@ -154,6 +154,7 @@ def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
         (["--model=hmm_alignment", "--hmm_steps=2"], "--hmm_steps=2: --model=hmm_alignment has no"),
         (["--model=ibm1", "--set=positions=near"], "one of uniform, table, diagonal, jumps"),
         (["--model=ibm1", "--set=num_word_pairs=7"], "no such setting"),
+        (["--model=ibm1", "--set=max_jump=7"], "needs positions=jumps, found positions=uniform"),
     ],
 )
 def test_bad_flags_are_one_line(folder, corpus, capsys, more, expected):
