@@ -45,7 +45,7 @@ MODELS = {
     "transformer_coursework": ("2 + 2 layers, width 128", "europarl10k", "beam"),
     "transformer_tiny": (
         "4 + 4 layers, width 128, pre-norm",
-        f"{MULTI30K}/recipe-1",
+        f"{MULTI30K}/default-1",
         "bleu",
     ),
     "transformer_small": ("3 + 3 layers, width 256, pre-norm", MULTI30K, "bleu"),
