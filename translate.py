@@ -506,7 +506,7 @@ def translate(text, translator, directories, model, config):
     replaces = translator.unknowns is not None
     remarks = Remarks(FLAGS.max_input_tokens, longest, FLAGS.n_best, replaces)
     began = time.monotonic()
-    outputs, num_taken_up = translate_text(
+    outputs, num_used = translate_text(
         text,
         translator,
         the_output(text),
@@ -514,11 +514,11 @@ def translate(text, translator, directories, model, config):
         formatted=make_format(model, translator.tokenizer, plain),
         remarks=remarks,
     )
-    seconds = None if num_taken_up else round(time.monotonic() - began, 1)
+    seconds = None if num_used else round(time.monotonic() - began, 1)
     for remark in remarks:
         print(remark, file=sys.stderr)
     if translator.unknowns:
-        earlier = "; lines of the earlier run are not counted" if num_taken_up else ""
+        earlier = "; lines of the earlier run are not counted" if num_used else ""
         print(f"{translator.unknowns.summary()}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}

@@ -335,6 +335,10 @@ def _check_words(path, lines, vocabulary, banned):
                     + ("write it in pieces, as the input" if in_pieces else "ask for words")
                     + " of its vocabulary"
                 )
+            if phrase.strip() and len(ids) < 2:  # </s> alone.
+                raise UserError(
+                    f"{path}, line {number}: {phrase[:60]!r} has no token of the model's vocabulary"
+                )
             text = _as_words(phrase, vocabulary)
             if any(has_phrase(text, one) for one in banned):
                 raise UserError(f"{path}, line {number}: {phrase[:60]!r} is banned; see --banned")

@@ -32,7 +32,8 @@ class ServedVersions:
         self._folder, self._name = Path(folder), name
         self._load = load or load_warm
         self._users = {}  # LoadedModel -> number of its running requests.
-        self._tried = None  # Contents of the version that was loaded last, or failed to load.
+        # Contents of the version that is served, and of the one that was tried last.
+        self._served = self._tried = None
         self.states = {}  # Number -> (state, code and message of the error).
         newest = newest_version(self._folder)
         if not newest:
@@ -40,7 +41,7 @@ class ServedVersions:
                 f"{folder}: no numbered version of a model; write one with export.py "
                 f"--model_dir=... --export_dir={folder}"
             )
-        self._tried = _contents(newest)
+        self._served = self._tried = _contents(newest)
         self._current = self._load(newest)
         self.number = int(newest.name)
         self.states[self.number] = ("AVAILABLE", "OK", "")
@@ -91,29 +92,32 @@ class ServedVersions:
     async def refresh(self):
         """Loads the newest version of the folder if it is not the one that is served.
 
-        A version that cannot be loaded, perhaps because it is still being copied, is tried again
-        when its files have changed.
+        Files decide, not the number, which an export into an emptied folder takes again. A version
+        that cannot be loaded, perhaps because it is still being copied, is tried again when its
+        files have changed.
         """
         try:
             newest = await asyncio.to_thread(newest_version, self._folder)
-            if not newest or int(newest.name) == self.number:
+            if not newest:
                 return
             contents = await asyncio.to_thread(_contents, newest)
         except OSError:  # For a moment, such as too many open files; it is looked for again.
             return
-        if contents == self._tried:
+        if contents in (self._served, self._tried):
             return
         self._tried, number = contents, int(newest.name)
-        self.states[number] = ("LOADING", "OK", "")
+        if number != self.number:
+            self.states[number] = ("LOADING", "OK", "")
         try:
             model = await asyncio.to_thread(self._load, newest)
         except Exception as error:  # The old version stays in service.
             reason = printable(" ".join(str(error).split()))[:500]
-            self.states[number] = ("END", "UNKNOWN", reason)
+            if number != self.number:
+                self.states[number] = ("END", "UNKNOWN", reason)
             print(f"version {number} cannot be loaded: {reason}", flush=True)
             return
         self.states[self.number] = ("END", "OK", "")
-        self._current, self.number = model, number
+        self._current, self.number, self._served = model, number, contents
         self._users[model] = 0
         self.states[number] = ("AVAILABLE", "OK", "")
         self._close_unused()

@@ -38,7 +38,8 @@ class KeptTranslations:
             size; a dict of JSON values.
 
     Attributes:
-        num_taken_up: translations in the file of an earlier run.
+        num_found: lines whose translations the file of an earlier run has.
+        num_used: lines whose translations were taken from it.
 
     Raises:
         UserError: the file cannot be read or written, or is not a file of translations.
@@ -52,9 +53,9 @@ class KeptTranslations:
     def __init__(self, path, made_by):
         self.path = Path(path)
         self._header = json.dumps({_KIND: {**made_by, "version": _VERSION}}, sort_keys=True)
-        self._num_added = 0
+        self._num_added = self._num_replaced = self.num_used = 0
         self._numbers, self._offsets = self._take_over()
-        self.num_taken_up = len(self._numbers)
+        self.num_found = len(self._numbers)
 
     def _take_over(self):
         """Makes the file anew with the records of an earlier run.
@@ -65,17 +66,25 @@ class KeptTranslations:
             The line numbers of the records, in ascending order, and the offset of each in the file.
             A batch holds lines of similar length, so the file has them in another order.
         """
-        numbers, offsets = (self._read() if self.path.exists() else array("q")), array("q")
+        numbers = np.array(self._read() if self.path.exists() else [], np.int64)
+        # Of a line whose text changed meanwhile, the last record.
+        _, from_end = np.unique(numbers[::-1], return_index=True)
+        is_last = np.zeros(numbers.size, bool)
+        is_last[numbers.size - 1 - from_end] = True
+        offsets = array("q")
         with atomic_path(self.path) as temporary, open(temporary, "wb") as new:
             new.write(f"{self._header}\n".encode())
-            if numbers:
+            if numbers.size:
                 with open(self.path, "rb") as old:
                     old.readline()
-                    for _ in numbers:
-                        offsets.append(new.tell())
-                        new.write(old.readline())
-        order = np.argsort(numbers, kind="stable")
-        return np.array(numbers, np.int64)[order], np.array(offsets, np.int64)[order]
+                    for keep in is_last:
+                        record = old.readline()
+                        if keep:
+                            offsets.append(new.tell())
+                            new.write(record)
+        numbers = numbers[is_last]
+        order = np.argsort(numbers)
+        return numbers[order], np.array(offsets, np.int64)[order]
 
     def _read(self):
         """Returns the line numbers of the records that an earlier run kept, as in the file.
@@ -121,6 +130,9 @@ class KeptTranslations:
             number, text, translations = _parsed(self._file.readline())
             if lines[number - first] == text:
                 found[number - first] = translations
+            else:
+                self._num_replaced += 1
+        self.num_used += len(found)
         return found
 
     def add(self, first, lines, translations):
@@ -162,7 +174,7 @@ class KeptTranslations:
         self._file.close()
         with contextlib.suppress(OSError):  # A full disk has been reported by `add`.
             self._appended.close()
-        count = self.num_taken_up + self._num_added
+        count = self.num_found - self._num_replaced + self._num_added
         if kind is None or not count:
             self.path.unlink(missing_ok=True)
         else:

@@ -48,7 +48,7 @@ class Remarks:
             (
                 f"lines longer than any in training ({max_length:,} tokens), translated in full "
                 "but perhaps badly",
-                lambda ids, *_: max_length < len(ids) <= max_input_tokens,
+                lambda ids, best, _: max_length < len(ids) <= max_input_tokens and not best.problem,
                 False,
             ),
             (

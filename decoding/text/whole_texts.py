@@ -52,7 +52,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
 
     Returns:
         (The best translations, list of str, if the text has references, otherwise an empty list;
-        the number of translations that an earlier run had made).
+        the number of lines whose translations an earlier run had made).
 
     Raises:
         UserError: the model knows no word of the whole text, or of its first `_BEGINNING` lines
@@ -82,14 +82,17 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
     with contextlib.ExitStack() as stack:
         if output.path:
             kept = stack.enter_context(KeptTranslations(unfinished(output.path), output.made_by))
-            if kept.num_taken_up:
+            if kept.num_found:
                 print(
-                    f"resuming with {kept.num_taken_up:,} translations from {kept.path}",
+                    f"found {kept.num_found:,} earlier translations in {kept.path}; those of lines "
+                    "that are still the same are used",
                     file=sys.stderr,
                 )
         _write_all(text, lines_of, output, "translating", stack)
+        if beginning and not text.prompts:  # A stream that ended sooner.
+            translator.check_known(beginning, text.name)
         translator.check_asked(num_lines)
-    return outputs, kept.num_taken_up if kept else 0
+    return outputs, kept.num_used if kept else 0
 
 
 def score_text(text, scorer, output, formatted):

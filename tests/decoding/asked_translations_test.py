@@ -249,6 +249,10 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         (tmp_path / "strange").write_text("zebra\n")
         with pytest.raises(UserError, match="strange, line 1: the model does not know all words"):
             read_asked(tmp_path / "strange", None, target)
+    if parts[1].kind == "bpe":
+        (tmp_path / "nothing").write_text("▁\n", encoding="utf-8")
+        with pytest.raises(UserError, match="nothing, line 1: '▁' has no token of the model's"):
+            read_asked(None, tmp_path / "nothing", target)
 
 
 @pytest.mark.parametrize("pieces", ["Kat@@ ze läuft", "▁Kat ze ▁läuft"])

@@ -398,7 +398,7 @@ def test_what_an_interrupted_translation_has_done_is_taken_up(trained, folder, c
     reference.write_text("eins\n" * 40)
     scored = [*flags, f"--reference={reference}", f"--save_scores={scores}"]
     done = run_script("translate", scored, capsys)
-    assert done.status == 0 and f"resuming with {done_before} translations" in done.err
+    assert done.status == 0 and f"found {done_before} earlier translations" in done.err
     assert json.loads(scores.read_text())["translation_seconds"] is None
     together = output.read_text()
     assert [p.name for p in tmp_path.glob("out*")] == ["out.de"]

@@ -59,13 +59,13 @@
   async function translate(source) {
     if ((await signatures()).includes("translate")) {
       // A model that was exported with a narrower beam refuses as many.
-      for (const n_best of [NUM_TRANSLATIONS, 1]) {
+      for (let n_best = NUM_TRANSLATIONS; n_best; n_best--) {
         const options = { beam_size: DEFAULT, length_penalty: DEFAULT, n_best };
         try {
           const { translation, score, count } = await call("translate", { text: source, ...options });
           return translation.slice(0, count).map((each, i) => [each, score[i]]);
         } catch (error) {
-          if (n_best === 1) {
+          if (n_best === 1 || !error.message.includes("n_best")) {
             throw error;
           }
         }

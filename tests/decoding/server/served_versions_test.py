@@ -77,6 +77,21 @@ def test_a_version_that_is_removed_is_replaced_by_the_one_before(folder, second)
     assert versions.number == 1
 
 
+def test_a_model_that_takes_the_number_of_the_served_one_is_served(folder, second, capsys):
+    versions = ServedVersions(folder, "example")
+    shutil.rmtree(folder / "1")
+    (folder / "1").mkdir()
+    asyncio.run(versions.refresh())  # Of a copy that has just begun, nothing can be loaded.
+    assert states(versions) == {"1": "AVAILABLE"}
+    shutil.copytree(second, folder / "1", dirs_exist_ok=True)
+    for _ in range(2):
+        asyncio.run(versions.refresh())
+        with versions.use("example") as model:
+            found = model.run("serving_default", {"text": [b"a"]}, 9)["translation"].tolist()
+        assert found == [b"2:A"] and states(versions) == {"1": "AVAILABLE"}
+    assert capsys.readouterr().out.count("version 1 is served") == 1
+
+
 def test_a_damaged_version_is_passed_over_until_its_files_change(folder, second, capsys):
     versions = ServedVersions(folder, "example")
     (folder / "2").mkdir()

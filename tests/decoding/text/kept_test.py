@@ -28,10 +28,26 @@ def test_what_was_done_is_taken_up_and_goes_with_the_end(tmp_path, capsys):
     interrupted(path, {"beam": 4}, {1: TWO}, {0: ONE})
     assert f"{path} keeps 2 translations" in capsys.readouterr().err
     with KeptTranslations(path, {"beam": 4}) as kept:
-        assert kept.num_taken_up == 2
+        assert kept.num_found == 2
         assert kept.take(0, LINES) == {0: ONE, 1: TWO}
         assert kept.take(3, LINES) == {}
+        assert kept.num_used == 2
     assert not path.exists()
+
+
+def test_lines_that_changed_count_once(tmp_path, capsys):
+    path = tmp_path / "out.unfinished"
+    interrupted(path, {}, {0: ONE, 1: TWO})
+    changed = ["another dog", *LINES[1:]]
+    with pytest.raises(Stopped), KeptTranslations(path, {}) as kept:
+        assert kept.take(0, changed) == {1: TWO} and (kept.num_found, kept.num_used) == (2, 1)
+        kept.add(0, changed, {0: TWO})
+        raise Stopped
+    assert capsys.readouterr().err.endswith(
+        "keeps 2 translations; run the same command to resume\n"
+    )
+    with KeptTranslations(path, {}) as kept:
+        assert kept.num_found == 2 and kept.take(0, changed) == {0: TWO, 1: TWO}
 
 
 def test_windows_of_any_size_take_up_what_has_the_same_text(tmp_path):
@@ -101,7 +117,7 @@ def test_what_another_model_made_or_is_damaged_is_not_taken_up(tmp_path, capsys,
     assert path.read_text() != before
     capsys.readouterr()
     with KeptTranslations(path, {"beam": 4}) as kept:
-        assert kept.num_taken_up == 0 and "starting again" in capsys.readouterr().err
+        assert kept.num_found == 0 and "starting again" in capsys.readouterr().err
         assert kept.take(0, LINES) == {}
 
 

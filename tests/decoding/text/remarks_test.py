@@ -21,7 +21,7 @@ def test_nothing_is_said_of_what_all_expect():
 
 def test_lines_are_counted_of_all_and_numbered_from_1():
     best = [FINE, EMPTY, LEFT[TOO_LONG], FINE, LEFT[NO_MEMORY], FINE, LEFT[TOO_LONG]]
-    assert said(best, [2, 1, 1001, 1001, 9, 21, 5000]) == [
+    assert said(best, [2, 1, 1001, 1001, 30, 21, 5000]) == [
         "empty lines, left empty: 1 of 7",
         "lines left untranslated (longer than the limit of 1,000 tokens; see --long_lines): 2 of 7 "
         "(lines 3, 7)",

@@ -133,7 +133,8 @@ def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
     assert translated(["foo", "one dog"], 2) == "1 of 2 (line 1)"
     assert translated(["", "foo", "one dog"]) == "1 of 3 (line 2)"
     assert translated(["", *["foo"] * 98, "one dog", *["foo"] * 200]).startswith("298 of 300 ")
-    for lines, size in ((["foo", "", "bar"], 3), (["foo", ""] * 200, None)):
+    unknown = ["foo", "", "bar"]
+    for lines, size in ((unknown, 3), (unknown, None), (["foo", ""] * 200, None)):
         with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 1: 'foo'"):
             translated(lines, size)
 
