@@ -224,8 +224,7 @@ def write_dictionary_text(count=60):
     for _ in range(count):
         words = rng.sample(list(WORDS), rng.randrange(7))
         order = list(range(len(words)))
-        if len(order) > 2:
-            order[1:3] = order[2:0:-1]
+        order[1:4] = [*order[2:4], *order[1:2]]  # Differs from its inverse.
         lines["a"].append(" ".join(words))
         lines["b"].append(" ".join(WORDS[words[place]] for place in order))
         lines["true"].append(" ".join(f"{i}-{j}" for j, i in enumerate(order)))

@@ -30,6 +30,9 @@ def test_a_checkpoint_that_harms_the_average_leaves_and_one_that_helps_joins():
     worth = {1: 0.0, 2: -1.0, 3: 5.0, 4: -1.0, 5: -1.0}
     _, best = tried(worth, lambda chosen: sum(worth[step] for step in chosen))
     assert best == (2, 4, 5)
+    worth = {1: -1.0, 2: -1.0, 3: 5.0, 4: -1.0}  # That of all is better than that of the last half.
+    _, best = tried(worth, lambda chosen: sum(worth[step] for step in chosen))
+    assert best == (1, 2, 4)
 
 
 @pytest.mark.parametrize("count", range(7))
