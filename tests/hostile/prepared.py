@@ -23,7 +23,7 @@ SWAPPED = tuple(
     for side, other in (("source", "target"), ("target", "source"))
 )
 QUICK = (
-    *("--vocab_size=300", "--max_steps=1", "--max_tokens_per_batch=512", "--bleu_lines=0"),
+    *("--max_steps=1", "--max_tokens_per_batch=512", "--bleu_lines=0"),
     "--average_checkpoints=2",
 )
 
@@ -32,7 +32,9 @@ def quick(preset, *more, corpus=CORPUS, model_dir="run"):
     """Returns arguments of train.py for one step of a tiny model; `more` overrides the others."""
     if not any(os.fsencode(flag).startswith(b"--model_dir") for flag in more):
         more = (f"--model_dir={model_dir}", *more)
-    return (*corpus, *small_flags(preset), *rate_flags(preset)[1:], *QUICK, *more)
+    has_pieces = any(os.fsencode(flag).startswith(b"--vocab_file") for flag in more)
+    pieces = () if has_pieces else ("--vocab_size=300",)
+    return (*corpus, *small_flags(preset), *rate_flags(preset)[1:], *QUICK, *pieces, *more)
 
 
 # Name -> (script, arguments); a command may use the results of earlier commands.

@@ -291,7 +291,7 @@ def _attention():
         given = {"source": _strings(*source), "target": _strings(*target)}
         return _request("attention", name, expected, "attention", **given)
 
-    odd = list(ODDITIES.values())
+    odd = [line[:50] for line in ODDITIES.values()]  # A batch may have so many weights at most.
     yield ask("no rows", Works(_rows(0)), [], [])
     yield ask("empty lines", Works(_rows(2)), ["", "one"], ["eins", ""])
     yield ask("both empty", Works(_rows(1)), [""], [""])
