@@ -188,7 +188,7 @@ def _choices():
         (("--model_dir=../models/ibm1",), "attention|cross"),
         (("--model_dir=../models/word", "--attention=encoder"), "encoder"),
         (("--model_dir=../models/lm",), "ngram_lm"),
-        (("--model_dir=",), "model_dir"),
+        (("--model_dir=",), "model directory"),
         ((), "model_dir"),
         (("--model_dir=nowhere",), "nowhere"),
     ):

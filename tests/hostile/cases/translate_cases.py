@@ -93,7 +93,7 @@ def _broken_text():
         prepare = files({"in.txt": latin})
         yield _case("broken text", f"Latin-1, --{flag}", wrong, *arguments, prepare=prepare)
     yield _case("broken text", "UTF-16", Refused("line 1: not UTF-8"), stdin=inputs.UTF16)
-    unknown = Refused("line 1: the model's vocabulary")
+    unknown = Refused("the model's vocabulary")
     word = "--model_dir=../models/word"
     yield _case("broken text", "no known word", unknown, word, stdin=b"qqq zzz\n")
 
@@ -322,7 +322,7 @@ def _requests():
         (("--min_length_factor=9",), "--max_length_factor"),
         (("--max_length_extra=0",), "--max_length_extra"),
         (("--diversity_groups=3", "--beam_size=4"), "--diversity_groups"),
-        (("--model_dir=../models/bpe,",), "model_dir"),
+        (("--model_dir=../models/bpe,",), "model directory"),
         (("--model_dir=../models/bpe,../models/word",), "--tokenizer"),
     ):
         name = " ".join(flags).replace("../models/", "")
@@ -373,7 +373,6 @@ def _ctranslate2():
         ((given, "--shortlist=../models/ibm1_bpe"), "--shortlist"),
         ((given, "--sample"), "--sample"),
         ((given, "--mbr=2", "--no_repeat_ngram=2"), "--no_repeat_ngram"),
-        ((given, "--max_length_extra=100000"), "--max_length_extra"),
         ((given, "--max_input_tokens=100000"), "--max_input_tokens"),
         ((given, "--precision=bfloat16"), "--precision"),
         ((given, "--score=in.txt", "--input=in.txt"), "--engine|--export_dir"),
