@@ -32,8 +32,6 @@ class ServedVersions:
         self._folder, self._name = Path(folder), name
         self._load = load or load_warm
         self._users = {}  # LoadedModel -> number of its running requests.
-        # Contents of the version that is served, and of the one that was tried last.
-        self._served = self._tried = None
         self.states = {}  # Number -> (state, code and message of the error).
         newest = newest_version(self._folder)
         if not newest:
@@ -41,6 +39,7 @@ class ServedVersions:
                 f"{folder}: no numbered version of a model; write one with export.py "
                 f"--model_dir=... --export_dir={folder}"
             )
+        # Contents of the version that is served, and of the one that was tried last.
         self._served = self._tried = _contents(newest)
         self._current = self._load(newest)
         self.number = int(newest.name)
