@@ -1,0 +1,44 @@
+"""The one form of a text: its white space, what counts as blank, and its Unicode normal form.
+
+Training, translating, aligning, scoring and serving bring each line into this form first, so that
+texts which look alike are alike. `data_pipeline.tokenization.graph_tokenizers` does the same inside
+a SavedModel.
+"""
+
+import re
+import unicodedata
+
+FORMS = ("nfc", "none")
+
+# Characters that show nothing: soft hyphen, zero-width space, word joiner, byte order mark. The
+# zero-width joiner and non-joiner stay: Persian, Indian scripts and emoji are written with them.
+INVISIBLE = "\u00ad\u200b\u2060\ufeff"
+# All that Unicode calls white space, and the separators that Python's str.split knows besides.
+SPACES = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
+    "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+)
+_SPACES = re.compile(f"[{SPACES}]+")
+_INVISIBLE = str.maketrans("", "", INVISIBLE)
+
+
+def normalised(line, form="nfc"):
+    """Brings a line into the one form.
+
+    Invisible characters are removed, each run of white space becomes one space, and there is none
+    at the ends. A blank line becomes "".
+
+    Args:
+        line: str.
+        form: "nfc": characters are composed (Unicode normal form C); "none": they stay as they are.
+    """
+    if not line.isascii():
+        line = line.translate(_INVISIBLE)
+        if form == "nfc":
+            line = unicodedata.normalize("NFC", line)
+    return _SPACES.sub(" ", line).strip(" ")
+
+
+def is_blank(line):
+    """Returns whether a line has nothing but white space and invisible characters."""
+    return not line.translate(_INVISIBLE).strip(SPACES)
