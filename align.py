@@ -27,7 +27,7 @@ import sys
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import group, head_of
+from command_line.flag_values import group, number_or
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_outputs, check_writable, write_text
 from decoding.alignment.lexicons import (
@@ -253,7 +253,7 @@ def align_with_models(text):
             directory = ModelDirectory(path)
             model, tokenizer, config = directory.load()
             name = f"the {config['model']} of {path}"
-            options = {"layer": FLAGS.layer, "head": head_of(FLAGS.head)}
+            options = {"layer": FLAGS.layer, "head": number_or("head", FLAGS.head, "mean")}
             aligners[side] = Aligner(model, tokenizer, name=name, **options)
             training = {"parameters": model.count_params(), "training": directory.summary()}
             records[side] = {**config, **training}
@@ -352,7 +352,7 @@ def write_table():
 def main(argv):
     """Aligns a text; or, given only a model and a lexicon, writes the model's own table."""
     del argv
-    head_of(FLAGS.head)
+    number_or("head", FLAGS.head, "mean")
     asked = {name for name in FLAGS if FLAGS[name].present}
     if FLAGS.lexicon and asked <= {"model_dir", "lexicon", "threshold"} and FLAGS.model_dir:
         write_table()

@@ -24,7 +24,7 @@ import tensorflow as tf
 from absl import flags
 
 from command_line import console
-from command_line.flag_values import define_beam_size, group, head_of
+from command_line.flag_values import define_beam_size, group, number_or
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_outputs, check_writable, read_lines, write_text
 from data_pipeline.streams import is_tsv, open_split
@@ -41,6 +41,7 @@ from decoding.pictures.attention_pictures import (
     check_kind,
     save_attention,
     title_of,
+    usual_layer,
 )
 from decoding.pictures.embedding_points import PROJECTIONS, embedding_points
 from decoding.pictures.head_pictures import save_heads
@@ -81,8 +82,12 @@ with group("Picture or page of the attention between a sentence and its translat
         "Attention to draw: cross is from target to source, encoder and decoder are "
         "self-attention. In an .html: what is shown first, as are layer, head and words.",
     )
-    flags.DEFINE_integer("layer", None, "Layer to draw, counted from 1. Default: all.", 1)
-    flags.DEFINE_string("head", "", "Head to draw, counted from 1, or mean. Default: all.")
+    flags.DEFINE_string(
+        "layer",
+        "",
+        "Layer to draw, counted from 1, or all. Default: the last but one, which aligns best.",
+    )
+    flags.DEFINE_string("head", "mean", "Head to draw, counted from 1; mean of all; or all.")
     flags.DEFINE_bool("merge_subwords", False, "Draws words instead of subword pieces.")
     define_beam_size()
     flags.DEFINE_string(
@@ -153,6 +158,23 @@ def the_gold(pair):
     return parse_gold(FLAGS.gold_links, "--gold_links", pair=pair, base=FLAGS.gold_base)
 
 
+def the_choice():
+    """Returns (--layer, --head) as numbers or words; the layer is None if it is not given."""
+    return number_or("layer", FLAGS.layer, "all"), number_or("head", FLAGS.head, "mean", "all")
+
+
+def check_maps(model, name):
+    """Checks --attention, --layer and --head; returns them as `save_attention` takes them."""
+    of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
+    check_kind(of_nothing, FLAGS.attention, name)
+    layer, head = the_choice()
+    if layer is None:
+        layer = usual_layer(of_nothing, FLAGS.attention)
+    layer, head = (None if value == "all" else value for value in (layer, head))
+    check_choice(of_nothing, FLAGS.attention, layer, head)
+    return {"kind": FLAGS.attention, "layer": layer, "head": head}
+
+
 def draw_attention():
     """Draws the attention between a sentence and its translation; translates it if needed."""
     check_gold_flags()
@@ -167,9 +189,7 @@ def draw_attention():
     else:
         console.check_picture("output", FLAGS.output, (".html", *attention_numbers.ENDINGS))
     model, tokenizer, config = ModelDirectory(path).load()
-    of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
-    check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
-    check_choice(of_nothing, FLAGS.attention, FLAGS.layer, head_of(FLAGS.head))
+    choice = check_maps(model, f"{path}: this {config['model']}")
     translator = Translator(
         model, tokenizer, beam_size=FLAGS.beam_size, length_penalty=config["length_penalty"]
     )
@@ -185,11 +205,11 @@ def draw_attention():
             raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
         print(best.text)
         ids.append(best.ids)
+    texts = FLAGS.source, FLAGS.target or best.text
 
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
     name = f"{config['model']} of {path}"
-    choice = {"kind": FLAGS.attention, "layer": FLAGS.layer, "head": head_of(FLAGS.head)}
     title = title_of(name, maps, **choice)
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
@@ -208,6 +228,7 @@ def draw_attention():
             merge_subwords=FLAGS.merge_subwords and gold is None,
             gold=gold,
             title=title,
+            texts=texts,
         )
 
 
@@ -229,10 +250,8 @@ def the_explorers():
     explorers = []
     for path in FLAGS.model_dir:
         model, tokenizer, config = ModelDirectory(path).load()
-        of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
         if any(FLAGS[name].present for name in ("attention", "layer", "head")):
-            check_kind(of_nothing, FLAGS.attention, f"{path}: this {config['model']}")
-            check_choice(of_nothing, FLAGS.attention, FLAGS.layer, head_of(FLAGS.head))
+            check_maps(model, f"{path}: this {config['model']}")
         name = f"{config['model']} of {path}"
         search = {"beam_size": FLAGS.beam_size, "length_penalty": config["length_penalty"]}
         explorers.append(SentenceExplorer(model, tokenizer, name, **search))
@@ -241,7 +260,8 @@ def the_explorers():
 
 def the_first_view():
     """Returns what a page shows first, as far as flags choose it."""
-    view = {"layer": FLAGS.layer, "head": head_of(FLAGS.head), "merge": FLAGS.merge_subwords}
+    layer, head = (None if value == "all" else value for value in the_choice())
+    view = {"layer": layer, "head": head, "merge": FLAGS.merge_subwords}
     if any(FLAGS[name].present for name in ("attention", "layer", "head")):
         view["kind"] = FLAGS.attention
     return view
@@ -368,7 +388,7 @@ MODES = {
 def main(argv):
     """Draws the one picture that the flags ask for."""
     del argv
-    head_of(FLAGS.head)
+    the_choice()
     quiet.start()
     console.chosen_mode(MODES, {name for name in FLAGS if FLAGS[name].present})()
     return 0

@@ -28,7 +28,7 @@ _MOVED = {
     "symmetrise": "symmetrise",
     "threshold": "threshold",
 }
-_HEAD = "([1-9][0-9]{0,8}|mean)?"  # Values of --head.
+_NUMBER = "[1-9][0-9]{0,8}"  # Of a layer or head.
 _LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
 
@@ -275,12 +275,13 @@ def _value(parser, text):
     return text
 
 
-def head_of(text):
-    """Returns the attention head that --head names: a number from 1, "mean", or None if empty.
+def number_or(name, text, *words):
+    """Returns the number from 1 that a flag gives, or the one of `words`; None if it is empty.
 
     Raises:
         UserError: anything else.
     """
-    if not re.fullmatch(_HEAD, text):
-        raise UserError(f"--head={shortened(text)}: expected a number, counted from 1, or mean")
+    if not re.fullmatch("|".join([_NUMBER, *words, ""]), text):
+        expected = " or ".join(["a number, counted from 1,", *words])
+        raise UserError(f"--{name}={shortened(text)}: expected {expected}")
     return int(text) if text.isdigit() else text or None

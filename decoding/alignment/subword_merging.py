@@ -9,6 +9,7 @@ import bisect
 import itertools
 import re
 from collections.abc import Sequence
+from unicodedata import category
 
 import numpy as np
 
@@ -30,7 +31,7 @@ def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[in
     Returns:
         One list of positions for each word, in order; together they are 0 ... len(pieces) - 1.
         "<s>" and "</s>" are always words of their own. A byte piece such as "<0xE2>" belongs to
-        the word before it.
+        the word before it. Punctuation at the ends of a word is a word of its own.
 
     Raises:
         ValueError: `style` is not one of the three.
@@ -49,7 +50,19 @@ def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[in
             groups.append([position])
         else:
             groups[-1].append(position)
-    return groups
+    return [part for group in groups for part in _without_punctuation(group, pieces)]
+
+
+def _without_punctuation(group: list[int], pieces: Sequence[str]) -> list[list[int]]:
+    """Splits the punctuation off a word's ends: `▁year .` becomes `▁year` and `.`."""
+    inner = [place for place, position in enumerate(group) if not _is_punctuation(pieces[position])]
+    first, end = (inner[0], inner[-1] + 1) if inner else (0, 0)
+    return [part for part in (group[:first], group[first:end], group[end:]) if part]
+
+
+def _is_punctuation(piece: str) -> bool:
+    text = piece.removeprefix("▁")
+    return bool(text) and not _continues(piece) and all(category(c)[0] == "P" for c in text)
 
 
 def word_weights(

@@ -30,19 +30,21 @@
  */
 "use strict";
 const Explorer = (() => {
-  const { KINDS, foreign, labelled, layersOf, make, makeSelect, reading, tableOf } = ExplorerNumbers;
-  const { drawLines, drawMatrix, drawThumbnail, makeNumbers, makeWords } = ExplorerPictures;
+  const { KINDS, foreign, labelled, layersOf, make, makeSelect, reading, scaleOf, tableOf } =
+    ExplorerNumbers;
+  const { drawMatrix, drawThumbnail, makeNumbers, makeWords } = ExplorerPictures;
 
   // One model
 
   /** Returns a choice that the model has, as near as possible to the one asked for. */
   function validChoice(layers, asked) {
     const kinds = Object.keys(layers);
-    const usual = kinds.includes("alignment") ? "alignment" : kinds[0];
-    const kind = kinds.includes(asked.kind) ? asked.kind : usual;
+    const kind = kinds.includes(asked.kind) ? asked.kind : kinds[0];
     const numbers = layers[kind].map(([number]) => number);
     const isMean = asked.layer === "mean" && numbers.length > 1;
-    const layer = isMean || numbers.includes(asked.layer) ? asked.layer : numbers.at(-1);
+    // The last but one aligns best.
+    const usual = numbers.at(-2) ?? numbers[0];
+    const layer = isMean || numbers.includes(asked.layer) ? asked.layer : usual;
     const heads = layers[kind][0][1].shape[0];
     const head = asked.head >= 1 && asked.head <= heads ? asked.head : "mean";
     const merge = Boolean(asked.merge);
@@ -54,6 +56,7 @@ const Explorer = (() => {
       this.model = model;
       this.layers = layersOf(model.maps);
       this.element = make("section", { class: "view" });
+      this.changed = () => {}; // Called after another choice; draws at least this view.
       this.mirrored = () => {};
       this.element.append(make("h2", {}, foreign(model.name)), this.makeTexts());
       if (!Object.keys(this.layers).length) {
@@ -66,14 +69,14 @@ const Explorer = (() => {
         this.overview = make("div", { class: "overview" });
         this.numbers = make("details", { class: "numbers" });
         this.numbers.addEventListener("toggle", () => this.fillNumbers());
-        this.element.append(this.controls, this.status, this.pictures, this.overview, this.numbers);
-        this.drawAll();
+        this.words = make("div", { class: "sentences" });
+        this.pictures.append(make("figure", { class: "matrix" }), this.overview);
+        this.element.append(this.controls, this.words, this.status, this.pictures, this.numbers);
+        this.take(this.choice);
       }
       if (model.translations?.length) {
         this.beam = ExplorerSearch.makeBeam(model.translations, (step) => this.chooseToken(step));
         this.element.append(this.beam.section);
-        this.beam.showStep();
-        this.choose(null, null);
       }
     }
 
@@ -85,12 +88,14 @@ const Explorer = (() => {
       return list;
     }
 
-    /** Draws everything anew: after the kind has changed. */
-    drawAll() {
-      this.choice = validChoice(this.layers, this.choice);
-      this.drawControls();
-      this.drawOverview();
-      this.draw();
+    /** Takes a choice, as far as the model has it, without drawing its weights. */
+    take(choice) {
+      if (this.choice) {
+        this.choice = validChoice(this.layers, choice);
+        this.table = tableOf(this.model, this.layers, this.choice);
+        this.drawControls();
+        this.drawOverview();
+      }
     }
 
     drawControls() {
@@ -115,20 +120,15 @@ const Explorer = (() => {
         select.name = name;
         select.disabled = select.length < 2;
         select.addEventListener("change", () => {
-          this.choice[name] = read(select.value);
-          if (name === "kind") {
-            this.drawAll();
-            this.controls.querySelector("select").focus();
-          } else {
-            this.draw();
-          }
+          this.changed({ ...this.choice, [name]: read(select.value) });
+          this.controls.querySelector(`select[name=${name}]`).focus();
         });
       }
       const box = make("input", { type: "checkbox", name: "merge" });
       box.checked = merge;
       box.addEventListener("change", () => {
-        this.choice.merge = box.checked;
-        this.draw();
+        this.changed({ ...this.choice, merge: box.checked });
+        this.controls.querySelector("input").focus();
       });
       this.controls.replaceChildren(
         ...Object.entries(selects).map(([name, select]) => labelled(name, select)),
@@ -171,24 +171,20 @@ const Explorer = (() => {
       if (by && next) {
         event.preventDefault();
         this.chooseHead(next.layer, next.head);
-        next.button.focus();
       }
     }
 
     chooseHead(layer, head) {
-      Object.assign(this.choice, { layer, head });
-      this.drawControls();
-      this.draw();
+      this.changed({ ...this.choice, layer, head });
+      this.thumbnails.find((each) => each.layer === layer && each.head === head).button.focus();
     }
 
-    /** Draws the matrix and the lines of the choice. */
-    draw() {
-      const { model, choice } = this;
-      const table = tableOf(model, this.layers, choice);
-      this.table = table;
+    /** Draws the weights of the choice, with full colour for a weight of `scale`. */
+    draw(scale) {
+      const { model, choice, table } = this;
+      this.scale = scale;
       this.chosen = { row: null, column: null };
-      this.matrix = drawMatrix(model, choice, table, (row, column) => this.point(row, column));
-      this.lines = drawLines(model, choice, table);
+      this.matrix = drawMatrix(model, choice, table, scale, (row, column) => this.point(row, column));
       const isSelf = choice.kind === "encoder" || choice.kind === "decoder";
       const title = (side, does) => (isSelf ? `${side.name}, ${does}` : side.name);
       this.lists = {
@@ -205,21 +201,13 @@ const Explorer = (() => {
           leave: () => this.lists.columns.list.focus(),
         }),
       };
-      const between = make("div", { class: "between" }, this.lines.svg);
-      const { columns, rows } = this.lists;
-      const largest = `Full colour is a weight of ${table.largest.toFixed(2)}.`;
-      this.pictures.replaceChildren(
-        make("div", { class: "lines" }, columns.column, between, rows.column),
-        make(
-          "figure",
-          { class: "matrix" },
-          make(
-            "div",
-            { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" },
-            this.matrix.svg,
-          ),
-          make("figcaption", {}, "Rows look, columns are looked at. ", largest, this.goldKey()),
-        ),
+      this.words.replaceChildren(this.lists.columns.row, this.lists.rows.row);
+      const region = { class: "scrolled", tabindex: "0", role: "group", "aria-label": "matrix" };
+      const bar = ["0", make("span", { class: "bar" }), `${scale} attention weight`];
+      this.pictures.querySelector("figure").replaceChildren(
+        make("div", region, this.matrix.svg),
+        make("p", { class: "scale" }, ...bar),
+        make("figcaption", {}, "Rows look, columns are looked at.", this.goldKey()),
       );
       for (const { layer, head, button } of this.thumbnails) {
         const isChosen = layer === choice.layer && head === choice.head;
@@ -235,7 +223,7 @@ const Explorer = (() => {
 
     goldKey() {
       return this.model.gold
-        ? " Frames and lines of another colour: correct links; dashed: possible ones."
+        ? " Frames of another colour: correct links; dashed: possible ones."
         : "";
     }
 
@@ -295,10 +283,10 @@ const Explorer = (() => {
         row === null ? null : table.columns.labels.map((_, i) => table.weights[row * width + i]);
       const columnWeights =
         column === null ? null : table.rows.labels.map((_, i) => table.weights[i * width + column]);
-      this.lists.rows.mark(row, columnWeights);
-      this.lists.columns.mark(column, rowWeights);
+      const shares = (weights) => weights?.map((weight) => weight / this.scale) ?? null;
+      this.lists.rows.mark(row, shares(columnWeights));
+      this.lists.columns.mark(column, shares(rowWeights));
       this.matrix.point(row, column);
-      this.lines.point(row, column);
       this.status.replaceChildren(...this.readingOf(row, column));
     }
 
@@ -323,12 +311,25 @@ const Explorer = (() => {
   function show(element, data) {
     const first = { merge: Boolean(data.models[0].gold), ...data.choice };
     const views = data.models.map((model) => new View(model, first));
+    const drawn = views.filter(({ table }) => table);
+    const drawAll = () => {
+      const scale = scaleOf(drawn.map(({ table }) => table));
+      drawn.forEach((view) => view.draw(scale));
+    };
     const sameText = views.every(({ model }) => model.source.text === views[0].model.source.text);
     for (const view of views) {
+      // A choice is one for all views, as far as their models have it.
+      view.changed = (choice) => {
+        views.forEach((each) => each.take(choice));
+        drawAll();
+      };
       view.mirrored = (origin, word) => {
         views.filter((each) => each !== origin && sameText).forEach((each) => each.mirror(word));
       };
     }
+    drawAll();
+    views.forEach((view) => view.beam?.showStep());
+    drawn.forEach((view) => view.choose(null, null));
     const className = views.length > 1 ? "explorer several" : "explorer";
     element.replaceChildren(make("div", { class: className }, ...views.map((view) => view.element)));
   }

@@ -75,6 +75,7 @@ const ExplorerNumbers = (() => {
 
   const isSpecial = (piece) => piece === "<s>" || piece === "</s>";
   const isByte = (piece) => /^<0x[0-9A-F]{2}>$/i.test(piece);
+  const isPunctuation = (piece) => /^▁?\p{P}+$/u.test(piece) && !isOpen(piece);
   const isOpen = (piece) => piece.endsWith("@@") && piece !== "@@"; // "@@" alone is text.
 
   /** Returns {words, wordOf}: the words that tokens are pieces of, and the word of each token. */
@@ -82,7 +83,7 @@ const ExplorerNumbers = (() => {
     const hasSpaces = tokens.some((token) => token.startsWith("▁"));
     const joins = !hasSpaces && tokens.some(isOpen);
     const groups = [];
-    const wordOf = tokens.map((token, i) => {
+    tokens.forEach((token, i) => {
       const before = tokens[i - 1];
       const continues =
         i > 0 &&
@@ -92,11 +93,21 @@ const ExplorerNumbers = (() => {
       if (!continues) {
         groups.push([]);
       }
-      groups.at(-1).push(joins && isOpen(token) ? token.slice(0, -2) : token);
-      return groups.length - 1;
+      groups.at(-1).push(token);
     });
-    const words = groups.map(joined);
+    const parts = groups.flatMap(withoutPunctuation);
+    const wordOf = parts.flatMap((part, i) => part.map(() => i));
+    const pieces = (part) => part.map((t) => (joins && isOpen(t) ? t.slice(0, -2) : t));
+    const words = parts.map((part) => joined(pieces(part)));
     return { words: hasSpaces ? words.map(withSpaces) : words, wordOf };
+  }
+
+  /** Splits the punctuation off a word's ends: ["▁year", "."] -> [["▁year"], ["."]]. */
+  function withoutPunctuation(pieces) {
+    const inner = pieces.map((piece) => !isPunctuation(piece));
+    const [first, end] = [inner.indexOf(true), inner.lastIndexOf(true) + 1];
+    const parts = [pieces.slice(0, Math.max(first, 0)), pieces.slice(Math.max(first, 0), end)];
+    return [...parts, pieces.slice(end)].filter((part) => part.length);
   }
 
   /** Joins pieces; bytes such as "<0xC3>" become characters unless they are not UTF-8. */
@@ -182,7 +193,7 @@ const ExplorerNumbers = (() => {
   }
 
   /**
-   * Returns what a choice shows: {rows, columns: {name, labels, wordOf}, weights, largest}.
+   * Returns what a choice shows: {rows, columns: {name, labels, wordOf}, weights}.
    */
   function tableOf(model, layers, choice) {
     const chosen = layers[choice.kind].filter(
@@ -201,9 +212,14 @@ const ExplorerNumbers = (() => {
       labels: (choice.merge ? side.words : side.tokens).map(visible),
       wordOf: choice.merge ? side.words.map((_, i) => i) : side.wordOf,
     });
+    return { rows: labelsOf(rows), columns: labelsOf(columns), weights };
+  }
+
+  /** Returns the weight of full colour: one for all tables shown, so that they can be compared. */
+  function scaleOf(tables) {
+    const largest = Math.max(...tables.map(({ weights }) => weights.reduce((a, b) => Math.max(a, b), 0)));
     // At least 0.1, so that attention to all tokens alike is faint.
-    const largest = weights.reduce((a, b) => Math.max(a, b), 0.1);
-    return { rows: labelsOf(rows), columns: labelsOf(columns), weights, largest };
+    return [0.1, 0.2, 0.3, 0.5].find((step) => largest <= step) ?? 1;
   }
 
   /** Returns "sure", "possible" or "" for a cell of a table. */
@@ -252,6 +268,7 @@ const ExplorerNumbers = (() => {
     makeSvg,
     percent,
     reading,
+    scaleOf,
     tableOf,
     visible,
     weightsOf,

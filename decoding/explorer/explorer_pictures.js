@@ -1,13 +1,11 @@
 /*
- * The parts of the page of explorer.js: matrix, lines, small pictures, numbers, and lists of words.
+ * The parts of the page of explorer.js: matrix, small pictures, numbers, and rows of words.
  */
 "use strict";
 
 // eslint-disable-next-line no-unused-vars
 const ExplorerPictures = (() => {
   const { filled, foreign, goldOf, make, makeSvg, weightsOf } = ExplorerNumbers;
-  const ROW_HEIGHT = 24; // Of a word in the lists; explorer.css has the same.
-  const LINES_WIDTH = 180;
   const THUMBNAIL = [59, 130, 208]; // Visible on white and on black.
   let listCount = 0;
 
@@ -21,14 +19,17 @@ const ExplorerPictures = (() => {
     return measuring.measureText(text).width;
   }
 
-  /** Shortens long tokens, which have their full text in the lists. */
+  /** Shortens long tokens, which have their full text in the rows of words. */
   function short(label) {
     const characters = [...label];
     return characters.length > 24 ? characters.slice(0, 23).join("") + "…" : label;
   }
 
-  /** Returns the matrix as an SVG; `onCell(row, column)` is called with the cell pointed at. */
-  function drawMatrix(model, choice, table, onCell) {
+  /**
+   * Returns the matrix as an SVG; a weight of `scale` has full colour, and `onCell(row, column)` is
+   * called with the cell pointed at.
+   */
+  function drawMatrix(model, choice, table, scale, onCell) {
     const [rows, columns] = [table.rows.labels.map(short), table.columns.labels.map(short)];
     const size = Math.max(rows.length, columns.length) > 40 ? 15 : 22;
     const left = Math.ceil(Math.max(...rows.map(textWidth))) + 8;
@@ -62,7 +63,7 @@ const ExplorerPictures = (() => {
         height: size,
       };
       if (weight > 0.001) {
-        const opacity = Math.min(weight / table.largest, 1).toFixed(3);
+        const opacity = Math.min(weight / scale, 1).toFixed(3);
         svg.append(makeSvg("rect", { ...box, class: "cell", "fill-opacity": opacity }));
       }
       const gold = goldOf(model, choice.kind, table, row, column);
@@ -101,51 +102,6 @@ const ExplorerPictures = (() => {
     return { svg, point };
   }
 
-  /** Returns the lines between both lists as an SVG. */
-  function drawLines(model, choice, table) {
-    const [rows, columns] = [table.rows.labels.length, table.columns.labels.length];
-    const height = Math.max(rows, columns) * ROW_HEIGHT;
-    const svg = makeSvg("svg", {
-      width: LINES_WIDTH,
-      height,
-      viewBox: `0 0 ${LINES_WIDTH} ${height}`,
-      "aria-hidden": "true",
-    });
-    const lines = [];
-    table.weights.forEach((weight, cell) => {
-      const [row, column] = [Math.floor(cell / columns), cell % columns];
-      const gold = goldOf(model, choice.kind, table, row, column);
-      const ends = {
-        x1: 0,
-        y1: (column + 0.5) * ROW_HEIGHT,
-        x2: LINES_WIDTH,
-        y2: (row + 0.5) * ROW_HEIGHT,
-      };
-      if (weight >= 0.02) {
-        const look = {
-          class: "line",
-          "stroke-opacity": Math.min(weight / table.largest, 1).toFixed(3),
-          "stroke-width": (1 + 3 * weight).toFixed(2),
-        };
-        lines.push({ row, column, line: makeSvg("line", { ...ends, ...look }) });
-      }
-      if (gold) {
-        lines.push({ row, column, line: makeSvg("line", { ...ends, class: `gold ${gold}` }) });
-      }
-    });
-    svg.append(...lines.map(({ line }) => line));
-
-    /** Leaves only the lines of a row, of a column, or of both; null, null: all lines. */
-    function point(row, column) {
-      for (const each of lines) {
-        const isAway =
-          (row !== null && each.row !== row) || (column !== null && each.column !== column);
-        each.line.classList.toggle("away", isAway);
-      }
-    }
-    return { svg, point };
-  }
-
   /** Draws one head as a small picture. */
   function drawThumbnail(map, head) {
     const [, rows, columns] = map.shape;
@@ -153,7 +109,7 @@ const ExplorerPictures = (() => {
     const context = canvas.getContext("2d");
     const image = context.createImageData(columns, rows);
     weightsOf(map, head).forEach((weight, i) => {
-      image.data.set([...THUMBNAIL, Math.round(255 * Math.min(weight * 1.5, 1))], 4 * i);
+      image.data.set([...THUMBNAIL, Math.round(255 * weight)], 4 * i);
     });
     context.putImageData(image, 0, 0);
     return canvas;
@@ -177,16 +133,16 @@ const ExplorerPictures = (() => {
     return make("table", {}, caption, make("thead", {}, head), make("tbody", {}, ...body));
   }
 
-  // A list of words, which is used by pointer and by keyboard
+  // A row of words, which is used by pointer and by keyboard
 
   /**
-   * Makes a list of words.
+   * Makes a row of words, which is wrapped like text.
    *
    * Args:
    *   title: heading.
    *   labels: the words.
    *   on: {hover(place or null), choose(place or null), toggle(place): chooses it or no longer,
-   *     leave(): moves to the other list}.
+   *     leave(): moves to the other row}.
    */
   function makeWords(title, labels, on) {
     const id = `explorer-words-${++listCount}`;
@@ -206,13 +162,13 @@ const ExplorerPictures = (() => {
     list.addEventListener("keydown", (event) => {
       const last = labels.length - 1;
       const next = {
-        ArrowDown: active === null ? 0 : Math.min(active + 1, last),
-        ArrowUp: active === null ? last : Math.max(active - 1, 0),
+        ArrowRight: active === null ? 0 : Math.min(active + 1, last),
+        ArrowLeft: active === null ? last : Math.max(active - 1, 0),
         Home: 0,
         End: last,
         Escape: null,
       };
-      if (event.key === "ArrowLeft" || event.key === "ArrowRight") {
+      if (event.key === "ArrowUp" || event.key === "ArrowDown") {
         on.leave();
       } else if (event.key in next) {
         on.choose(next[event.key]);
@@ -226,14 +182,14 @@ const ExplorerPictures = (() => {
       item.addEventListener("mouseleave", () => on.hover(null));
       item.addEventListener("click", () => on.toggle(i));
     });
-    const column = make("div", { class: "words" }, make("h3", {}, title), list);
+    const row = make("div", { class: "words" }, make("h3", {}, title), list);
 
-    /** Marks the word chosen and, by weight, the words that it looks at. */
-    function mark(place, weights) {
+    /** Marks the word chosen; shades the words by the shares of full colour that it gives them. */
+    function mark(place, shares) {
       active = place;
       items.forEach((item, i) => {
         item.setAttribute("aria-selected", String(i === place));
-        item.classList.toggle("seen", weights !== null && weights[i] >= 0.1);
+        item.style.setProperty("--share", shares === null ? 0 : Math.min(shares[i], 1));
       });
       if (place === null) {
         list.removeAttribute("aria-activedescendant");
@@ -241,8 +197,8 @@ const ExplorerPictures = (() => {
         list.setAttribute("aria-activedescendant", items[place].id);
       }
     }
-    return { column, list, mark };
+    return { row, list, mark };
   }
 
-  return { drawLines, drawMatrix, drawThumbnail, makeNumbers, makeWords };
+  return { drawMatrix, drawThumbnail, makeNumbers, makeWords };
 })();

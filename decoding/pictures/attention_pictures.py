@@ -41,6 +41,14 @@ _FRAMES = {
 }
 
 
+# Titles of the rows, which attend, and of the columns, which are attended to.
+AXES = {
+    "cross": ("translation", "source (attended to)"),
+    "encoder": ("source", "source (attended to)"),
+    "decoder": ("translation", "translation so far (attended to)"),
+}
+
+
 class _Panel(NamedTuple):
     name: str
     weights: np.ndarray  # [rows, columns]
@@ -61,6 +69,7 @@ class Drawing(NamedTuple):
         gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn.
             Each gets a frame, dashed if the link is possible but not sure.
         title: a line above the picture; long titles are wrapped.
+        texts: (source sentence, translation), written below the title; None: they are not written.
         dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
         advises: whether to print which fonts to install if no installed font has a character.
     """
@@ -71,6 +80,7 @@ class Drawing(NamedTuple):
     merge_subwords: bool = False
     gold: GoldAlignment | None = None
     title: str | None = None
+    texts: tuple[str, str] | None = None
     dpi: float = 150
     advises: bool = True
 
@@ -106,7 +116,7 @@ def save_attention(
         >>> save_attention({"decoder/0/cross": weights}, ["ein", "Haus", "</s>"],
         ...                ["a", "house", "</s>"], "attention.png")
     """
-    kind, layer, head, merge_subwords, gold, title, dpi, advises = Drawing(**drawing)
+    kind, layer, head, merge_subwords, gold, title, texts, dpi, advises = Drawing(**drawing)
     ending = check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
@@ -123,12 +133,14 @@ def save_attention(
         _, columns, rows = merged[0]
     rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
     frames = _frames(gold, kind, (len(columns), len(rows)))
-    title = printable(" ".join((title or "").split()))
+    named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
+    lines = [title or "", *(name + text for name, text in named if text)]
+    title = "\n".join(printable(" ".join(line.split())) for line in lines if line)
     with style([*rows, *columns, title], ending, advises):
         names = [panel.name for panel in panels]
-        layout = lay_out(rows, columns, names, row_length, title, bool(frames))
+        layout = lay_out((rows, columns), AXES[kind], names, row_length, title, bool(frames))
         check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.
-        save(_draw(layout, rows, columns, panels, frames), path, dpi)
+        save(_draw(layout, (rows, columns), AXES[kind], panels, frames), path, dpi)
 
 
 def title_of(
@@ -171,6 +183,11 @@ def _numbers(name: str, numbers: Sequence[int]) -> str:
 def kinds(maps: Mapping[str, np.ndarray]) -> list[str]:
     """Returns the kinds of attention that `save_attention` can draw from some maps."""
     return [kind for kind in KINDS if layer_names(maps, kind)]
+
+
+def usual_layer(maps: Mapping[str, np.ndarray], kind: str) -> int:
+    """Returns the layer to draw if none is chosen: the last but one, which aligns best."""
+    return [*_find_layers(maps, kind)][-2:][0]
 
 
 def check_kind(maps: Mapping[str, np.ndarray], kind: str, name: str) -> None:
@@ -266,11 +283,16 @@ def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> di
 
 
 def _draw(
-    layout: Layout, rows: list[str], columns: list[str], panels: list[_Panel], frames: dict
+    layout: Layout,
+    labels: tuple[list[str], list[str]],
+    titles: tuple[str, str],
+    panels: list[_Panel],
+    frames: dict,
 ) -> Any:
-    """Returns the matplotlib figure."""
+    """Returns the matplotlib figure; labels and titles are of rows and of columns."""
     from matplotlib.figure import Figure
 
+    rows, columns = labels
     largest = max(float(panel.weights.max()) for panel in panels)
     scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
     shades = {"cmap": colour_map(), "interpolation": "none", "aspect": "auto"}
@@ -296,16 +318,13 @@ def _draw(
         axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
         _label(axes, rows, columns, layout.font_size)
         _frame(axes, frames)
-        axes.annotate(
-            panel.name,
-            (0, 1),
-            xycoords="axes fraction",
-            xytext=(0, layout.name_offset * 72),
-            textcoords="offset points",
-            verticalalignment="top",
-            fontsize=layout.font_size,
-            fontweight="bold",
-        )
+
+        look = {"fontsize": layout.font_size, "textcoords": "offset points"}
+        look["xycoords"] = "axes fraction"
+        name_place, column_place = (0, 72 * layout.name_offset), (0, -72 * PAD)
+        axes.annotate(panel.name, (0, 1), name_place, va="top", fontweight="bold", **look)
+        axes.annotate(titles[1], (0, 0), column_place, va="top", **look)
+        axes.annotate(titles[0], (0, 0), (-72 * layout.title_offset, 0), rotation=90, **look)
     left = layout.width - MARGIN - BAR_SPACE - BAR_WIDTH
     bar = add_axes(left, layout.boxes[0][1], BAR_WIDTH, layout.bar_height)
     bar.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **shades)

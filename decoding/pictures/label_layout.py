@@ -28,11 +28,12 @@ class Layout(NamedTuple):
     boxes: list[tuple[float, float, float, float]]  # of each panel: left, top, width, height
     bar_height: float
     name_offset: float  # of a panel's name above the panel
+    title_offset: float  # of the title of the rows to the left of the panel
 
 
 def lay_out(
-    rows: list[str],
-    columns: list[str],
+    labels: tuple[list[str], list[str]],
+    titles: tuple[str, str],
     names: list[str],
     row_length: int,
     title: str,
@@ -41,13 +42,14 @@ def lay_out(
     """Computes the places and sizes of all parts.
 
     Args:
-        rows: labels on the left of every panel.
-        columns: labels above every panel.
+        labels: of the rows, on the left of every panel, and of the columns, above it.
+        titles: of the rows, and of the columns.
         names: names of the panels; empty for panels without a name.
         row_length: number of panels side by side.
-        title: a line above the picture, or empty.
+        title: lines above the picture, or empty; long lines are wrapped.
         has_key: whether a key to the marks is below the bar.
     """
+    rows, columns = labels
     # A line of text is 1.2 times as high as its font size. Cells must be sqrt(2) times as wide as
     # that, 0.19 inches at 8 points, so that lines at 45 degrees do not touch.
     cell = _snap(float(np.clip(3.5 / max(len(rows), len(columns)), 0.2, 0.4)))
@@ -56,20 +58,23 @@ def lay_out(
     slant = math.sqrt(0.5)
     lengths = text_widths(columns, font_size)
     overhang = lengths * slant - (len(columns) - 0.5 - np.arange(len(columns))) * cell
-    left = _snap(text_widths(rows, font_size).max() + PAD)
+    axis_title = line + 2 * PAD  # To the left of the rows, and below the columns.
+    left = _snap(text_widths(rows, font_size).max() + PAD + axis_title)
     right = max(0, overhang.max() + slant * line)
     name_height = 2 * line if any(names) else 0
     top = _snap(name_height + (lengths.max() + line) * slant + PAD)
     body = cell * len(columns), cell * len(rows)
     name_width = 1.2 * text_widths(names, font_size).max()  # names are bold
+    name_width = max(name_width, text_widths(titles, font_size)[1])
     pitch_x = _snap(left + max(body[0] + right, name_width) + _GAP)
-    pitch_y = top + body[1] + _GAP
+    pitch_y = _snap(top + body[1] + axis_title + _GAP)
 
     num_rows = math.ceil(len(names) / row_length)
     width = 2 * MARGIN + pitch_x * row_length + BAR_WIDTH + BAR_SPACE
     if title:
         width = max(width, 4)
-        title = wrap(title, font_size + 2, width - 2 * MARGIN)
+        wrapped = (wrap(part, font_size + 2, width - 2 * MARGIN) for part in title.split("\n"))
+        title = "\n".join(wrapped)
     title_height = _snap((title.count("\n") + 1.4) * (font_size + 2) * 1.2 / 72) if title else 0
     bar_height = float(np.clip(pitch_y * num_rows - top - _GAP, 1.2, 3))
     beside = top + bar_height + KEY_HEIGHT * has_key
@@ -82,7 +87,7 @@ def lay_out(
         )
         for index in range(len(names))
     ]
-    return Layout(font_size, _snap(width), _snap(height), title, boxes, bar_height, name_offset=top)
+    return Layout(font_size, _snap(width), _snap(height), title, boxes, bar_height, top, left)
 
 
 def _snap(length: float) -> float:

@@ -428,7 +428,7 @@ def test_a_model_whose_scores_overflow_is_refused_by_name(trained, capsys, tmp_p
 def test_draws_attention(trained, tmp_path, capsys, attention):
     flags = [f"--model_dir={trained}", "--source=one dog runs", "--target=eins Hund"]
     found = []
-    for name, extra in (("all", []), ("mean", ["--layer=1", "--head=mean", "--merge_subwords"])):
+    for name, extra in (("all", ["--layer=all", "--head=all"]), ("mean", ["--merge_subwords"])):
         picture = tmp_path / f"{name}.svg"
         more = [f"--attention={attention}", f"--output={picture}", *extra]
         done = run_script("visualize_attention", [*flags, *more], capsys)

@@ -25,7 +25,20 @@ def random_weights(*shape, dtype=np.float32):
 
 
 def test_sentencepiece_words_begin_at_the_marker():
-    assert word_groups(SOURCE) == [[0, 1, 2], [3, 4], [5]]
+    assert word_groups(SOURCE) == [[0, 1, 2], [3], [4], [5]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "groups"),
+    [
+        (["▁don", "'", "t", ".", '"'], [[0, 1, 2], [3, 4]]),
+        (["▁(", "year", "▁))"], [[0], [1], [2]]),
+        (["Jahr@@", ".", "@@"], [[0], [1], [2]]),
+        (["▁", "."], [[0], [1]]),
+    ],
+)
+def test_punctuation_at_the_ends_of_a_word_is_a_word_of_its_own(pieces, groups):
+    assert word_groups(pieces) == groups
 
 
 def test_sentencepiece_sentence_may_begin_inside_a_word():
@@ -84,8 +97,8 @@ def test_merging_sums_over_source_pieces_and_averages_over_target_pieces():
 def test_merged_rows_still_sum_to_one(dtype):
     weights = random_weights(2, 3, len(TARGET), len(SOURCE), dtype=dtype)
     merged, source, target = merge_words(weights, SOURCE, TARGET)
-    assert source == ["Donaudampfschiff", "fährt.", "</s>"]
-    assert target == ["The", "steamship", "sails.", "</s>"]
+    assert source == ["Donaudampfschiff", "fährt", ".", "</s>"]
+    assert target == ["The", "steamship", "sails", ".", "</s>"]
     assert merged.shape == (2, 3, len(target), len(source))
     assert merged.dtype == (np.float64 if dtype == np.float64 else np.float32)
     np.testing.assert_allclose(merged.sum(-1), 1, atol=1e-2 if dtype == np.float16 else 1e-6)

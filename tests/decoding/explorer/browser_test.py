@@ -104,6 +104,11 @@ class Page:
         """Returns the line that says where a word looks."""
         return self.first(".reading").text
 
+    def shown(self, view=""):
+        """Returns the choice of the first view, or of the one that a selector names."""
+        lists = [self.first(f"{view}select[name={name}]") for name in ("kind", "layer", "head")]
+        return [each.get_attribute("value") for each in lists]
+
     def numbers(self):
         """Returns the weights of the table of numbers."""
         cells = "return [...document.querySelectorAll('.numbers tbody tr')].map("
@@ -145,16 +150,12 @@ def test_every_list_shows_a_choice_after_the_kind_has_changed(opened):
     maps = {**MAPS, "alignment": MAPS["decoder/0/cross"][:1]}
     page = opened(shown_page(model_data("aligned", TEXTS, (SOURCE, TARGET), maps)))
 
-    def shown():
-        return [page.first(f"select[name={name}]").get_attribute("value") for name in names]
-
-    names = "kind", "layer", "head"
     page.choose("layer", "mean")
     page.choose("head", "mean")
     page.choose("kind", "alignment")
-    assert shown() == ["alignment", "1", "1"]
+    assert page.shown() == ["alignment", "1", "1"]
     page.choose("kind", "cross")
-    assert shown() == ["cross", "1", "mean"]
+    assert page.shown() == ["cross", "1", "mean"]
 
 
 def test_pointing_at_a_word_shows_where_it_looks(opened):
@@ -169,8 +170,11 @@ def test_pointing_at_a_word_shows_where_it_looks(opened):
     assert named[1].startswith(SOURCE[best][:4]) and float(named[2]) == pytest.approx(
         weights[3, best], abs=0.01
     )
-    lines = page.all(".lines line:not(.away):not(.gold)")
-    assert len(lines) == (weights[3] >= 0.02).sum()
+    shares = page.driver.execute_script(
+        "return [...document.querySelectorAll('.words:first-child li')].map("
+        "item => Number(item.style.getPropertyValue('--share')))"
+    )
+    np.testing.assert_allclose(shares, weights[3], atol=0.01)
     item = page.all(".words:first-child li")[0]
     ActionChains(page.driver).move_to_element(item).perform()
     assert page.reading().startswith("▁the is looked at by ")
@@ -190,9 +194,9 @@ def test_all_is_reached_by_keyboard(opened):
         if reached[-1] == "listbox":
             break
     assert reached == ["kind", "layer", "head", "merge", "listbox"]
-    page.press(Keys.ARROW_DOWN, Keys.ARROW_DOWN)
+    page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
     assert page.reading().startswith("▁old is looked at by")
-    page.press(Keys.ARROW_RIGHT)
+    page.press(Keys.ARROW_DOWN)
     page.press(Keys.END)
     assert page.reading().startswith("</s> looks at")
     active = page.driver.switch_to.active_element
@@ -243,6 +247,42 @@ def test_a_word_chosen_for_one_model_is_chosen_for_the_other(opened):
     assert first.startswith("teacher is") and second.startswith("teacher is")
 
 
+def test_a_page_opens_on_the_heads_of_the_layer_that_aligns_best(opened):
+    maps = {**MAPS, "alignment": MAPS["decoder/0/cross"][:1]}
+    model = model_data("aligned", TEXTS, (SOURCE, TARGET), maps)
+    page = opened(explorer_page({"models": [model], "choice": {"layer": None}}, "a title"))
+    assert page.shown() == ["cross", "1", "mean"]
+    assert len(page.all(".overview button")) == 6 and page.first("select[name=head]").is_enabled()
+
+
+def test_models_side_by_side_have_one_choice_and_one_scale(opened):
+    maps = {"decoder/0/cross": np.full([1, 6, 7], 0.15)}
+    faint = model_data("faint", TEXTS, (SOURCE, TARGET), maps)
+    assert opened(shown_page(faint)).first(".scale").text.split()[:2] == ["0", "0.2"]
+    page = opened(shown_page(WHOLE, PLAIN, faint))
+    assert {bar.text.split()[1] for bar in page.all(".scale")} == {"1"}
+    page.choose("layer", 1)
+    page.choose("head", 3)
+    assert page.shown(".view:nth-child(2) ") == ["cross", "1", "3"]
+    assert page.shown(".view:nth-child(3) ") == ["cross", "1", "1"]
+    page.choose("kind", "encoder")
+    assert page.shown()[0] == "encoder" and page.shown(".view:nth-child(2) ")[0] == "cross"
+
+
+def test_a_long_sentence_fits_on_a_phone(opened, browser):
+    tokens = [f"▁word{i}" for i in range(41)] + ["</s>"]
+    maps = {"decoder/0/cross": np.full([2, 42, 42], 1 / 42)}
+    texts, both = ("a text", "its translation"), (tokens, tokens)
+    shown = [translation(tokens, shown=True)]
+    model = model_data("long", texts, both, maps, translations=shown)
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page = opened(shown_page(model))
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+    assert page.first(".sentences").size["height"] < 600
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
     features = [{"name": "prefers-color-scheme", "value": scheme}]
@@ -274,9 +314,23 @@ def test_words_of_pieces_are_those_of_the_other_tools():
     if not shutil.which("node"):
         pytest.skip("no Node.js")
     rng = np.random.default_rng(2)
-    pieces = ["▁", "▁the", "s", "a@@", "@@", "<0xE4>", "<0xBD>", "<0xA0>", "▁of▁the", "<s>", "</s>"]
-    texts = [[*rng.choice(pieces[:n], size=6)] for n in (5, 8, 11) for _ in range(60)]
-    texts += [[*rng.choice(["a@@", "b", "@@", "</s>"], size=6)] for _ in range(60)]
+    pieces = [
+        "▁",
+        "▁the",
+        "s",
+        ".",
+        "▁(",
+        "a@@",
+        "@@",
+        "<0xE4>",
+        "<0xBD>",
+        "<0xA0>",
+        "▁of▁the",
+        "<s>",
+        "</s>",
+    ]
+    texts = [[*rng.choice(pieces[:n], size=6)] for n in (7, 10, 13) for _ in range(60)]
+    texts += [[*rng.choice(["a@@", "b", "@@", ".", "</s>"], size=6)] for _ in range(60)]
     script = (ROOT / "decoding/explorer/explorer_numbers.js").read_text(encoding="utf-8")
     script += f"console.log(JSON.stringify({json.dumps(texts)}.map(ExplorerNumbers.wordsOf)));"
     done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)

@@ -82,6 +82,19 @@ def test_every_token_is_written_on_every_panel(tmp_path):
         assert texts.count(token) == 6 * ((token in SOURCE) + (token in TARGET)), token
 
 
+def test_both_sentences_are_written_below_the_title(tmp_path):
+    texts = draw_svg(
+        tmp_path, transformer_maps(), title="a model", texts=("Das\tHaus.", "A $5 house.")
+    )
+    lines = ["a model", "source: Das Haus.", "translation: A $5 house."]
+    assert [text for text in texts if text in lines] == lines
+
+
+@pytest.mark.parametrize(("num_layers", "layer"), [(1, 1), (2, 1), (6, 5)])
+def test_the_layer_to_draw_is_the_last_but_one_unless_it_is_the_only_one(num_layers, layer):
+    assert attention_pictures.usual_layer(transformer_maps(num_layers), "cross") == layer
+
+
 def test_title_is_written_as_it_stands(tmp_path):
     assert "cost: $5_0 & $6" in draw_svg(tmp_path, transformer_maps(), title="cost: $5_0 & $6")
 
@@ -312,8 +325,12 @@ def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, m
         assert all(box.y1 <= bottom for box in boxes)
         for axes in figure.axes[:-1]:
             tops = [label.get_window_extent(renderer).y1 for label in axes.get_xticklabels()]
-            names = [text for text in axes.texts if text.get_text()]
-            assert all(max(tops) <= text.get_window_extent(renderer).y0 for text in names)
+            name, *axis_titles = axes.texts
+            assert max(tops) <= name.get_window_extent(renderer).y0
+            assert [text.get_text() for text in axis_titles] == [
+                "source (attended to)",
+                "translation",
+            ]
             labels = axes.get_yticklabels()
             heights = [label.get_window_extent(renderer) for label in labels]
             assert all(a.y0 >= b.y1 - 1 for a, b in itertools.pairwise(heights))
