@@ -7,7 +7,7 @@ SERVING := serving/demo
 # Two processes, for which tests/conftest.py groups and orders the tests.
 PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo test test-slow test-faults test-hostile test-mutations clean
+.PHONY: demo docs test test-slow test-faults test-hostile test-mutations clean
 
 # One environment for both; made anew when the lists of packages change. Compiled on all cores, as
 # pip would take one; what does not compile is a template that nothing imports.
@@ -31,7 +31,7 @@ demo: .venv/run
 	    --save_scores=$(DEMO)/scores.json
 	@echo; echo "A few test sentences and their translations:"
 	@head -n 5 data/demo/test.en | paste -d '\n' - $(DEMO)/test.de /dev/null | head -n 15
-	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords --head=mean \
+	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords \
 	    --source="$$(head -n 1 data/demo/test.en)" --output=$(DEMO)/attention.png
 	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(SERVING) \
 	    --check_input=data/demo/test.en
@@ -46,6 +46,11 @@ demo: .venv/run
 	@echo "  echo 'The old teacher reads a long book .' | $(BIN)/python translate.py --model_dir=$(DEMO)"
 	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='Where is the dog ?'"
 	@echo "  and README.md, for a model of your own text"
+
+# The figures and pictures in README.md and docs/, from `make demo` and docs/results/.
+docs: demo
+	$(BIN)/python benchmarks/demo_record.py
+	$(BIN)/python benchmarks/results_table.py
 
 # Run apart from the other tests: TensorFlow keeps the memory of every graph until a process ends.
 GRAPHS := tests/scripts tests/models

@@ -32,11 +32,13 @@ def _row(name, r):
 
 
 def demo_output():
-    """Makes the last lines of `make demo`, with the score of its result file."""
+    """Says how long `make demo` took, and makes its last lines, by its result file."""
     r = read("demo_en_de_transformer_tiny")
+    took = f"{r['training']['minutes']:.0f} minutes on an {r['machine']['processor']}"
+    first = f"Training took {took}. Among the lines printed are:"
     score = f"BLEU|{r['bleu_signature']} = {r['bleu']:.2f}"
     wrote = "wrote runs/demo/attention.png", "wrote serving/demo/1; 500 lines translated alike"
-    return ["```", score, "...", wrote[0], f"{wrote[1]} in a fresh process", "```"]
+    return [first, "```", score, "...", wrote[0], f"{wrote[1]} in a fresh process", "```"]
 
 
 EUROPARL_COLUMNS = (

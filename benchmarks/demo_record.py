@@ -1,0 +1,44 @@
+"""Writes what README.md says of `make demo`: its record and its two pictures. `make docs` runs it.
+
+    python benchmarks/demo_record.py
+
+It reads what `make demo` has left in runs/demo. The picture of the page needs chromium.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from benchmarks.parts.scripts import run, write_record  # noqa: E402
+from command_line import console  # noqa: E402
+from data_pipeline.files import UserError, read_lines  # noqa: E402
+
+RUN = "runs/demo"
+RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"
+SIZE = (1100, 1150)  # Pixels of the picture of the page: all that is above its tables.
+
+
+def main(argv):
+    """Writes the record and the pictures."""
+    del argv
+    chromium = shutil.which("chromium")
+    if not chromium:
+        raise UserError("chromium is not installed; on Debian, apt-get install chromium")
+    record = json.loads((ROOT / RUN / "scores.json").read_text(encoding="utf-8"))
+    write_record(RECORD, {**record, "data": "demo corpus en-de, test", "command": ["make demo"]})
+    shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
+    sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[0], f"{RUN}/attention.html"
+    flags = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]
+    run(["visualize_attention.py", f"--model_dir={RUN}", *flags])
+    options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
+    options += [f"--window-size={SIZE[0]},{SIZE[1]}", f"--screenshot={ROOT}/docs/explorer.png"]
+    subprocess.run([chromium, *options, (ROOT / page).as_uri()], check=True, capture_output=True)
+
+
+if __name__ == "__main__":
+    console.run(main)
