@@ -28,13 +28,16 @@ def update_table():
 
 
 def update_sentence():
-    """Makes README's sentence on the speed of training, from the same results."""
-    results = read_all("speed/updates/*.json").values()
+    """Makes README's sentence on the speed of training, from the same results.
+
+    All are of float32: some of these processors compute bfloat16 in PyTorch more slowly still.
+    """
+    results = read_all("speed/updates/*_float32*.json").values()
     names = "rate_beside_pytorch", "rate_beside_compiled"  # The second may have failed.
     medians = sorted(min(r[name]["median"] for name in names if name in r) for r in results)
     return [
         f"* **On a CPU**, Transformers train {medians[0]:.1f} to {medians[-1]:.1f} times as fast "
-        "as in PyTorch (the faster of eager and compiled) "
+        "as in PyTorch (the faster of eager and compiled), both in float32 "
         "([measured](docs/results.md#training-updates-beside-pytorch))."
     ]
 
