@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
+from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.alignment.encoded_text import EncodedText, batches
 from decoding.alignment.links import AGREED
 from decoding.alignment.map_names import layer_names
@@ -71,7 +72,7 @@ class Aligner:
     ):
         """Aligns every line with its translation.
 
-        Words are separated by ASCII white space, whatever the tokenizer.
+        Words are separated by white space, see `split_words`, whatever the tokenizer.
 
         Args:
             source_lines: list of str.

@@ -5,7 +5,8 @@ import numpy as np
 from data_pipeline.batching import Batching, plan_epoch
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary, split_words
+from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary
 from decoding.alignment.subword_merging import word_weights
 
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,

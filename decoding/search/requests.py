@@ -1,11 +1,11 @@
 """The ways in which users ask for translations: their flags, checks and files."""
 
 from data_pipeline.files import UserError, read_lines
+from data_pipeline.text_form import split_words
 from data_pipeline.tokenization.vocabularies import (
     UNK_ID,
     PieceVocabulary,
     join_pieces,
-    split_words,
 )
 from decoding.search.phrases import banned_phrases, has_phrase
 from decoding.search.shortlist import SIZES

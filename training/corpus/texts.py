@@ -10,6 +10,7 @@ from data_pipeline import datasets, encoding, mixing, streams
 from data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
+from data_pipeline.text_form import is_blank
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import (
     UNK_ID,
@@ -71,6 +72,7 @@ class PairText(NamedTuple):
             vocab_size=options[size_option(options["tokenizer"])] or None,
             min_word_count=options["min_word_count"],
             vocab_file=options["vocab_file"],
+            form=options["normalise"],
         )
 
     def encode(self, tokenizer, options, data_dir):
@@ -120,7 +122,7 @@ class TargetText(NamedTuple):
             source, target = [], streams.open_target(train)
         text = cls(source, target, (list(streams.open_target(valid)),) * 2)
         for path, lines in ((train.target, text.train), (valid.target, text.valid[1])):
-            if not any(line.strip() for line in lines):
+            if all(map(is_blank, lines)):
                 raise UserError(f"{path}: empty; expected one sentence a line")
         return text
 
@@ -137,7 +139,7 @@ class TargetText(NamedTuple):
         With `vocab_file`, which may come from any other model, makes the tokenizer of that
         vocabulary instead. The language model uses the target side of the tokenizer.
         """
-        path = options["vocab_file"]
+        path, form = options["vocab_file"], options["normalise"]
         if not path:
             return train_tokenizer(
                 options["tokenizer"],
@@ -145,10 +147,11 @@ class TargetText(NamedTuple):
                 self.train,
                 vocab_size=options[size_option(options["tokenizer"])] or None,
                 min_word_count=options["min_word_count"],
+                form=form,
             )
         if options["tokenizer"] == "bpe" and is_sentencepiece(path):
-            return Tokenizer("bpe", *[BpeVocabulary.from_model(path)] * 2)
-        return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path)] * 2)
+            return Tokenizer("bpe", *[BpeVocabulary.from_model(path, form)] * 2)
+        return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path, form)] * 2)
 
     def encode(self, tokenizer, options, data_dir):
         """As `PairText.encode`; both sides of each corpus are the target text."""
