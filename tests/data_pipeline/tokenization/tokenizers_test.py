@@ -513,9 +513,7 @@ def test_text_in_parts_is_encoded_as_the_composed_text_unless_its_form_is_to_sta
 
 def test_ready_pieces_that_no_normalised_text_has_are_refused_with_the_option(tmp_path):
     path = pieces_file(tmp_path, "a", "e\u0301")
-    with pytest.raises(
-        UserError, match=r"pieces\.txt: the piece .* is not.*--normalise=none"
-    ) as e:
+    with pytest.raises(UserError, match=r"pieces\.txt: the piece .* is not.*--normalise=none") as e:
         train_tokenizer("pretokenized", [], [], vocab_file=path)
     assert one_line(e)
     found = train_tokenizer("pretokenized", [], [], vocab_file=path, form="none").source
