@@ -31,6 +31,7 @@ from command_line.flag_values import (
 )
 from data_pipeline.files import UserError, check_folder, read_lines
 from data_pipeline.progress import Progress
+from data_pipeline.text_form import is_blank
 from decoding.serving import ctranslate2_model, model_card, server_files, warm_up
 from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import ServingModule, write_saved_model
@@ -124,7 +125,7 @@ def translations_to_compare(model, tokenizer, **search):
             file=sys.stderr,
         )
     compared = [both for both in zip(lines, found, strict=True) if not both[1].problem]
-    if not any(line.strip() for line, _ in compared):
+    if all(is_blank(line) for line, _ in compared):
         raise UserError(f"{name}: no line to compare; give --check_input some source sentences")
     return tuple(zip(*compared, strict=True))
 

@@ -28,7 +28,8 @@ from command_line.flag_values import define_beam_size, group, number_or
 from command_line.machine import machine
 from data_pipeline.files import UserError, check_outputs, check_writable, read_lines, write_text
 from data_pipeline.streams import is_tsv, open_split
-from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
+from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.alignment.aligner import Aligner, word_maps
 from decoding.alignment.head_summaries import summarise_heads
 from decoding.alignment.head_tables import record_of, table_of

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from data_pipeline.files import UserError, decode_block, open_source
 from data_pipeline.progress import Progress
+from data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 24
 
@@ -59,7 +60,7 @@ class FileLines:
         paths: as given.
         sizes: number of lines of each file.
         num_bytes: length of all lines, in bytes.
-        blank: for each file, True if it holds only white space.
+        blank: for each file, True if all of its lines are blank.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
 
     Raises:
@@ -89,7 +90,7 @@ class FileLines:
                     separator = b"\n"
                     count += block.count(b"\n") + 1
                     self.num_bytes += len(block)
-                    blank = blank and not block.strip()
+                    blank = blank and is_blank(block.decode(errors="replace"))
                     progress.update(len(block) + 1)
                 self.sizes.append(count)
                 self.blank.append(blank)

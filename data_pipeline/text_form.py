@@ -13,13 +13,12 @@ FORMS = ("nfc", "none")
 # Characters that show nothing: soft hyphen, zero-width space, word joiner, byte order mark. The
 # zero-width joiner and non-joiner stay: Persian, Indian scripts and emoji are written with them.
 INVISIBLE = "\u00ad\u200b\u2060\ufeff"
-# All that Unicode calls white space, and the separators that Python's str.split knows besides.
+# What str.split takes for white space: all that Unicode calls so, and four separators.
 SPACES = (
     "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007"
     "\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-_SPACES = re.compile(f"[{SPACES}]+")
-_INVISIBLE = str.maketrans("", "", INVISIBLE)
+_VISIBLE = re.compile(f"[^{SPACES}{INVISIBLE}]")
 
 
 def normalised(line, form="nfc"):
@@ -33,12 +32,18 @@ def normalised(line, form="nfc"):
         form: "nfc": characters are composed (Unicode normal form C); "none": they stay as they are.
     """
     if not line.isascii():
-        line = line.translate(_INVISIBLE)
+        for character in INVISIBLE:
+            line = line.replace(character, "")
         if form == "nfc":
             line = unicodedata.normalize("NFC", line)
-    return _SPACES.sub(" ", line).strip(" ")
+    return " ".join(line.split())
+
+
+def split_words(line, form="nfc"):
+    """Splits a line into words at white space, in the form of `normalised`."""
+    return normalised(line, form).split()
 
 
 def is_blank(line):
     """Returns whether a line has nothing but white space and invisible characters."""
-    return not line.translate(_INVISIBLE).strip(SPACES)
+    return not _VISIBLE.search(line)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
+from data_pipeline.text_form import split_words
 from data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
 from decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
 from decoding.search.searcher import padded
@@ -175,7 +176,7 @@ class Scorer:
             raise not_numbers(self.name, number)
         self.log_prob += log_prob
         self.num_tokens += len(ids)
-        self.num_words += len(text.split()) + 1
+        self.num_words += len(split_words(text)) + 1
         self.num_unknown += ids.count(UNK_ID)
         score = log_prob / float(length_normaliser(len(ids), self.length_penalty))
         return Translation(text, score, log_prob, True, ids)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from data_pipeline.files import UserError
+from data_pipeline.text_form import normalised
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from decoding.minimum_bayes_risk import expected_utilities
 from decoding.search.phrases import phrase_ids
@@ -185,13 +186,19 @@ class Translator:
         Returns:
             For every line, in order, a list of `n_best` `Translation`, the best first. The list is
             shorter if the model finds fewer. It has one entry if the line is empty, translated in
-            parts, or left untranslated.
+            parts, or left untranslated. A text with line feeds is translated line by line, and
+            `done` is then called at the end alone.
 
         Raises:
             UserError: the model's scores are not numbers.
         """
         done = done or (lambda found: None)
-        pieces = self._pieces(lines, numbers or range(1, len(lines) + 1))
+        numbers = numbers or range(1, len(lines) + 1)
+        if any("\n" in line for line in lines):
+            results = self._line_by_line(lines, n_best, numbers)
+            done(dict(enumerate(results)))
+            return results
+        pieces = self._pieces(lines, numbers)
         num_parts = collections.Counter(piece.line for piece in pieces)
         found = [[[EMPTY]] * num_parts[line] for line in range(len(lines))]
         results = {}
@@ -230,12 +237,26 @@ class Translator:
             finish(dict.fromkeys(piece.line for piece in batch))
         return [results[line] for line in range(len(lines))]
 
+    def _line_by_line(self, texts, n_best, numbers):
+        """Translates texts of one or more lines as `translate`; joins their lines by line feeds."""
+        texts = [text.strip().split("\n") for text in texts]
+        numbers = [n for n, lines in zip(numbers, texts, strict=True) for _ in lines]
+        found = iter(self.translate([*itertools.chain(*texts)], n_best, numbers=numbers))
+        results = []
+        for of_lines in (list(itertools.islice(found, len(lines))) for lines in texts):
+            best, *others = self._joined(of_lines)
+            if len(of_lines) > 1 and not best.problem:
+                best = best._replace(text="\n".join(one.text for one, *_ in of_lines))
+            results.append([best, *others])
+        return results
+
     def _pieces(self, lines, numbers):
         """Splits lines if asked to; returns their parts as a list of `_Piece`."""
+        form = self.tokenizer.source.form
         parts = [
             (line, number, part, text)
             for line, number in enumerate(numbers)
-            for part, text in enumerate(self._parts_of(lines[line]))
+            for part, text in enumerate(self._parts_of(normalised(lines[line], form)))
         ]
         source = self.tokenizer.source.encode([text for *_, text in parts])
         return [_Piece(*part, ids) for part, ids in zip(parts, source, strict=True)]

@@ -11,6 +11,7 @@ import math
 import tensorflow as tf
 
 from data_pipeline.files import UserError, read_lines
+from data_pipeline.text_form import normalised
 from data_pipeline.tokenization.vocabularies import UNK_ID
 from decoding.search.searcher import padded
 
@@ -80,7 +81,8 @@ class UnknownReplacer:
                 "equally, so no source word can be chosen for UNK; leave the flag out"
             )
         self.tokenizer = tokenizer
-        self.lexicon = lexicon or {}
+        form = tokenizer.source.form
+        self.lexicon = {normalised(word, form): text for word, text in (lexicon or {}).items()}
         self.counts = collections.Counter()
         self._align = tf.function(model.align, input_signature=[_IDS, _IDS], autograph=False)
 

@@ -31,7 +31,7 @@ from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from model_directory.configuration import FORMAT, read_configuration
 from model_directory.memory import check_fits
 from model_directory.metrics import append_record, keep_records, read_records, sync
-from model_directory.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from model_directory.options import DEFAULTS, LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from model_directory.run_lock import RunLock
 from model_directory.weight_files import DamagedError, read_archive, restore, write_archive
 
@@ -150,7 +150,8 @@ class ModelDirectory:
         """
         config = self.config()
         self._check_vocabulary(config.get("vocabulary_crc32", {}))  # Absent in older versions.
-        tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer")
+        form = config["options"].get("normalise", DEFAULTS["normalise"])
+        tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer", form)
         found = [len(tokenizer.source), len(tokenizer.target)]
         if found != config["vocab_sizes"]:
             raise UserError(

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from data_pipeline.files import UserError
+from data_pipeline.text_form import FORMS
 from data_pipeline.tokenization.tokenizers import KINDS
 
 AUTO = "auto"  # Value of a flag with which a new run chooses a value of the option itself.
@@ -147,6 +148,14 @@ OPTIONS = (
         _VOCABULARY,
         only_with=("tokenizer", ("bpe", "pretokenized")),
         is_path=True,
+    ),
+    Option(
+        "normalise",
+        "nfc",
+        "Unicode form of all text that the model reads and writes. nfc: a letter and its accent "
+        "are one character; none: characters stay as they are.",
+        _VOCABULARY,
+        choices=FORMS,
     ),
     Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
     Option(

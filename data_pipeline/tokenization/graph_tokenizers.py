@@ -2,6 +2,7 @@
 
 import tensorflow as tf
 
+from data_pipeline.text_form import INVISIBLE, SPACES
 from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 
 
@@ -10,12 +11,23 @@ def graph_vocabulary(vocabulary):
     return (GraphWords if hasattr(vocabulary, "words") else GraphBpe)(vocabulary)
 
 
+def graph_normalised(lines, form):
+    """Brings strings of any shape into a form of `text_form.FORMS`, as `text_form.normalised`."""
+    lines = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
+    lines = tf.strings.strip(tf.strings.regex_replace(lines, f"[{SPACES}]+", " "))
+    if form == "nfc":
+        import tensorflow_text
+
+        lines = tensorflow_text.normalize_utf8(lines, "NFC")
+    return lines
+
+
 class GraphBpe(tf.Module):
     """SentencePiece inside a graph.
 
-    Its ops are in tensorflow_text, which must be imported before such a SavedModel is loaded in
-    Python. Call `tf.random.set_seed` before making an instance, not after: it deletes TensorFlow's
-    kernels, and the SentencePiece model with them.
+    Ops of this module are in tensorflow_text, which must be imported before such a SavedModel is
+    loaded in Python. Call `tf.random.set_seed` before making an instance, not after: it deletes
+    TensorFlow's kernels, and the SentencePiece model with them.
     """
 
     def __init__(self, vocabulary):
@@ -26,15 +38,15 @@ class GraphBpe(tf.Module):
             model=vocabulary.model, add_eos=True
         )
         self.words = tf.constant(vocabulary.pieces(range(len(vocabulary))))
+        self.form = vocabulary.form
 
     def encode(self, lines):
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
-        return self.processor.tokenize(lines).to_tensor(PAD_ID)
+        return self.processor.tokenize(graph_normalised(lines, self.form)).to_tensor(PAD_ID)
 
     def decode(self, ids):
         """`[B, T]` int32 -> `[B]` strings."""
-        line = tf.strings.regex_replace(self.processor.detokenize(_until_eos(ids)), "\n", " ")
-        return tf.strings.regex_replace(line, "^ +| +$", "")
+        return graph_normalised(self.processor.detokenize(_until_eos(ids)), self.form)
 
     def pieces(self, ids):
         """`[B, T]` int32 -> `[B, T]` strings."""
@@ -48,6 +60,7 @@ class GraphWords(tf.Module):
         super().__init__()
         self.words = tf.constant(vocabulary.words)
         self.style = vocabulary.style
+        self.form = vocabulary.form
         keys = tf.constant(list(vocabulary.index), tf.string)
         values = tf.constant(list(vocabulary.index.values()), tf.int32)
         self.table = tf.lookup.StaticHashTable(
@@ -56,7 +69,7 @@ class GraphWords(tf.Module):
 
     def encode(self, lines):
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
-        words = tf.strings.split(lines)
+        words = tf.strings.split(graph_normalised(lines, self.form))
         ids = tf.ragged.map_flat_values(self.table.lookup, words)
         eos = tf.fill([tf.shape(lines)[0], 1], EOS_ID)
         return tf.concat([ids, eos], axis=1).to_tensor(PAD_ID)
@@ -64,12 +77,13 @@ class GraphWords(tf.Module):
     def decode(self, ids):
         """`[B, T]` int32 -> `[B]` strings."""
         words = tf.ragged.map_flat_values(tf.gather, params=self.words, indices=_until_eos(ids))
+        separator = "" if self.style == "▁" else " "
+        line = tf.strings.reduce_join(words, axis=1, separator=separator)
         if self.style == "▁":
-            line = tf.strings.reduce_join(words, axis=1)
             line = tf.strings.regex_replace(line, "▁", " ")
-            return tf.strings.regex_replace(line, "^ +| +$", "")
-        line = tf.strings.reduce_join(words, axis=1, separator=" ")
-        return tf.strings.regex_replace(line, "@@( |$)", "") if self.style == "@@" else line
+        if self.style == "@@":
+            line = tf.strings.regex_replace(line, "@@( |$)", "")
+        return graph_normalised(line, self.form)
 
     def pieces(self, ids):
         """`[B, T]` int32 -> `[B, T]` strings."""

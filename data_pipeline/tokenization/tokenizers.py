@@ -55,8 +55,8 @@ class Tokenizer(NamedTuple):
         return paths
 
     @classmethod
-    def load(cls, kind, folder):
-        """Reads what `save` wrote.
+    def load(cls, kind, folder, form="nfc"):
+        """Reads what `save` wrote; `form` is that of the text, from `text_form.FORMS`.
 
         Raises:
             UserError: a file is missing or damaged.
@@ -64,16 +64,16 @@ class Tokenizer(NamedTuple):
         vocabulary = _VOCABULARIES[kind]
         shared = Path(folder, "shared" + vocabulary.file_suffix)
         if shared.exists():
-            both = vocabulary.load(shared)
+            both = vocabulary.load(shared, form)
             return cls(kind, both, both)
         return cls(
             kind,
-            *(vocabulary.load(Path(folder, s + vocabulary.file_suffix)) for s in SIDES),
+            *(vocabulary.load(Path(folder, s + vocabulary.file_suffix), form) for s in SIDES),
         )
 
     def fingerprint(self):
-        """Returns a hash that changes with the kind and with any entry."""
-        digest = hashlib.sha256(self.kind.encode())
+        """Returns a hash that changes with the kind, the form of the text and any entry."""
+        digest = hashlib.sha256(f"{self.kind} {self.source.form}".encode())
         for side in (self.source, self.target):
             data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()
             digest.update(hashlib.sha256(data).digest())
@@ -81,7 +81,14 @@ class Tokenizer(NamedTuple):
 
 
 def train_tokenizer(
-    kind, source_lines, target_lines, *, vocab_size=None, min_word_count=2, vocab_file=None
+    kind,
+    source_lines,
+    target_lines,
+    *,
+    vocab_size=None,
+    min_word_count=2,
+    vocab_file=None,
+    form="nfc",
 ):
     """Makes the tokenizer of a training corpus.
 
@@ -96,29 +103,30 @@ def train_tokenizer(
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
         vocab_file: "pretokenized": path of the list of pieces, one per line; "bpe": path of a
             SentencePiece model to use instead of learning one.
+        form: the form of the text, from `text_form.FORMS`.
 
     Raises:
         UserError: the kind is unknown, or the vocabulary cannot be made.
     """
     if kind == "bpe":
         if vocab_file:
-            both = BpeVocabulary.from_model(vocab_file)
+            both = BpeVocabulary.from_model(vocab_file, form)
         else:
             lines = sample_lines(source_lines, target_lines, SAMPLE_PAIRS)
-            both = BpeVocabulary.train(filter(None, lines), vocab_size)
+            both = BpeVocabulary.train(lines, vocab_size, form)
         return Tokenizer(kind, both, both)
     if kind == "word":
         return Tokenizer(
             kind,
             *(
-                WordVocabulary.train(lines, vocab_size, min_word_count)
+                WordVocabulary.train(lines, vocab_size, min_word_count, form)
                 for lines in (source_lines, target_lines)
             ),
         )
     if kind == "pretokenized":
         if not vocab_file:
             raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")
-        both = PieceVocabulary.from_pieces(vocab_file)
+        both = PieceVocabulary.from_pieces(vocab_file, form)
         return Tokenizer(kind, both, both)
     raise UserError(f"unknown tokenizer {kind!r}; expected one of {', '.join(KINDS)}")
 

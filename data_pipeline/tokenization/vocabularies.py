@@ -8,35 +8,33 @@ import collections
 import io
 import itertools
 import re
+import unicodedata
 from pathlib import Path
 
 import sentencepiece
 
 from data_pipeline.files import UserError, atomic_path, read_bytes, read_lines, write_lines
+from data_pipeline.text_form import normalised, split_words
 from data_pipeline.tokenization.sentencepiece_models import with_special_ids
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
 
-# ASCII white space, as for tf.strings.split, so that a SavedModel splits text in the same way.
-_WORD = re.compile(r"[^ \t\n\r\f\v]+")
-_WORD_BYTES = re.compile(_WORD.pattern.encode())
-
-
-def split_words(line):
-    """Splits a line into words at ASCII white space."""
-    return _WORD.findall(line)
+_WORD_BYTES = re.compile(rb"[^ ]+")  # In a normalised line.
+# In a list of words or pieces: those from elsewhere may have other spaces than ASCII's as pieces.
+_ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
 
 
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
 
-    Decoding restores an encoded line except for spaces: outer spaces are dropped, several spaces
-    become one, and U+2581, SentencePiece's own sign for a space, becomes a space.
+    Decoding restores an encoded line in the form of `text_form.normalised`, except that U+2581,
+    SentencePiece's own sign for a space, becomes a space.
 
     Args:
         model: the bytes of a SentencePiece model.
         name: name of the model in errors, such as its path.
+        form: the form of its text, from `text_form.FORMS`.
 
     Raises:
         UserError: not a SentencePiece model, or a model with other special ids.
@@ -45,8 +43,9 @@ class BpeVocabulary:
     file_suffix = ".model"
     style = "▁"  # As `piece_style`.
 
-    def __init__(self, model, name="SentencePiece model"):
+    def __init__(self, model, name="SentencePiece model", form="nfc"):
         self.model = model
+        self.form = form
         try:
             if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
                 raise ValueError
@@ -66,13 +65,14 @@ class BpeVocabulary:
             )
 
     @classmethod
-    def train(cls, lines, vocab_size):
+    def train(cls, lines, vocab_size, form="nfc"):
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
 
         Args:
             lines: iterable of str.
             vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
                 text.
+            form: as for the class.
 
         Raises:
             UserError: `vocab_size` is too small for the characters of the text, or there is no
@@ -81,16 +81,17 @@ class BpeVocabulary:
         if not vocab_size:
             raise UserError("--tokenizer=bpe needs --num_pieces, the number of pieces")
         writer, raised = io.BytesIO(), []
+        texts = (normalised(line, form) for line in lines)
         try:
             sentencepiece.SentencePieceTrainer.train(
-                sentence_iterator=_noting(lines, raised),
+                sentence_iterator=_noting(filter(None, texts), raised),
                 model_writer=writer,
                 model_type="bpe",
                 vocab_size=vocab_size,
                 hard_vocab_limit=False,
                 byte_fallback=True,
                 character_coverage=0.9999,
-                # No character is replaced: a translation must be able to equal its reference.
+                # `normalised` does it: a translation must be able to equal its reference.
                 normalization_rule_name="identity",
                 max_sentence_length=65536,
                 pad_id=PAD_ID,
@@ -112,17 +113,18 @@ class BpeVocabulary:
             raise UserError(
                 f"no BPE vocabulary of {vocab_size} pieces can be trained on this text: {remedy}"
             ) from None
-        return cls(writer.getvalue())
+        return cls(writer.getvalue(), form=form)
 
     @classmethod
-    def from_model(cls, path):
+    def from_model(cls, path, form="nfc"):
         """Reads a SentencePiece model made elsewhere, of BPE or another type.
 
         If its special ids are not 0, 1, 2, 3, the pieces are renumbered, and a line on standard
         output reports this.
 
         Raises:
-            UserError: the file is missing, or the model cannot be used.
+            UserError: the file is missing, the model cannot be used, or its pieces are in another
+                form.
         """
         model = read_bytes(path)
         fitting = with_special_ids(model, SPECIALS, path)
@@ -130,7 +132,9 @@ class BpeVocabulary:
             print(
                 f"{path}: pieces renumbered, so that {' '.join(SPECIALS)} are the first", flush=True
             )
-        return cls(fitting, path)
+        vocabulary = cls(fitting, path, form)
+        _check_form(vocabulary.pieces(range(len(vocabulary))), form, path)
+        return vocabulary
 
     def __len__(self):
         return self.processor.get_piece_size()
@@ -140,22 +144,22 @@ class BpeVocabulary:
 
         Works in one thread without Python's global interpreter lock: call it from several threads.
         """
-        return self.processor.encode(list(lines), out_type=int, add_eos=True, num_threads=1)
+        lines = [normalised(line, self.form) for line in lines]
+        return self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
 
     def decode(self, ids):
-        """Decodes the ids before the first `EOS_ID` to a line; a line feed becomes a space.
+        """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
 
-        Outer spaces are dropped, because versions of SentencePiece differ in how many they leave.
+        Byte pieces spell any character, such as a line feed, and pieces may be parts of one.
         """
-        line = self.processor.decode([int(i) for i in _until_eos(ids)])
-        return line.replace("\n", " ").strip(" ")
+        return normalised(self.processor.decode([int(i) for i in _until_eos(ids)]), self.form)
 
     def pieces(self, ids):
         """Returns the piece of every id."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
     def word_numbers(self, lines):
-        """Finds the word, between ASCII white space, in which each token of a line begins.
+        """Finds the word, as `split_words` counts them, in which each token of a line begins.
 
         SentencePiece reports the bytes of the line that each piece covers. The lengths of the
         pieces would not give them: normalisation changes the number of bytes, and `<unk>` stands
@@ -170,7 +174,8 @@ class BpeVocabulary:
         """
         from sentencepiece.sentencepiece_pb2 import SentencePieceText
 
-        lines = [line.encode() for line in lines]  # For bytes, all versions give byte offsets.
+        # For bytes, all versions give byte offsets.
+        lines = [normalised(line, self.form).encode() for line in lines]
         texts = self.processor.encode(lines, out_type="serialized_proto", num_threads=1)
         return [
             self._word_numbers(line, SentencePieceText.FromString(text).pieces)
@@ -200,9 +205,9 @@ class BpeVocabulary:
             temporary.write_bytes(self.model)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path, form="nfc"):
         """Reads what `save` wrote."""
-        return cls(read_bytes(path), path)
+        return cls(read_bytes(path), path, form)
 
 
 class WordVocabulary:
@@ -211,6 +216,7 @@ class WordVocabulary:
     Args:
         words: all entries; the first four are `SPECIALS`.
         name: name of the vocabulary in errors, such as its path.
+        form: the form of its text, from `text_form.FORMS`.
 
     Raises:
         UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
@@ -220,8 +226,9 @@ class WordVocabulary:
     file_suffix = ".vocab"
     style = "word"  # The style by which `join_pieces` makes a line.
 
-    def __init__(self, words, name="vocabulary"):
+    def __init__(self, words, name="vocabulary", form="nfc"):
         self.words = list(words)
+        self.form = form
         if tuple(self.words[:4]) != SPECIALS:
             raise UserError(
                 f"{name}: pad, unk, bos, eos must be the ids 0, 1, 2, 3: the first four lines must "
@@ -235,18 +242,19 @@ class WordVocabulary:
             self.index[special] = UNK_ID
 
     @classmethod
-    def train(cls, lines, vocab_size, min_count):
+    def train(cls, lines, vocab_size, min_count, form="nfc"):
         """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
 
         Args:
             lines: iterable of str.
             vocab_size: most entries, including the specials; None for no limit.
             min_count: fewest occurrences of a word.
+            form: as for the class.
 
         Raises:
             UserError: no word is left.
         """
-        counts = collections.Counter(word for line in lines for word in _WORD.findall(line))
+        counts = collections.Counter(word for line in lines for word in split_words(line, form))
         for special in SPECIALS:
             counts.pop(special, None)
         kept = sorted((-count, word) for word, count in counts.items() if count >= min_count)
@@ -257,7 +265,7 @@ class WordVocabulary:
                 f"no word is left for a vocabulary, of {len(counts)} different words in the text; "
                 "check the files, lower --min_word_count or raise --max_words"
             )
-        return cls([*SPECIALS, *words])
+        return cls([*SPECIALS, *words], form=form)
 
     def __len__(self):
         return len(self.words)
@@ -269,7 +277,7 @@ class WordVocabulary:
 
     def split(self, line):
         """Splits a line into words as `encode` does, including unknown words."""
-        return split_words(line)
+        return split_words(line, self.form)
 
     def decode(self, ids, unknowns=None):
         """Decodes the ids before the first `EOS_ID` to a line.
@@ -286,7 +294,7 @@ class WordVocabulary:
                 next(unknowns) if i == UNK_ID else piece
                 for i, piece in zip(ids, pieces, strict=True)
             ]
-        return join_pieces(pieces, self.style)
+        return normalised(join_pieces(pieces, self.style), self.form)
 
     def pieces(self, ids):
         """Returns the word of every id."""
@@ -301,9 +309,9 @@ class WordVocabulary:
         write_lines(path, self.words)
 
     @classmethod
-    def load(cls, path):
+    def load(cls, path, form="nfc"):
         """Reads what `save` wrote."""
-        return cls(read_lines(path), path)
+        return cls(read_lines(path), path, form)
 
 
 class PieceVocabulary(WordVocabulary):
@@ -312,24 +320,25 @@ class PieceVocabulary(WordVocabulary):
     Args and Raises as `WordVocabulary`.
     """
 
-    def __init__(self, words, name="vocabulary"):
-        super().__init__(words, name)
+    def __init__(self, words, name="vocabulary", form="nfc"):
+        super().__init__(words, name, form)
         self.style = piece_style(self.words)
 
     @classmethod
-    def from_pieces(cls, path):
+    def from_pieces(cls, path, form="nfc"):
         """Reads a list of pieces made elsewhere, one piece per line.
 
         A count or score after a piece is ignored. The specials come first, whether or not the list
         contains them.
 
         Raises:
-            UserError: the file is missing, a line has no piece, a piece occurs twice, or there are
-                no pieces.
+            UserError: the file is missing, a line has no piece, a piece occurs twice or is in
+                another form, or there are no pieces.
         """
-        pieces = [(_WORD.findall(line) or [""])[0] for line in read_lines(path)]
+        pieces = [(_ENTRY.findall(line) or [""])[0] for line in read_lines(path)]
         _check_entries(pieces, path)
-        return cls([*SPECIALS, *(piece for piece in pieces if piece not in SPECIALS)], path)
+        _check_form(pieces, form, path)
+        return cls([*SPECIALS, *(piece for piece in pieces if piece not in SPECIALS)], path, form)
 
 
 def piece_style(words):
@@ -375,12 +384,22 @@ def is_sentencepiece(path):
 def _check_entries(words, name):
     seen = set()
     for line, word in enumerate(words, 1):
-        if word in seen or not _WORD.fullmatch(word):
+        if word in seen or not _ENTRY.fullmatch(word):
             raise UserError(
                 f"{name}, line {line}: {word!r} is empty, has white space or appears twice; "
                 "expected a different entry on each line"
             )
         seen.add(word)
+
+
+def _check_form(pieces, form, name):
+    """Raises `UserError` if a piece of a ready vocabulary could not occur in a normalised text."""
+    for piece in pieces:
+        if form == "nfc" and not unicodedata.is_normalized("NFC", piece):
+            raise UserError(
+                f"{name}: the piece {piece!r} is not in Unicode normal form C, into which text is "
+                "brought by default; give --normalise=none"
+            )
 
 
 def _until_eos(ids):

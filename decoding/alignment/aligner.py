@@ -13,7 +13,8 @@ import tensorflow as tf
 
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import EOS_ID, split_words
+from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.vocabularies import EOS_ID
 from decoding.alignment.encoded_text import EncodedText, batches
 from decoding.alignment.links import AGREED
 from decoding.alignment.map_names import layer_names
@@ -66,17 +67,15 @@ class Aligner:
         """
         return EncodedText(self.tokenizer, *text).count_unknown(self.name, is_start=is_start)
 
-    def links(
-        self, source_lines, target_lines, *, target_tokens=None, threshold=None, description=None
-    ):
+    def links(self, source_lines, target_lines, *, tokens=None, threshold=None, description=None):
         """Aligns every line with its translation.
 
-        Words are separated by ASCII white space, whatever the tokenizer.
+        Words are separated by white space, see `split_words`, whatever the tokenizer.
 
         Args:
             source_lines: list of str.
             target_lines: list of str, the translation of each line.
-            target_tokens: as `EncodedText`.
+            tokens: as `EncodedText`.
             threshold: returns all links with a weight above it, any number for a target word; None:
                 links each target word with the source word of largest weight, unless that is
                 `</s>`.
@@ -87,7 +86,7 @@ class Aligner:
             0; an empty list if a line of the pair is empty.
         """
         lines = source_lines, target_lines
-        text = EncodedText(self.tokenizer, ("source", "target"), lines, target_tokens)
+        text = EncodedText(self.tokenizer, ("source", "target"), lines, tokens)
         return _links([self], [text], threshold, description)
 
 

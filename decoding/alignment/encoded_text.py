@@ -5,7 +5,8 @@ import numpy as np
 from data_pipeline.batching import Batching, plan_epoch
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary, split_words
+from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary
 from decoding.alignment.subword_merging import word_weights
 
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
@@ -22,31 +23,32 @@ class EncodedText:
         tokenizer: `Tokenizer`.
         names: (name of the source text, name of the target text), for errors.
         lines: (source lines, target lines), lists of str of equal length.
-        target_tokens: `(ids, numbers)` of each target line if it was decoded from other ids than
-            its text encodes to: ids with `</s>`, and the number of the word of each, as
-            `numbers_in_text`. None: target lines are encoded.
+        tokens: (of source lines, of target lines), each with `(ids, numbers)` of each line: ids
+            with `</s>`, and the number of the word of each, as `numbers_in_text`. A translation may
+            have other ids than its text encodes to. None: the lines are encoded.
 
     Attributes:
         lengths: `[2, pairs]`, numbers of tokens of source and target lines, with `</s>`.
         num_words: `[2, pairs]`, numbers of words of source and target lines.
     """
 
-    def __init__(self, tokenizer, names, lines, target_tokens=None):
+    def __init__(self, tokenizer, names, lines, tokens=None):
         self.names, self.lines, self.vocabularies = names, lines, tokenizer[1:]
-        source, target = zip(self.vocabularies, lines, strict=True)
-        self._target_numbers = None
-        if target_tokens:
-            ids, self._target_numbers = zip(*target_tokens, strict=True)
-            encoded_target = np.concatenate(ids).astype(np.int32), [*map(len, ids)]
+        self._numbers = None
+        if tokens:
+            ids, self._numbers = zip(*(zip(*side, strict=True) for side in tokens), strict=True)
+            encoded = [(np.concatenate(x).astype(np.int32), [*map(len, x)]) for x in ids]
         else:
-            encoded_target = encode_lines(*target)
-        self.ids, self.lengths = zip(encode_lines(*source), encoded_target, strict=True)
+            encoded = [encode_lines(*x) for x in zip(self.vocabularies, lines, strict=True)]
+        self.ids, self.lengths = zip(*encoded, strict=True)
         self.lengths = np.array(self.lengths, np.int64)
         self.starts = self.lengths.cumsum(axis=1) - self.lengths
         of_words = all(isinstance(v, WordVocabulary) for v in self.vocabularies)
-        self.of_words = of_words and not target_tokens
+        self.of_words = of_words and not tokens
         self.num_words = self.lengths - 1
-        if not self.of_words:
+        if tokens:
+            self.num_words = np.array([[words[-1] for words in side] for side in self._numbers])
+        elif not self.of_words:
             self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
 
     def count_unknown(self, model_name, *, is_start=True):
@@ -98,8 +100,8 @@ class EncodedText:
 
     def _word_numbers(self, side, rows):
         """Returns for each row the number of the word of each token."""
-        if side == 1 and self._target_numbers:
-            return [self._target_numbers[row] for row in rows]
+        if self._numbers:
+            return [self._numbers[side][row] for row in rows]
         return self.vocabularies[side].word_numbers(self.lines[side][row] for row in rows)
 
     def _padded(self, side, rows):

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from data_pipeline.datasets import Split, read_joined, read_split
-from data_pipeline.tokenization.vocabularies import split_words
+from data_pipeline.text_form import split_words
 
 
 class ParallelText(NamedTuple):
@@ -35,5 +35,5 @@ class ParallelText(NamedTuple):
         return ParallelText(self.names[::-1], self.lines[::-1])
 
     def words(self):
-        """Returns the words of every line, (source, target), as split at ASCII white space."""
+        """Returns the words of every line, (source, target), as `split_words` finds them."""
         return tuple([split_words(line) for line in side] for side in self.lines)

@@ -16,7 +16,7 @@ import numpy as np
 _STYLES = ("sentencepiece", "@@", "plain")
 _SPECIAL = ("<s>", "</s>")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
-_WORD = re.compile(rb"[^ \t\n\r\f\v]+")
+_WORD = re.compile(rb"[^ ]+")
 
 
 def word_groups(pieces: Sequence[str], style: str | None = None) -> list[list[int]]:
@@ -127,7 +127,7 @@ def words_of(pieces: Sequence[str]) -> tuple[np.ndarray, list[str]]:
 
 
 def numbers_in_text(texts: Sequence[bytes]) -> list[int]:
-    """Finds the word, between ASCII white space of the joined text, in which each token begins.
+    """Finds the word, between spaces of the joined text, in which each token begins.
 
     Args:
         texts: what each token adds to the text.

@@ -6,7 +6,7 @@ import numpy as np
 import tensorflow as tf
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import split_words
+from data_pipeline.text_form import split_words
 from decoding.explorer.page import model_data, side
 from decoding.scoring import make_scorer
 from decoding.search.searcher import padded

@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 from data_pipeline.files import write_text
 from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import split_words
+from data_pipeline.text_form import split_words
 from decoding.explorer.page import explorer_page, index_page
 from decoding.explorer.sentence import NothingToShow
 

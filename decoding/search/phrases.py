@@ -81,7 +81,8 @@ def banned_phrases(phrases, vocabulary):
     Returns:
         `BannedPhrases`.
     """
-    texts = piece_texts(vocabulary)
+    # Several spaces are one in the line that is decoded.
+    texts = [re.sub(b" +", b" ", text) for text in piece_texts(vocabulary)]
     inner, starting, ending, whole = _cuts(texts)
     steps, ends, num_states = [], [], _FIRST_OF_PHRASES
     for text in sorted(set(phrases)):
@@ -91,10 +92,12 @@ def banned_phrases(phrases, vocabulary):
         state_at = [first, *range(num_states, num_states + size - 1)]
         num_states += size - 1
         for start in range(size):
-            for end in range(start + 1, size):
-                tokens = inner[phrase[start:end]]
-                steps += [(state_at[start], token, state_at[end]) for token in tokens]
-            ends += [(state_at[start], token) for token in ending[phrase[start:]]]
+            # After a space, a token may begin with another one.
+            for begin in range(start - phrase[:start].endswith(b" "), start + 1):
+                for end in range(begin + 1, size):
+                    tokens = inner[phrase[begin:end]]
+                    steps += [(state_at[start], token, state_at[end]) for token in tokens]
+                ends += [(state_at[start], token) for token in ending[phrase[begin:]]]
         for end in range(1, size):
             steps += [(_ANYWHERE, token, state_at[end]) for token in starting[phrase[:end]]]
         ends += [(_ANYWHERE, token) for token in whole[phrase]]

@@ -1,11 +1,11 @@
 """The ways in which users ask for translations: their flags, checks and files."""
 
 from data_pipeline.files import UserError, read_lines
+from data_pipeline.text_form import normalised
 from data_pipeline.tokenization.vocabularies import (
     UNK_ID,
     PieceVocabulary,
     join_pieces,
-    split_words,
 )
 from decoding.search.phrases import banned_phrases, has_phrase
 from decoding.search.shortlist import SIZES
@@ -256,7 +256,10 @@ def translator_options(given, model, tokenizer):
         found["beam_size"] = 1
     banned = []
     if given.get("banned"):
-        banned = [_as_words(one, tokenizer.target) for one in read_phrases(given["banned"])]
+        banned = [
+            _as_words(one, tokenizer.target)
+            for one in read_phrases(given["banned"], tokenizer.target.form)
+        ]
         found["banned"] = banned_phrases(banned, tokenizer.target)
     if given.get("prefix") or given.get("required"):
         found["asked"] = read_asked(
@@ -265,13 +268,13 @@ def translator_options(given, model, tokenizer):
     return found
 
 
-def read_phrases(path):
-    """Reads a file of phrases, one a line.
+def read_phrases(path, form="nfc"):
+    """Reads a file of phrases, one a line, and brings them into a form of `text_form.FORMS`.
 
     Raises:
         UserError: the file cannot be read or is empty, or a line is empty.
     """
-    phrases = [" ".join(split_words(line)) for line in read_lines(path)]
+    phrases = [normalised(line, form) for line in read_lines(path)]
     if not phrases:
         raise UserError(f"{path}: empty; expected a word or phrase on each line")
     for number, phrase in enumerate(phrases, start=1):
@@ -296,8 +299,9 @@ def read_asked(prefix, required, vocabulary, banned=()):
         UserError: the files differ in length, or a line asks for a word that the model does not
             know or that is banned.
     """
-    prefixes = [" ".join(split_words(line)) for line in read_lines(prefix)] if prefix else None
-    phrases = [_phrases(line) for line in read_lines(required)] if required else None
+    form = vocabulary.form
+    prefixes = [normalised(line, form) for line in read_lines(prefix)] if prefix else None
+    phrases = [_phrases(line, form) for line in read_lines(required)] if required else None
     if None not in (prefixes, phrases) and len(prefixes) != len(phrases):
         raise UserError(
             f"{prefix} has {len(prefixes)} lines and {required} has {len(phrases)}; line n of both "
@@ -319,9 +323,9 @@ def _as_words(phrase, vocabulary):
     return phrase
 
 
-def _phrases(line):
+def _phrases(line, form):
     """Splits a line at tabs; drops repeated phrases, and spaces that do not count."""
-    phrases = (" ".join(split_words(phrase)) for phrase in line.split("\t"))
+    phrases = (normalised(phrase, form) for phrase in line.split("\t"))
     return list(dict.fromkeys(filter(None, phrases)))
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError, read_bytes
+from data_pipeline.text_form import FORMS
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from decoding.search.searcher import padded
@@ -32,7 +33,7 @@ from decoding.serving.ctranslate2_model import (
     longest_translation,
 )
 from decoding.serving.versions import newest_version
-from model_directory.options import LENGTH_PENALTY
+from model_directory.options import DEFAULTS, LENGTH_PENALTY
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
@@ -80,7 +81,11 @@ class CTranslate2Export:
             self.max_input_tokens = self._about["max_input_tokens"]
             if type(self.max_input_tokens) is not int or self.max_input_tokens not in _LIMITS:
                 raise ValueError
-            self._kind = self._about["config"]["options"]["tokenizer"]
+            options = self._about["config"]["options"]
+            self._kind = options["tokenizer"]
+            self._form = options.get("normalise", DEFAULTS["normalise"])
+            if self._form not in FORMS:
+                raise ValueError
         except (UserError, ValueError, KeyError, TypeError, RecursionError):
             raise UserError(
                 f"{folder}: no model for CTranslate2; write one with export.py "
@@ -109,7 +114,7 @@ class CTranslate2Export:
         Raises:
             UserError: a file is damaged, or the package is missing.
         """
-        tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER)
+        tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER, self._form)
         engine = CTranslate2Engine(self.path, tokenizer, self._about)
         return engine, tokenizer, self.config()
 

@@ -17,6 +17,18 @@ from models.presets import PRESETS
 
 ABOUT = "export.json"
 TOKENIZER = "tokenizer"
+_README = """# A model for CTranslate2
+
+`translate.py --engine=ctranslate2 --export_dir=...` translates with it. A program of your own has
+to do with each line what that script does:
+
+1. remove the characters U+00AD, U+200B, U+2060 and U+FEFF;
+2. make each run of white space, of any kind that Unicode knows, one space, with none at the ends;
+3. {form};
+4. split it with SentencePiece (`.model`) or at spaces (`.vocab`), and add `</s>`.
+
+A translation is put together from its pieces, and then brought into the same form.
+"""
 QUANTIZATIONS = ("float32", "int8", "int16", "bfloat16", "float16")
 
 
@@ -54,7 +66,7 @@ def longest_translation(max_input_tokens):
 def write(model, tokenizer, folder, *, quantization, **about):
     """Writes everything that translation with CTranslate2 needs into an empty folder.
 
-    Besides the model, these are the tokenizer and a JSON file of facts.
+    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
 
     Args:
         model: `Transformer`.
@@ -75,6 +87,8 @@ def write(model, tokenizer, folder, *, quantization, **about):
     facts = {**about, "quantization": quantization, "parameters": model.count_params()}
     # Other positions than sinusoids are computed for sentences of any length.
     facts["num_positions"] = num_positions if _stores_positions(model) else None
+    forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
+    write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
     write_text(folder / ABOUT, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
 
 

@@ -67,10 +67,10 @@ def refuse(is_bad, values, message):
     return tf.debugging.Assert(~tf.reduce_any(is_bad), [message])
 
 
-def refuse_nan(scores, is_empty, name):
-    """Ends the request if the score of a line that is not empty is not a number; all `[B]`."""
+def refuse_nan(scores, name):
+    """Ends the request if one of the scores `[B]` is not a number."""
     message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"
-    return refuse(tf.math.is_nan(scores) & ~is_empty, scores, message)
+    return refuse(tf.math.is_nan(scores), scores, message)
 
 
 def same_rows(values, others, name, other_name):

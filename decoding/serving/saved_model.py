@@ -18,13 +18,18 @@ Signatures:
 * `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
   translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
 
+A `text` may have several lines, separated by line feeds. Each is translated by itself, and the
+translations are joined by line feeds; blank lines stay blank. Such a text has one translation,
+whatever `n_best`. Its score is the sum of the log-probabilities of its lines, divided by the length
+penalty of all their tokens. In a `source` or `target`, a line feed is a space.
+
 Options are inputs with a value for each row: TensorFlow Serving joins the requests that it batches
 along the first axis, and refuses to batch scalars. It knows no defaults either, so that
 `serving_default` asks for text only. A narrow beam costs as much as the widest possible one.
 
 An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
 with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
-happens if a line has too many tokens, an id is not in the vocabulary, a length does not fit its
+happens if a text has too many tokens, an id is not in the vocabulary, a length does not fit its
 row, an option is out of its range, the inputs have different numbers of rows, attention has more
 than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
 """
@@ -52,6 +57,7 @@ from decoding.serving.request_checks import (
     same_rows,
 )
 from decoding.serving.server_files import check_operations, read_meta_graph
+from decoding.serving.text_lines import joined, lines_of
 from decoding.serving.warm_up import write_requests
 from decoding.translator import MAX_INPUT_TOKENS
 from model_directory.options import MAX_LENGTH_PENALTY
@@ -121,21 +127,29 @@ class ServingModule(tf.Module):
         """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
         return self._not_too_long(vocabulary.encode(lines), name)
 
-    def _not_too_long(self, ids, name):
-        """Returns the ids; refuses rows of more than `max_input_tokens`."""
+    def _encoded_lines(self, lines):
+        """Encodes ragged `[B, lines]` strings to `[R, S]` int32; refuses long texts."""
+        return self._not_too_long(self.source.encode(lines.values), "text", lines)
+
+    def _not_too_long(self, ids, name, lines=None):
+        """Returns the ids; refuses rows, or texts of several rows, above `max_input_tokens`."""
         lengths, limit = lengths_of(ids), self.max_input_tokens
+        if lines is not None:
+            lengths = tf.reduce_sum(lines.with_values(lengths), axis=1)
         message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
         return checked(ids, refuse(lengths > limit, lengths, message))
 
-    def _best(self, source_ids, name):
-        """Returns each sentence's best hypothesis `[B, T]` and score `[B]`; empty stays empty."""
-        batch_size = tf.shape(source_ids)[0]
-        found = self._search(not_empty(source_ids), 1)
-        ids, scores = found.ids[:batch_size, 0], found.scores[:batch_size, 0]
-        is_empty = are_empty(source_ids)
-        nothing = tf.where(tf.range(tf.shape(ids)[1]) == 0, EOS_ID, PAD_ID)
-        ids = checked(ids, refuse_nan(scores, is_empty, name))
-        return tf.where(is_empty[:, None], nothing, ids), tf.where(is_empty, 0.0, scores)
+    def _hypotheses(self, source_ids, search, asked):
+        """Searches as `make_search`; returns the `Hypotheses`, of which empty ones stay empty."""
+        found = search(not_empty(source_ids), asked)
+        found = tf.nest.map_structure(lambda values: values[: tf.shape(source_ids)[0]], found)
+        is_empty = are_empty(source_ids)[:, None]
+        nothing = tf.where(tf.range(tf.shape(found.ids)[2]) == 0, EOS_ID, PAD_ID)
+        return found._replace(
+            ids=tf.where(is_empty[:, None], nothing, found.ids),
+            log_probs=tf.where(is_empty, 0.0, found.log_probs),
+            scores=tf.where(is_empty, 0.0, found.scores),
+        )
 
     @functools.cached_property
     def _num_heads(self):
@@ -148,35 +162,41 @@ class ServingModule(tf.Module):
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text):
         """The endpoint `serving_default`."""
-        target_ids, score = self._best(self._encoded(self.source, text, "text"), "text")
-        return {"translation": self.target.decode(target_ids), "score": score}
+        lines = lines_of(text)
+        found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
+        texts, penalty = self.target.decode(found.ids[:, 0]), self.options.length_penalty
+        texts, scores = joined(lines, texts, found.scores[:, 0], found, penalty)
+        return {"translation": checked(texts, refuse_nan(scores, "text")), "score": scores}
 
     @tf.function(input_signature=[_STRINGS, _INTEGERS, _FLOATS, _INTEGERS], autograph=False)
     def translate(self, text, beam_size, length_penalty, n_best):
         """The endpoint `translate`."""
-        each = self._each(text, beam_size, length_penalty, n_best)
-        source_ids = self._encoded(self.source, text, "text")
+        lines = lines_of(text)
+        of_text = self._each(text, beam_size, length_penalty, n_best)
+        each = EachSentence(*(tf.gather(values, lines.value_rowids()) for values in of_text))
         # As `Translator`: if several are asked for, all are found, as some may have the same text.
-        wanted = tf.where(each.n_best > 1, each.beam_size, 1)
-        found = self._search_each(
-            not_empty(source_ids),
-            EachSentence(*map(not_without_rows, each._replace(n_best=wanted))),
-        )
-        found = tf.nest.map_structure(lambda values: values[: tf.shape(text)[0]], found)
-        is_empty = are_empty(source_ids)
-        ids = checked(found.ids, refuse_nan(found.scores[:, 0], is_empty, "text"))
-        size = tf.shape(ids)
-        texts = self.target.decode(tf.reshape(ids, [-1, size[2]]))
-        texts = tf.where(is_empty[:, None], "", tf.reshape(texts, size[:2]))
-        scores = tf.where(is_empty[:, None], 0.0, found.scores)
+        wanted = each._replace(n_best=tf.where(each.n_best > 1, each.beam_size, 1))
+        wanted = EachSentence(*map(not_without_rows, wanted))
+        found = self._hypotheses(self._encoded_lines(lines), self._search_each, wanted)
+        size = tf.shape(found.ids)
+        texts = tf.reshape(self.target.decode(tf.reshape(found.ids, [-1, size[2]])), size[:2])
         is_new = are_new(texts, found.log_probs > -1e8)
         places = tf.argsort(tf.where(is_new, 0, 1), axis=1, stable=True)
-        places = places[:, : tf.reduce_max(each.n_best)]
+        places = places[:, : tf.maximum(tf.reduce_max(each.n_best), 1)]
         count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), each.n_best)
+        texts, scores = (tf.gather(both, places, batch_dims=1) for both in (texts, found.scores))
+        best = joined(lines, texts[:, 0], scores[:, 0], found, of_text.length_penalty)
+        first = lines.row_starts()
+        texts, scores = (
+            tf.concat([one[:, None], tf.gather(both, first)[:, 1:]], axis=1)
+            for one, both in zip(best, (texts, scores), strict=True)
+        )
+        most = tf.where(lines.row_lengths() == 1, of_text.n_best, 1)
+        is_there = tf.reduce_min(lines.with_values(count), axis=1)
+        count = tf.minimum(is_there, most)
         is_there = tf.sequence_mask(count, tf.shape(places)[1])
-        texts, scores = (tf.gather(both, places, batch_dims=1) for both in (texts, scores))
         return {
-            "translation": tf.where(is_there, texts, ""),
+            "translation": tf.where(is_there, checked(texts, refuse_nan(best[1], "text")), ""),
             "score": tf.where(is_there, scores, 0.0),
             "count": count,
         }
@@ -209,8 +229,10 @@ class ServingModule(tf.Module):
         strange = real & ((source_ids < 0) | (source_ids > last_id))
         refusal = refuse(strange, source_ids, message)
         ids = tf.where(real, checked(source_ids, refusal), PAD_ID)
-        target_ids, score = self._best(self._not_too_long(ids, "source_ids"), "source_ids")
-        return {"target_ids": target_ids, "target_lengths": lengths_of(target_ids), "score": score}
+        found = self._hypotheses(self._not_too_long(ids, "source_ids"), self._search, 1)
+        scores = found.scores[:, 0]
+        target_ids = checked(found.ids[:, 0], refuse_nan(scores, "source_ids"))
+        return {"target_ids": target_ids, "target_lengths": lengths_of(target_ids), "score": scores}
 
     def _pairs(self, source, target):
         """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
@@ -260,7 +282,7 @@ class ServingModule(tf.Module):
         real = (target_ids != PAD_ID) & ~is_empty[:, None]
         log_probs = tf.where(real, log_probs[: tf.shape(source)[0]], 0.0)
         log_prob = tf.reduce_sum(log_probs, axis=1)
-        log_prob = checked(log_prob, refuse_nan(log_prob, is_empty, "source"))
+        log_prob = checked(log_prob, refuse_nan(log_prob, "source"))
         normaliser = length_normaliser(lengths_of(target_ids), self.options.length_penalty)
         return {
             "log_prob": log_prob,

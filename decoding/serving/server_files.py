@@ -21,6 +21,7 @@ EXTRA = "assets.extra"
 
 # TensorFlow Serving links the library of operations of tensorflow_text; these are ours.
 _OF_TENSORFLOW_TEXT = {*("SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp")}
+_OF_TENSORFLOW_TEXT |= {"NormalizeUTF8"}
 # The Python package has these besides: they call Python, or need a compiler or a device.
 _ONLY_IN_PYTHON = ("PyFunc", "EagerPyFunc", "Xla", "TPU")
 

@@ -82,20 +82,28 @@ class JsonLines:
             for is_long, (best, *_) in zip(in_parts, results, strict=True)
         ]
         texts = [translation.text for translation in aligned]
-        found = self.aligner.links(lines, texts, target_tokens=[*map(self._tokens, aligned)])
+        tokens = zip(*map(self._tokens, lines, aligned), strict=True) if lines else None
+        found = self.aligner.links(lines, texts, tokens=tokens)
         return [
             None if is_long and not best.problem else links
             for is_long, links, (best, *_) in zip(in_parts, found, results, strict=True)
         ]
 
-    def _tokens(self, translation):
-        """Returns the ids of a translation, with `</s>`, and the word of its text of each."""
-        text, vocabulary = translation.text, self.tokenizer.target
-        if vocabulary.decode(translation.ids) != text:  # Given as pieces, or with words for UNK.
-            return vocabulary.encode([text])[0], vocabulary.word_numbers([text])[0]
-        ids = [i for i in translation.ids if i != EOS_ID]
-        pieces = [piece_text(piece, vocabulary.style) for piece in vocabulary.pieces(ids)]
-        return [*ids, EOS_ID], numbers_in_text(pieces)
+    def _tokens(self, line, translation):
+        """Returns the ids of a line and of its translation, with `</s>`, and the word of each.
+
+        If the translation is joined from pieces, so is the line: both then count words.
+        """
+        source, target = self.tokenizer.source, self.tokenizer.target
+        text, ids = translation.text, [i for i in translation.ids if i != EOS_ID]
+        pieces = [piece_text(piece, target.style) for piece in target.pieces(ids)]
+        (source_ids,), (numbers,) = source.encode([line]), source.word_numbers([line])
+        if b"".join(pieces).strip(b" ") != text.encode():
+            # Given as pieces, with words for UNK, or changed by its form.
+            return (source_ids, numbers), (target.encode([text])[0], target.word_numbers([text])[0])
+        if self.tokenizer.kind == "pretokenized":
+            numbers = numbers_in_text([piece_text(x, source.style) for x in source.split(line)])
+        return (source_ids, numbers), ([*ids, EOS_ID], numbers_in_text(pieces))
 
     def _record(self, source, found, links):
         record = {"source": source, **self._values(found[0])}

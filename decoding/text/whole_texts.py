@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from data_pipeline.files import growing_file
 from data_pipeline.progress import Progress
+from data_pipeline.text_form import is_blank
 from decoding.text.kept import KeptTranslations
 from decoding.text.ranking import ranked_lines
 from decoding.text.streaming import translations, windows
@@ -70,7 +71,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
         if beginning is not None:
             beginning += lines
             # Of a shorter part nothing follows: the next line may be known.
-            if num_lines == text.size or sum(map(bool, map(str.strip, beginning))) >= _BEGINNING:
+            if num_lines == text.size or sum(not is_blank(x) for x in beginning) >= _BEGINNING:
                 translator.check_known(beginning, text.name)
                 beginning = None
         results = translations(translator, window, n_best, kept, advance)

@@ -222,7 +222,7 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         "one": "Hund\n",
         "bad": "Haus\nläuft Hund\n",
         "empty": "",
-        "a no-break space": " 10\u00a0000 \n",
+        "another form": " 10\u00a0000  e\u0301\ufeff \n",
     }
     path = {name: tmp_path / name for name in files}
     for name, text in files.items():
@@ -234,7 +234,8 @@ def test_files_of_requests_are_read_and_checked(parts, tmp_path):
         with pytest.raises(UserError, match="has 0 lines, and the text has 1"):
             Translator(*parts, asked=read_asked(*asked, target)).check_asked(1)
     assert read_phrases(path["banned"]) == ["läuft"]
-    assert read_phrases(path["a no-break space"]) == ["10\u00a0000"]
+    assert read_phrases(path["another form"]) == ["10 000 é"]
+    assert read_phrases(path["another form"], "none") == ["10 000 e\u0301"]
     with pytest.raises(UserError, match="gap, line 2: empty"):
         read_phrases(path["gap"])
     with pytest.raises(UserError, match="empty: empty; expected a word or phrase"):

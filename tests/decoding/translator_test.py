@@ -480,4 +480,5 @@ def test_saved_model_uses_ops_that_stock_servers_have(saved):
     assert not {op for op in ops if op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
     # Ops that the TensorFlow Serving binary contains besides TensorFlow's own.
     linked = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"}
+    linked |= {"NormalizeUTF8"}
     assert {op for op in ops if op not in PLAIN_OPS} <= linked

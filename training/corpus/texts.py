@@ -10,6 +10,7 @@ from data_pipeline import datasets, encoding, mixing, streams
 from data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
+from data_pipeline.text_form import is_blank, normalised
 from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import (
     UNK_ID,
@@ -20,6 +21,7 @@ from data_pipeline.tokenization.vocabularies import (
 from model_directory.options import size_option
 
 _LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.
+_MOST_CHECKED = 100_000  # Lines that a ready vocabulary is tried on, in a few seconds.
 
 
 class Encoded(NamedTuple):
@@ -64,14 +66,18 @@ class PairText(NamedTuple):
         }
 
     def train_tokenizer(self, options):
-        """Makes the `Tokenizer` of a new run."""
-        return train_tokenizer(
+        """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
+        tokenizer = train_tokenizer(
             options["tokenizer"],
             *self.train,
             vocab_size=options[size_option(options["tokenizer"])] or None,
             min_word_count=options["min_word_count"],
             vocab_file=options["vocab_file"],
+            form=options["normalise"],
         )
+        if options["vocab_file"]:
+            _report_changed(tokenizer.target, self.train[1], options["vocab_file"])
+        return tokenizer
 
     def encode(self, tokenizer, options, data_dir):
         """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped.
@@ -120,7 +126,7 @@ class TargetText(NamedTuple):
             source, target = [], streams.open_target(train)
         text = cls(source, target, (list(streams.open_target(valid)),) * 2)
         for path, lines in ((train.target, text.train), (valid.target, text.valid[1])):
-            if not any(line.strip() for line in lines):
+            if all(map(is_blank, lines)):
                 raise UserError(f"{path}: empty; expected one sentence a line")
         return text
 
@@ -137,7 +143,7 @@ class TargetText(NamedTuple):
         With `vocab_file`, which may come from any other model, makes the tokenizer of that
         vocabulary instead. The language model uses the target side of the tokenizer.
         """
-        path = options["vocab_file"]
+        path, form = options["vocab_file"], options["normalise"]
         if not path:
             return train_tokenizer(
                 options["tokenizer"],
@@ -145,10 +151,13 @@ class TargetText(NamedTuple):
                 self.train,
                 vocab_size=options[size_option(options["tokenizer"])] or None,
                 min_word_count=options["min_word_count"],
+                form=form,
             )
         if options["tokenizer"] == "bpe" and is_sentencepiece(path):
-            return Tokenizer("bpe", *[BpeVocabulary.from_model(path)] * 2)
-        return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path)] * 2)
+            vocabulary = BpeVocabulary.from_model(path, form)
+            _report_changed(vocabulary, self.train, path)
+            return Tokenizer("bpe", vocabulary, vocabulary)
+        return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path, form)] * 2)
 
     def encode(self, tokenizer, options, data_dir):
         """As `PairText.encode`; both sides of each corpus are the target text."""
@@ -161,6 +170,27 @@ class TargetText(NamedTuple):
         )
         return Encoded(
             EncodedCorpus(train, train), [train.lengths.size], EncodedCorpus(valid, valid)
+        )
+
+
+def _report_changed(vocabulary, lines, name):
+    """Prints how many target lines a ready SentencePiece model cannot write as they are."""
+    if not isinstance(vocabulary, BpeVocabulary):  # Unknown pieces are counted elsewhere.
+        return
+    count, first, left = 0, "", enumerate(itertools.islice(lines, _MOST_CHECKED), start=1)
+    while chunk := list(itertools.islice(left, _LINES_AT_ONCE)):
+        encoded = vocabulary.encode(line for _, line in chunk)
+        for (number, line), ids in zip(chunk, encoded, strict=True):
+            line, written = normalised(line, vocabulary.form), vocabulary.decode(ids)
+            if line.replace(" ", "") != written.replace(" ", ""):
+                count += 1
+                first = first or f"line {number}: {line[:60]!r} becomes {written[:60]!r}"
+    if count:
+        which = "the first " if len(lines) > _MOST_CHECKED else ""
+        print(
+            f"{name}: {count:,} of {which}{min(len(lines), _MOST_CHECKED):,} target lines cannot "
+            f"be written exactly with this vocabulary, such as {first}",
+            flush=True,
         )
 
 

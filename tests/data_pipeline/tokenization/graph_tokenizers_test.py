@@ -39,7 +39,9 @@ NASTY = [
     "the\u00a0quick\u3000fox\u2028dogs\u0085.",
     "Ελληνικά 日本語 ﷺ",
     "😀 👨‍👩‍👧the🏳️‍🌈",
-    "e\u0301 é \ufeffthe",
+    "e\u0301 é \ufeffthe q\u0323u\u00adick\u2060 e\u200b\u0301 th\u200ce \u202f\u200b fox",
+    "\u3000\u200b\ufeff\u00a0",
+    "".join(chr(c) for c in range(0x20, 0x500)) + "\u1112\u1161\u11ab \u0958 \u212b",
     "</s>",
     "<pad> the </s> quick <s> <unk>",
     "the</s>quick",
@@ -76,7 +78,9 @@ VOCABULARIES = {
     "spaces as suffixes": lambda: ready_model(
         remove_extra_whitespaces=False, treat_whitespace_as_suffix=True
     ),
-    "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]], None, 2),
+    "word": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]] * 2, None, 2),
+    "word, as it is": lambda: WordVocabulary.train([*TRAINING, *NASTY[:-2]] * 2, None, 2, "none"),
+    "bpe, as it is": lambda: BpeVocabulary.train(TRAINING, 400, "none"),
     "@@": lambda: PieceVocabulary([*SPECIALS, "the", "the@@", "quick@@", "fox", "@@", "@@@@", "▁"]),
     "▁": lambda: PieceVocabulary([*SPECIALS, "▁", "▁the", "quick", "▁fox", "▁▁", "▁a▁b", "the@@"]),
 }

@@ -2,12 +2,14 @@
 
 import io
 import random
+import unicodedata
 
 import numpy as np
 import pytest
 import sentencepiece
 
 from data_pipeline.files import UserError, read_lines
+from data_pipeline.text_form import normalised
 from data_pipeline.tokenization.tokenizers import Tokenizer, sample_lines, train_tokenizer
 from data_pipeline.tokenization.vocabularies import (
     BOS_ID,
@@ -77,8 +79,7 @@ def round_trip(vocabulary, line):
         "Größenwahn, naïve — «čeština» Ελληνικά",
         "日本語 한국어 العربية हिन्दी",
         "😀 👨‍👩‍👧 🏳️‍🌈",
-        "e\u0301 é \u00a0 \u3000 \u2028 \u0085 \ufeff",
-        "tab\there, lone\rreturn, nul\0",
+        "é q\u0323\u0302 می\u200cخواهم, nul\0",
         "<0x41> ⁇ ▅ {}[]\\",
         *(text for text in SPECIAL_TEXTS if "▁" not in text),
     ],
@@ -92,12 +93,12 @@ def test_bpe_gives_back_random_unicode(bpe):
     characters = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     for _ in range(200):
         line = "".join(chr(rng.choice(characters)) for _ in range(20)).replace("\u2581", "")
-        assert round_trip(bpe, line) == line
+        assert round_trip(bpe, line) == normalised(line)
 
 
-def test_bpe_changes_nothing_but_spaces(bpe):
+def test_bpe_changes_nothing_but_spaces_and_the_form(bpe):
     assert round_trip(bpe, "  the  quick a▁b  fox ") == "the quick a b fox"
-    assert round_trip(bpe, "the\tquick \t fox") == "the\tquick \t fox"
+    assert round_trip(bpe, "the\tquick \t fox\u2028e\u0301\ufeff") == "the quick fox é"
 
 
 def test_characters_not_in_training_are_bytes_and_not_unknown(bpe):
@@ -207,7 +208,7 @@ def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, option
     # Texts that spell a special token are not compared: they must no longer give its id.
     for line in [*LINES[:100:7], "日本 x", ""]:
         assert ours.processor.encode(line, out_type=str) == foreign.encode(line, out_type=str)
-        assert round_trip(ours, line) == foreign.decode(foreign.encode(line)).strip(" ")
+        assert round_trip(ours, line) == normalised(foreign.decode(foreign.encode(line)))
     tokenizer.save(tmp_path / "saved")
     assert Tokenizer.load("bpe", tmp_path / "saved").fingerprint() == tokenizer.fingerprint()
 
@@ -297,10 +298,10 @@ def test_word_vocabulary_without_a_word_is_refused(lines, size, least):
     assert one_line(e)
 
 
-def test_ascii_white_space_alone_separates_words():
-    vocabulary = WordVocabulary.train(["a\u00a0b c\u2028d\u3000"], None, 1)
-    assert vocabulary.words[4:] == ["a\u00a0b", "c\u2028d\u3000"]
-    assert vocabulary.encode(["  c\u2028d\u3000\t\v\f\r a\u00a0b "]) == [[5, 4, EOS_ID]]
+def test_all_white_space_separates_words_and_invisible_characters_do_not():
+    vocabulary = WordVocabulary.train(["a\u00a0b\u00ad c\u2028d\u3000"], None, 1)
+    assert vocabulary.words[4:] == ["a", "b", "c", "d"]
+    assert vocabulary.encode(["  c\u2028\ufeffd\u3000\t\v\f\r a\u00a0b "]) == [[6, 7, 4, 5, EOS_ID]]
 
 
 def test_word_vocabulary_does_not_join_words_that_look_like_pieces():
@@ -421,10 +422,10 @@ def test_special_signs_in_a_text_never_become_special_ids(tokenizer, text):
 
 
 def test_every_line_ends_in_eos_and_an_empty_one_is_nothing_else(tokenizer):
-    encoded = tokenizer.source.encode(["", "the fox", " ", "\u2028"])
-    assert [ids.count(EOS_ID) for ids in encoded] == [1, 1, 1, 1]
-    assert all(ids[-1] == EOS_ID for ids in encoded)
-    assert encoded[0] == encoded[2] == [EOS_ID]
+    blank = ["", " ", "\u2028", "\u00a0\t", "\u200b", "\ufeff "]
+    (fox, *encoded) = tokenizer.source.encode(["the fox", *blank])
+    assert fox[-1] == EOS_ID and fox.count(EOS_ID) == 1
+    assert encoded == [[EOS_ID]] * len(blank)
     assert tokenizer.source.encode([]) == []
 
 
@@ -493,6 +494,30 @@ def test_fingerprint_changes_with_the_kind_and_the_model(bpe):
         Tokenizer("bpe", other, other).fingerprint(),
     }
     assert len(prints) == 4
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_text_in_parts_is_encoded_as_the_composed_text_unless_its_form_is_to_stay(kind, tmp_path):
+    parts, composed = (unicodedata.normalize(f, "Größe größer café") for f in ("NFD", "NFC"))
+    for form, is_same in (("nfc", True), ("none", False)):
+        size = {"bpe": 290, "word": None}[kind]
+        found = train_tokenizer(
+            kind, [parts], [composed], vocab_size=size, min_word_count=1, form=form
+        )
+        found.save(tmp_path)
+        for each in (found, Tokenizer.load(kind, tmp_path, form)):
+            assert (each.source.encode([parts]) == each.source.encode([composed])) is is_same
+            assert (each.source.decode(each.source.encode([parts])[0]) == parts) is not is_same
+    assert found.fingerprint() != Tokenizer.load(kind, tmp_path).fingerprint()
+
+
+def test_ready_pieces_that_no_normalised_text_has_are_refused_with_the_option(tmp_path):
+    path = pieces_file(tmp_path, "a", "e\u0301")
+    with pytest.raises(UserError, match=r"pieces\.txt: the piece .* is not.*--normalise=none") as e:
+        train_tokenizer("pretokenized", [], [], vocab_file=path)
+    assert one_line(e)
+    found = train_tokenizer("pretokenized", [], [], vocab_file=path, form="none").source
+    assert found.encode(["e\u0301 a"]) == [[5, 4, EOS_ID]]
 
 
 def test_same_text_trains_the_same_tokenizer(tmp_path):

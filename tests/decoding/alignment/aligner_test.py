@@ -273,7 +273,7 @@ def test_tokens_of_a_ready_model_belong_to_their_words(foreign):
 
 @pytest.mark.parametrize("foreign", ["bpe"], indirect=True)
 def test_words_beside_those_that_normalisation_changes_keep_their_links(foreign):
-    lines = ["½ ﬁre cup", "漢字 of\u00a0? milk"]
+    lines = ["½ ﬁre cup", "漢字 of\u00a8? milk"]
     tokenizer = Tokenizer("bpe", foreign, foreign)
     model = models.create("ibm1_factored", len(foreign), len(foreign), width=len(foreign))
     model.source_embedding.embeddings.assign(20 * np.eye(len(foreign)))

@@ -169,7 +169,7 @@ def test_json_lines_link_no_words_of_lines_in_parts_or_without_a_score(translato
 
 @pytest.mark.parametrize("pieces", ["Haus@@ tür läuft", "▁Haus tür ▁läuft"])
 def test_json_lines_link_the_words_of_a_text_that_was_joined_from_pieces(pieces):
-    """As the pieces of the translation align: its words themselves are not in the vocabulary."""
+    """As its pieces align: its words themselves are not in the vocabulary. Both sides are words."""
     vocabulary = PieceVocabulary([*SPECIALS, *pieces.split()])
     tokenizer = Tokenizer("pretokenized", vocabulary, vocabulary)
     model = randomised(models.create("transformer_tiny", 7, 7, **SMALL))
@@ -183,10 +183,18 @@ def test_json_lines_link_the_words_of_a_text_that_was_joined_from_pieces(pieces)
         return [[tuple(link) for link in record["alignment"]] for record in records]
 
     expected = []
-    for source in vocabulary.encode(sources):
+    for line, source in zip(sources, vocabulary.encode(sources), strict=True):
         weights = model.align(tf.constant([source]), tf.constant([ids])).numpy()[0]
-        best = word_weights(weights, range(4), [0, 0, 1, 2]).argmax(axis=1)[:2].tolist()
-        expected.append(sorted((s, t) for t, s in enumerate(best) if s < 3))
+        words = vocabulary.decode(source).split()
+        numbers = {
+            piece: n
+            for n, word in enumerate(words)
+            for piece in line.split()
+            if piece.strip("@▁") in word
+        }
+        numbers = [*(numbers[piece] for piece in line.split()), len(words)]
+        best = word_weights(weights, numbers, [0, 0, 1, 2]).argmax(axis=1)[:2].tolist()
+        expected.append(sorted((s, t) for t, s in enumerate(best) if s < len(words)))
     assert links("Haustür läuft") == expected
     assert links(pieces) == aligner.links(sources, [pieces] * len(sources))  # As it was given.
 
