@@ -214,24 +214,18 @@ def train_and_align(words):
     settings = FLAGS.model, iterations
     method = FLAGS.symmetrise or "agree"
     record = {"model": FLAGS.model, "iterations": iterations}
-
-    def report(line):
-        print(line, file=sys.stderr, flush=True)
-
     if FLAGS.model == "fertility" and method not in ("forward", "reverse"):
-        found = text_alignment.align_with_fertilities(
-            sides, iterations, threshold=the_threshold(), report=report
-        )
+        found = text_alignment.align_with_fertilities(sides, iterations, threshold=the_threshold())
     elif method == "agree":
-        found = [text_alignment.align_agreeing(sides, *settings, the_threshold(), report)]
+        found = [text_alignment.align_agreeing(sides, *settings, the_threshold())]
     else:
         found = []
         for name, way in (("forward", sides), ("reverse", sides[::-1])):
             if method in (name, *SYMMETRISATIONS):
-                report(f"{name}:")
-                links = text_alignment.align_independently(way, *settings, report)
+                print(f"{name}:", file=sys.stderr, flush=True)
+                links = text_alignment.align_independently(way, *settings)
                 found.append(links.reversed() if name == "reverse" else links)
-    return [links.lists(len(words[0])) for links in found], record
+    return found, record
 
 
 def align_with_models(text):
