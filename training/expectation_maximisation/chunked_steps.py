@@ -136,6 +136,7 @@ class CollapsedText:
 
     Attributes:
         positions: list of the position model of each direction, for the next step.
+        counts: list of the `[P]` float32 counts of each direction, without the prior.
     """
 
     def __init__(self, text, alpha):
@@ -148,7 +149,7 @@ class CollapsedText:
             self._places[number] = [tuple(map(text.file.add, state[:2])) for state in states]
             return _results(parts, states, [()] * len(parts))
 
-        self._counts = [total.counts for total in summed(text, self.positions, work)]
+        self.counts = [total.counts for total in summed(text, self.positions, work)]
 
     def states(self, number):
         """Reads the `Collapsed` of each direction of a chunk."""
@@ -166,15 +167,15 @@ class CollapsedText:
         Returns:
             List of the log-likelihood of each direction, as `Collapsed.log_likelihood`.
         """
-        ratios = self._log_ratios() if fertile else [None] * len(self._counts)
-        totals = [self._totals(*both) for both in zip(self._text.directions, self._counts)]
+        ratios = self._log_ratios() if fertile else [None] * len(self.counts)
+        totals = list(map(self._totals, self._text.directions, self.counts))
 
         def work(number, parts):
             states, statistics = [], []
             for side, (part, state) in enumerate(zip(parts, self.states(number), strict=True)):
                 words = part.source_words
                 known = Known(
-                    self._counts[side][part.numbers] + np.float64(self._alpha),
+                    self.counts[side][part.numbers] + np.float64(self._alpha),
                     totals[side][words],
                     ratios[side][:, words] if fertile else None,
                 )
@@ -187,7 +188,7 @@ class CollapsedText:
             return _results(parts, states, statistics)
 
         sums = summed(self._text, self.positions, work)
-        self._counts = [total.counts for total in sums]
+        self.counts = [total.counts for total in sums]
         self.positions = [total.positions.maximise(total.statistics) for total in sums]
         return [total.log_likelihood for total in sums]
 

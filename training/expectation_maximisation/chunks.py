@@ -1,13 +1,14 @@
 """A text of any size in chunks of sentence pairs, of which each thread has one in memory.
 
 Word pairs are numbered in each chunk and in the whole text. What every cell has, such as the number
-of its word pair, is in a temporary file; what every word pair of the text has, such as its count, is
-in memory.
+of its word pair, is in a temporary file; what every word pair of the text has, such as its count,
+is in memory.
 """
 
 import collections
 import concurrent.futures
 import itertools
+import os
 import tempfile
 import threading
 from typing import NamedTuple
@@ -52,9 +53,9 @@ class Place(NamedTuple):
 
 
 class TemporaryArrays:
-    """Arrays in a file without a name, which is gone when the process ends, however it ends.
+    """A context manager with arrays in a file without a name, see `tempfile.gettempdir`.
 
-    The file is in the folder that the environment variable TMPDIR names, by default /tmp.
+    The file is gone when the context or the process ends, however it ends.
 
     Raises:
         UserError: the file cannot be made or written, for example because the disk is full.
@@ -63,9 +64,16 @@ class TemporaryArrays:
     def __init__(self):
         self._lock, self._size = threading.Lock(), 0
         try:
-            self._file = tempfile.TemporaryFile()
+            # Without a buffer: what a full disk did not take must not be written again at the end.
+            self._file = tempfile.TemporaryFile(buffering=0)  # noqa: SIM115 - closed in __exit__
         except OSError as error:
             raise self._failed(error) from None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
 
     def add(self, array):
         """Writes an array behind all others; returns its `Place`."""
@@ -77,26 +85,29 @@ class TemporaryArrays:
 
     def write(self, place, array):
         """Writes an array in the place of another one."""
-        data = np.ascontiguousarray(array, place.dtype).data
         try:
-            with self._lock:
-                self._file.seek(place.offset)
-                self._file.write(data)
+            self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
         except OSError as error:
             raise self._failed(error) from None
 
     def read(self, place):
         """Returns the array of a place."""
         array = np.empty(place.size, place.dtype)
+        self._transfer(place, array, self._file.readinto)
+        return array
+
+    def _transfer(self, place, array, move):
+        rest = array.view(np.uint8).data
         with self._lock:
             self._file.seek(place.offset)
-            self._file.readinto(array.data)
-        return array
+            while rest:  # A call may move less than is left.
+                rest = rest[move(rest) :]
 
     def _failed(self, error):
         return UserError(
-            f"{tempfile.gettempdir()}: a temporary file of more than {self._size / 1e9:.1f} GB "
-            f"cannot be written ({error.strerror}); name a folder with more room: TMPDIR=FOLDER"
+            f"a temporary file of {self._size / 1e9:.1f} GB or more cannot be written "
+            f"({error.strerror}); name a folder with more room: TMPDIR=FOLDER, found "
+            f"TMPDIR={os.environ.get('TMPDIR', '')}"
         )
 
 
@@ -240,6 +251,7 @@ class ChunkedText:
 
     Args:
         corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
+        file: open `TemporaryArrays`.
         progress: `data_pipeline.progress.Progress`, which counts sentence pairs; or None.
         both: whether the text has both directions, or only that from source to target.
         target_end: as `index_word_pairs`.
@@ -247,17 +259,15 @@ class ChunkedText:
 
     Attributes:
         directions: list of `Direction`.
-        firsts: `[chunks]` int64, the first sentence pair of each chunk.
         num_sentences: sentence pairs of the text.
-        file: `TemporaryArrays`.
+        file: as given.
     """
 
-    def __init__(self, corpus, progress=None, *, both=True, target_end=False, threads=2):
-        self.progress, self._threads = progress, threads
+    def __init__(self, corpus, file, progress=None, *, both=True, target_end=False, threads=2):
+        self.file, self.progress, self._threads = file, progress, threads
         self.num_sentences = corpus.num_pairs
-        self.firsts, chunks = _cut(corpus, threads)
+        chunks = _cut(corpus, threads)
         self._sizes = [chunk.num_pairs for chunk in chunks]
-        self.file = TemporaryArrays()
         ways = [chunks]
         if both:
             ways.append([EncodedCorpus(chunk.target, chunk.source) for chunk in chunks])
@@ -285,7 +295,7 @@ def _cut(corpus, threads):
     """Cuts a corpus into a number of chunks for each thread, of about equally many cells.
 
     Returns:
-        (`[chunks]` int64 first sentence pair of each chunk, list of `EncodedCorpus`).
+        List of `EncodedCorpus`, at least one.
     """
     cells = np.cumsum(np.multiply(*(side.lengths for side in corpus), dtype=np.int64))
     total = int(cells[-1]) if cells.size else 0
@@ -298,4 +308,4 @@ def _cut(corpus, threads):
         tokens = np.append(0, ends)[bounds].tolist()
         places = zip(itertools.pairwise(tokens), itertools.pairwise(bounds.tolist()), strict=True)
         sides.append([EncodedSide(side.ids[i:j], side.lengths[a:b]) for (i, j), (a, b) in places])
-    return bounds[:-1], [EncodedCorpus(*both) for both in zip(*sides, strict=True)]
+    return [EncodedCorpus(*both) for both in zip(*sides, strict=True)]

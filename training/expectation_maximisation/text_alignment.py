@@ -16,7 +16,7 @@ from training.expectation_maximisation.chunked_steps import (
     first_estimates,
     part_estimate,
 )
-from training.expectation_maximisation.chunks import ChunkedText
+from training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
 from training.expectation_maximisation.corpus_links import Links, best_links, posterior_links
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
@@ -139,9 +139,10 @@ def _opened(sides, model, iterations, *, both=True):
     # the last step: uniform posteriors, and the links.
     passes = 2 + iterations * 4 if model == "fertility" else 1 + iterations * len(CHAINS[model])
     corpus = EncodedCorpus(*sides)
-    with Progress("aligning", corpus.num_pairs * passes, "sentence pairs") as progress:
+    bar = Progress("aligning", corpus.num_pairs * passes, "sentence pairs")
+    with bar as progress, TemporaryArrays() as file:
         began = time.monotonic()
-        text = ChunkedText(corpus, progress, both=both)
+        text = ChunkedText(corpus, file, progress, both=both)
         _report(text, f"{text.directions[0].rows.num_pairs:,} word pairs numbered", began)
         yield text
 

@@ -29,6 +29,7 @@ class Block(NamedTuple):
         pairs: `[B]` int64, numbers of the sentence pairs.
         target_lengths: `[B]` int64, never rising, at least 1.
         active: `[T]` int64, how many of the sentences have each target position; never rising.
+        row_sentences: `[R]` int64, the place in `pairs` of every row's sentence.
         first_cell: number of the block's first cell.
     """
 
@@ -36,11 +37,12 @@ class Block(NamedTuple):
     pairs: np.ndarray
     target_lengths: np.ndarray
     active: np.ndarray
+    row_sentences: np.ndarray
     first_cell: int
 
     @property
     def num_rows(self):
-        return int(self.active.sum())
+        return self.row_sentences.size
 
     @property
     def cells(self):
@@ -55,11 +57,6 @@ class Block(NamedTuple):
     def row_positions(self):
         """`[R]` int64, the target position of every row, counted from 0."""
         return np.repeat(np.arange(self.active.size), self.active)
-
-    @property
-    def row_sentences(self):
-        """`[R]` int64, the place in `pairs` of every row's sentence."""
-        return np.arange(self.num_rows) - np.repeat(self.first_rows, self.active)
 
 
 @dataclass(frozen=True)
@@ -203,7 +200,8 @@ def _make_blocks(source_lengths, target_lengths):
         for pairs in np.split(rows, np.flatnonzero(np.diff(sizes // _BLOCK_CELLS)) + 1):
             heights = target_lengths[pairs]
             active = np.searchsorted(-heights, -np.arange(heights[0]), side="left")
-            blocks.append(Block(n, pairs, heights, active, first_cell))
+            sentences = np.concatenate([np.arange(size) for size in active.tolist()])
+            blocks.append(Block(n, pairs, heights, active, sentences, first_cell))
             first_cell = blocks[-1].cells.stop
     return blocks
 
