@@ -47,6 +47,7 @@ from decoding.alignment.links import (
 )
 from decoding.alignment.parallel_text import ParallelText
 from training.expectation_maximisation import text_alignment
+from training.expectation_maximisation.corpus_links import Links
 
 FLAGS = flags.FLAGS
 JOINED = [*SYMMETRISATIONS, "agree"]
@@ -200,38 +201,31 @@ def check_flags():
     check_outputs(filter(None, outputs), filter(None, inputs))  # Now, so that no work is lost.
 
 
-def train_and_align(words):
+def train_and_align(sides):
     """Trains on a text and aligns it.
 
     Args:
-        words: (source, target), lists of the words of every line.
+        sides: (source, target), from `number_words`.
 
     Returns:
-        (list of links for each direction, or of one list for both; entries for --save_scores).
+        (list of the `Links` of each direction, or of one for both; entries for --save_scores).
     """
-    sides = [text_alignment.number_words(side) for side in words]
     iterations = FLAGS.iterations or text_alignment.ITERATIONS[FLAGS.model]
     settings = FLAGS.model, iterations
     method = FLAGS.symmetrise or "agree"
     record = {"model": FLAGS.model, "iterations": iterations}
-
-    def report(line):
-        print(line, file=sys.stderr, flush=True)
-
     if FLAGS.model == "fertility" and method not in ("forward", "reverse"):
-        found = text_alignment.align_with_fertilities(
-            sides, iterations, threshold=the_threshold(), report=report
-        )
+        found = text_alignment.align_with_fertilities(sides, iterations, threshold=the_threshold())
     elif method == "agree":
-        found = [text_alignment.align_agreeing(sides, *settings, the_threshold(), report)]
+        found = [text_alignment.align_agreeing(sides, *settings, the_threshold())]
     else:
         found = []
         for name, way in (("forward", sides), ("reverse", sides[::-1])):
             if method in (name, *SYMMETRISATIONS):
-                report(f"{name}:")
-                links = text_alignment.align_independently(way, *settings, report)
+                print(f"{name}:", file=sys.stderr, flush=True)
+                links = text_alignment.align_independently(way, *settings)
                 found.append(links.reversed() if name == "reverse" else links)
-    return [links.lists(len(words[0])) for links in found], record
+    return found, record
 
 
 def align_with_models(text):
@@ -246,7 +240,7 @@ def align_with_models(text):
     from model_directory.directory import ModelDirectory
 
     quiet.start()
-    aligners, records = {}, {}
+    text, aligners, records = text.in_memory(), {}, {}
     paths = {"forward": FLAGS.model_dir, "reverse": FLAGS.reverse_model_dir}
     for side, path in paths.items():
         if path:
@@ -280,7 +274,9 @@ def align_text():
     check_flags()
     text = ParallelText.read(FLAGS.source, FLAGS.target) if FLAGS.source else None
     words = text.words() if text else None
-    sizes = [(len(s), len(t)) for s, t in zip(*words, strict=True)] if text else None
+    sides = [text_alignment.number_words(side) for side in words] if text else None
+    lengths = [(side.lengths - 1).tolist() for side in sides] if text else None
+    sizes = list(zip(*lengths, strict=True)) if text else None
     if text and any(0 in pair for pair in sizes):
         empty = sum(0 in pair for pair in sizes)
         print(
@@ -292,11 +288,11 @@ def align_text():
         directions = read_directions(FLAGS.from_alignments, pairs=sizes)
         records = {"from_alignments": FLAGS.from_alignments}
     else:
-        directions, records = train_and_align(words) if trains() else align_with_models(text)
+        directions, records = train_and_align(sides) if trains() else align_with_models(text)
     alignments, *reverse = directions
     if reverse:
         both = zip(alignments, *reverse, strict=True)
-        alignments = [symmetrise(*pair, FLAGS.symmetrise) for pair in both]
+        alignments = Links.of_lists(symmetrise(*pair, FLAGS.symmetrise) for pair in both)
     if gold is not None and len(gold) != len(alignments):
         raise UserError(
             f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, one for each sentence "

@@ -17,7 +17,6 @@ import json
 import re
 import shutil
 import statistics
-import subprocess
 import sys
 from pathlib import Path
 
@@ -26,7 +25,7 @@ sys.path.insert(0, str(ROOT))
 
 from absl import flags  # noqa: E402
 
-from benchmarks.parts.scripts import chosen, own_command, write_record  # noqa: E402
+from benchmarks.parts.scripts import chosen, measured, own_command, write_record  # noqa: E402
 from command_line import console  # noqa: E402
 from command_line.machine import machine  # noqa: E402
 from data_pipeline.files import (  # noqa: E402
@@ -84,26 +83,7 @@ source, target, forward, reverse = sys.argv[1:]
 with open(source, encoding="utf-8") as s, open(target, encoding="utf-8") as t:
     eflomal.Aligner().align(s, t, links_filename_fwd=forward, links_filename_rev=reverse)
 """
-# Runs a command in a process of a process. The peak memory of a new process counts from that of its
-# parent, which must be small.
-MEASURED = """
-import resource, subprocess, sys, time
-with open(sys.argv[1], "ab") as log:
-    began = time.monotonic()
-    done = subprocess.run(sys.argv[2:], stdout=log, stderr=log)
-    seconds = time.monotonic() - began
-print(done.returncode, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
-"""
 RIVALS = {"eflomal": "pip install eflomal", "fast_align": "its command is not on the path"}
-
-
-def run(command, log):
-    """Runs a command; returns (seconds, peak memory in bytes)."""
-    measured = [sys.executable, "-S", "-c", MEASURED, str(log), *command]
-    status, seconds, memory = subprocess.check_output(measured, text=True).split()
-    if status != "0":
-        raise UserError(f"{' '.join(command)} failed; see {log}")
-    return float(seconds), int(memory)
 
 
 def ours(flags_of, sides, work, reverse):
@@ -139,14 +119,14 @@ def texts_of(sides):
 
 
 def run_ours(align, links, sides, work, train=()):
-    """Aligns the text, after training with the flags `train` if there are any; returns as `run`."""
+    """Aligns the text, after training if there are flags `train`; returns as `measured`."""
     align = [*align, f"--source={sides[0]}", f"--target={sides[1]}", f"--alignments={links}"]
     commands = [("align.py", align)]
     if train:
         more = ["--max_length_ratio=1000", f"--data_dir={work}/data"]
         commands.insert(0, ("train.py", [*train, *more]))
     parts = [
-        run([sys.executable, str(ROOT / script), *options], work / "log")
+        measured([sys.executable, str(ROOT / script), *options], work / "log")
         for script, options in commands
     ]
     return sum(seconds for seconds, _ in parts), max(memory for _, memory in parts)
@@ -156,7 +136,7 @@ def eflomal(sides, work):
     """Aligns both directions at once; returns (seconds, memory, the two files of links)."""
     links = [work / "forward.align", work / "reverse.align"]
     command = [sys.executable, "-c", EFLOMAL, *map(str, (*sides, *links))]
-    return *run(command, work / "log"), *links
+    return *measured(command, work / "log"), *links
 
 
 def fast_align(sides, work, reverse):
@@ -164,7 +144,7 @@ def fast_align(sides, work, reverse):
     joined, links = work / "joined", work / ("reverse.align" if reverse else "forward.align")
     write_lines(joined, [f"{s} ||| {t}" for s, t in zip(*map(read_lines, sides), strict=True)])
     command = f'fast_align -i "$0" -d -o -v {"-r" if reverse else ""} > "$1"'
-    return *run(["sh", "-c", command, str(joined), str(links)], work / "log"), links
+    return *measured(["sh", "-c", command, str(joined), str(links)], work / "log"), links
 
 
 def prepare(work, num_held_out):

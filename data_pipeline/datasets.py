@@ -11,8 +11,8 @@ from data_pipeline.demo import demo_corpus
 from data_pipeline.downloads.cleaning import KEEP_ALL
 from data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError, read_bytes, read_lines, write_lines
-from data_pipeline.streams import open_split
+from data_pipeline.files import UserError, read_bytes, write_lines
+from data_pipeline.streams import FileLines, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
@@ -315,27 +315,43 @@ def read_split(split):
     return tuple(map(list, open_split(split)))
 
 
-def read_joined(path):
-    """Reads both sides from one file of lines `source ||| target`.
+class JoinedSide(NamedTuple):
+    """One side of the lines `source ||| target` of a file, which iterating reads again.
+
+    Attributes:
+        lines: `FileLines`.
+        number: 0 for the source, 1 for the target.
+    """
+
+    lines: FileLines
+    number: int
+
+    def __iter__(self):
+        """Yields str; raises `UserError` at a line (named in the message) that has another form."""
+        path = self.lines.paths[0]
+        for number, line in enumerate(self.lines, start=1):
+            sides = _SEPARATOR.split(line)
+            if len(sides) != 2:
+                raise UserError(
+                    f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one "
+                    "||| between spaces"
+                )
+            yield sides[self.number].strip(" \t")
+
+
+def open_joined(path):
+    """Opens both sides of a file of lines `source ||| target`.
 
     Returns:
-        (source lines, target lines), lists of str of equal length, at least 1.
+        (source, target), each a `JoinedSide`.
 
     Raises:
-        UserError: the file is missing, empty or not UTF-8, or a line (named in the message) has
-            another form.
+        UserError: the file is missing or empty. Text of another form raises during iteration.
 
     Example:
-        The line `ein Haus ||| a house` gives `(["ein Haus"], ["a house"])`.
+        The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
     """
-    sides = []
-    for number, line in enumerate(read_lines(path), start=1):
-        sides.append([text.strip(" \t") for text in _SEPARATOR.split(line)])
-        if len(sides[-1]) != 2:
-            raise UserError(
-                f"{path}, line {number}: {line[:60]!r}; expected `source ||| target`, with one ||| "
-                "between spaces"
-            )
-    if not sides:
+    lines = FileLines(path)
+    if not len(lines):
         raise UserError(f"{path}: empty; expected lines `source ||| target`")
-    return tuple(map(list, zip(*sides, strict=True)))
+    return JoinedSide(lines, 0), JoinedSide(lines, 1)

@@ -264,7 +264,11 @@ def write_text(path, text):
 
 def write_lines(path, lines):
     r"""Writes lines atomically, each ended by `\n`."""
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(f"{line}\n" for line in lines)
 
 
 def _umask():

@@ -10,6 +10,16 @@ from pathlib import Path
 from data_pipeline.files import UserError, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
+# Runs a command in a process of a process. The peak memory of a new process counts from that of its
+# parent, which must be small.
+MEASURED = """
+import resource, subprocess, sys, time
+with open(sys.argv[1], "ab") as log:
+    began = time.monotonic()
+    done = subprocess.run(sys.argv[2:], stdout=log, stderr=log)
+    seconds = time.monotonic() - began
+print(done.returncode, seconds, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024)
+"""
 
 
 def chosen(only, known, kind, flag="--only"):
@@ -44,6 +54,15 @@ def run(command):
     done = subprocess.run([sys.executable, *command], cwd=ROOT)
     if done.returncode:
         sys.exit(done.returncode)
+
+
+def measured(command, log):
+    """Runs a command whose output goes to a log; returns (seconds, peak memory in bytes)."""
+    own = [sys.executable, "-S", "-c", MEASURED, str(log), *command]
+    status, seconds, memory = subprocess.check_output(own, text=True).split()
+    if status != "0":
+        raise UserError(f"{' '.join(command)} failed; see {log}")
+    return float(seconds), int(memory)
 
 
 def own_command():

@@ -135,17 +135,22 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     Raises:
         UserError: the file cannot be written.
     """
-    lines, left_out = [], 0
-    for source, target, probability in entries:
-        if source.split() == [source] and target.split() == [target]:
-            lines.append(f"{source} {target} {probability:.6g}")
-        else:
-            left_out += 1
-    write_lines(path, lines)
+    written = left_out = 0
+
+    def lines():
+        nonlocal written, left_out
+        for source, target, probability in entries:
+            if source.split() == [source] and target.split() == [target]:
+                written += 1
+                yield f"{source} {target} {probability:.6g}"
+            else:
+                left_out += 1
+
+    write_lines(path, lines())
     if left_out:
         print(
             f"word pairs left out: {left_out:,} (a lexicon cannot hold words with white space "
             "inside, such as no-break spaces)",
             file=sys.stderr,
         )
-    return len(lines)
+    return written

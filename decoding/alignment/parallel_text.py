@@ -1,9 +1,24 @@
 """A text and its translation, line by line, split into the words that alignments count."""
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
-from data_pipeline.datasets import Split, read_joined, read_split
+from data_pipeline.datasets import Split, open_joined
+from data_pipeline.streams import open_split
 from data_pipeline.text_form import split_words
+
+
+class Words(NamedTuple):
+    """The words of every line of a text; iterating over them splits the lines again.
+
+    Attributes:
+        lines: iterable of str.
+    """
+
+    lines: Iterable[str]
+
+    def __iter__(self):
+        return map(split_words, self.lines)
 
 
 class ParallelText(NamedTuple):
@@ -11,11 +26,11 @@ class ParallelText(NamedTuple):
 
     Attributes:
         names: names of source and target, for errors.
-        lines: (source lines, target lines), equally many.
+        lines: (source lines, target lines), equally many; lists, or files that are read again.
     """
 
     names: tuple[str, str]
-    lines: tuple[list[str], list[str]]
+    lines: tuple[Iterable[str], Iterable[str]]
 
     @classmethod
     def read(cls, source_path, target_path=""):
@@ -24,16 +39,20 @@ class ParallelText(NamedTuple):
         If both paths name the same `.tsv` file, its lines are source, tab and target.
 
         Raises:
-            UserError: as `read_split` and `read_joined`.
+            UserError: as `open_split` and `open_joined`.
         """
         if target_path:
-            return cls((source_path, target_path), read_split(Split(source_path, target_path)))
-        return cls((source_path, source_path), read_joined(source_path))
+            return cls((source_path, target_path), open_split(Split(source_path, target_path)))
+        return cls((source_path, source_path), open_joined(source_path))
+
+    def in_memory(self):
+        """Returns the same text with lists of lines."""
+        return ParallelText(self.names, tuple(map(list, self.lines)))
 
     def swapped(self):
         """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])
 
     def words(self):
-        """Returns the words of every line, (source, target), as `split_words` finds them."""
-        return tuple([split_words(line) for line in side] for side in self.lines)
+        """Returns the `Words` of every line, (source, target), as `split_words` finds them."""
+        return tuple(map(Words, self.lines))

@@ -1,6 +1,7 @@
 """Learning curves, from the metrics.jsonl of a run."""
 
 import math
+import sys
 
 from data_pipeline.files import UserError
 from decoding.pictures.figures import save_curves
@@ -11,7 +12,8 @@ def save_learning_curves(directories, path):
     """Draws the learning curves of one or several runs.
 
     They show log-likelihood if all runs were by expectation maximisation, otherwise perplexity on a
-    logarithmic axis.
+    logarithmic axis. If the values of the runs cannot be compared, the title and a line on standard
+    error say why.
 
     Args:
         directories: list of `ModelDirectory`.
@@ -24,6 +26,10 @@ def save_learning_curves(directories, path):
     runs = {str(directory.path): learning_curves(directory) for directory in directories}
     by_likelihood = all("log-likelihood" in curves for curves in runs.values())
     name = "log-likelihood" if by_likelihood else "perplexity"
+    text = "training_text" if by_likelihood else "validation_text"
+    title = _difference([directory.config() for directory in directories], name, text)
+    if title:
+        print(title, file=sys.stderr)
     save_curves(
         {
             f"{run}, {kind}" if len(runs) > 1 else kind: points
@@ -34,7 +40,27 @@ def save_learning_curves(directories, path):
         x_label="iterations" if by_likelihood else "updates",
         y_label=name,
         y_scale="linear" if by_likelihood else "log",
+        title=title,
     )
+
+
+def _difference(configs, name, text):
+    """Returns why values of several runs cannot be compared, or None if they can.
+
+    Args:
+        configs: configuration of each run.
+        name: "perplexity" or "log-likelihood", both per token of the target vocabulary.
+        text: entry of the configuration with a hash of the text that the values are of.
+    """
+    vocabularies, texts = set(), set()
+    for config in configs:
+        sums = config.get("vocabulary_crc32", {}).items()  # Absent in older versions, as is `text`.
+        target = sorted(item for item in sums if not item[0].startswith("source"))
+        vocabularies.add((config["tokenizer"], config["vocab_sizes"][1], *target))
+        texts.add(config.get(text))
+    found = [("vocabularies", vocabularies), (text.replace("_", " ") + "s", texts)]
+    differ = " and ".join(what for what, values in found if len(values) > 1)
+    return f"different {differ}: {name} cannot be compared" if differ else None
 
 
 def learning_curves(directory):

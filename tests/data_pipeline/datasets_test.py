@@ -5,7 +5,7 @@ import re
 import pytest
 
 from data_pipeline import datasets
-from data_pipeline.datasets import Generated, prepare, read_joined, read_split
+from data_pipeline.datasets import Generated, open_joined, prepare, read_split
 from data_pipeline.demo import demo_corpus
 from data_pipeline.downloads.corpora import Split
 from data_pipeline.files import UserError, read_lines
@@ -89,16 +89,20 @@ def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
     }
 
 
+def lists_of(path):
+    return tuple(map(list, open_joined(path)))
+
+
 def test_both_sides_of_one_file_are_read_as_of_two(tmp_path):
     path = tmp_path / "both"
     path.write_bytes(b"ein Haus ||| a house\r\n a|||b  ||| \tx \n||| y\nz |||\n|||\n")
-    assert read_joined(path) == (["ein Haus", "a|||b", "", "z", ""], ["a house", "x", "y", "", ""])
+    assert lists_of(path) == (["ein Haus", "a|||b", "", "z", ""], ["a house", "x", "y", "", ""])
 
 
 def test_a_no_break_space_beside_the_separator_stays_in_its_side(tmp_path):
     path = tmp_path / "both"
     path.write_text("\u00a0 a dog ||| ein Hund\u3000\n", encoding="utf-8")
-    assert read_joined(path) == (["\u00a0 a dog"], ["ein Hund\u3000"])
+    assert lists_of(path) == (["\u00a0 a dog"], ["ein Hund\u3000"])
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ def test_a_line_without_two_sides_is_named(tmp_path, text, expected):
     path = tmp_path / "both"
     path.write_text(text)
     with pytest.raises(UserError, match=re.escape(expected)):
-        read_joined(path)
+        lists_of(path)
 
 
 @pytest.fixture

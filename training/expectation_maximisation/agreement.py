@@ -13,6 +13,7 @@ from data_pipeline.encoded import EncodedCorpus
 from training.expectation_maximisation.corpus_links import joined_links, links_of_cells
 from training.expectation_maximisation.iteration import (
     Estimate,
+    Expected,
     expect_block,
     in_threads,
     maximise_translation,
@@ -52,23 +53,32 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
     Returns:
         (list of two `Estimate`s, list of the two log-likelihoods under the given estimates).
     """
-    expected = [_posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)]
     results = []
-    for side, (words, estimate) in enumerate(zip(directions, estimates, strict=True)):
-        own, statistics, _ = expected[side]
-        twin = words, directions[1 - side], expected[1 - side][0]
+    expected = expect_agreeing(directions, estimates, threads=threads)
+    for words, estimate, found in zip(directions, estimates, expected, strict=True):
+        translation = maximise_translation(words, found.counts, alpha)
+        results.append(Estimate(translation, estimate.positions.maximise(found.statistics)))
+    return results, [found.log_likelihood for found in expected]
+
+
+def expect_agreeing(directions, estimates, *, threads=2):
+    """Makes the expectation step of `agreeing_step`; returns the `Expected` of each direction."""
+    found = [_posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)]
+    results = []
+    for side, words in enumerate(directions):
+        own, statistics, log_likelihood = found[side]
+        twin = words, directions[1 - side], found[1 - side][0]
 
         def work(blocks, words=words, own=own, twin=twin):
-            counts = np.zeros(words.source_words.size)
+            counts = np.zeros(words.num_pairs)
             for block in blocks:
                 both = agreed_posteriors(block, own, *twin)
                 np.add.at(counts, words.cell_pairs[block.cells], both.ravel())
             return counts
 
-        counts = sum(in_threads(work, words.blocks, threads), np.zeros(words.source_words.size))
-        translation = maximise_translation(words, counts, alpha)
-        results.append(Estimate(translation, estimate.positions.maximise(statistics)))
-    return results, [log_likelihood for _, _, log_likelihood in expected]
+        counts = sum(in_threads(work, words.blocks, threads), np.zeros(words.num_pairs))
+        results.append(Expected(counts, statistics, log_likelihood))
+    return results
 
 
 def _posteriors(words, estimate, threads):
@@ -165,4 +175,4 @@ def links_of_both(directions, posteriors, is_link):
         forward = own[block.cells].reshape(-1, block.source_length)[:, :-1]
         found = is_link(forward, _facing(block, words, twin, other))
         parts.append(links_of_cells(words, block, *np.nonzero(found)))
-    return joined_links(parts)
+    return joined_links(parts, words.num_sentences)

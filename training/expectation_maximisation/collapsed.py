@@ -65,26 +65,63 @@ def collapsed_step(words, state, *, alpha, fertile=False, threads=2):
         `Collapsed`, with `counted` equal to `posteriors`.
     """
     counts = _counts(words, state.counted, alpha, threads)
-    totals = words.source_sums(counts)
-    sources = words.spread(np.arange(totals.size))
-    ratios = fertility_ratios(words, state.posteriors, sources, threads) if fertile else None
+    ratios = None
+    if fertile:
+        expected = expected_fertilities(words, state.posteriors, threads)
+        ratios = log_ratios(expected)[:, :-1]
+    known = Known(counts, words.source_sums(counts), ratios)
+    found, statistics = new_posteriors(words, state, known, threads=threads)
+    return found._replace(positions=state.positions.maximise(statistics))
+
+
+class Known(NamedTuple):
+    """What all links of a corpus tell of the word pairs and source words of some sentence pairs.
+
+    Attributes:
+        counts: `[P]` float64, expected count of every word pair plus the prior.
+        totals: `[F]` float64, sum of the counts of every source word in the whole corpus.
+        ratios: `[MOST + 1, F]` float64 from `log_ratios`, or None without fertilities.
+    """
+
+    counts: np.ndarray
+    totals: np.ndarray
+    ratios: np.ndarray | None
+
+
+def new_posteriors(words, state, known, *, threads=2):
+    """Finds the posteriors of one iteration, for all sentence pairs of a corpus or for some.
+
+    Args:
+        words: `Cells` of the sentence pairs.
+        state: `Collapsed`.
+        known: `Known`.
+        threads: as `training.expectation_maximisation.iteration.expect`.
+
+    Returns:
+        (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
+        statistics of all blocks, from which `positions.maximise` makes new parameters).
+    """
+    sources = words.spread(np.arange(known.totals.size))
     posteriors = np.empty_like(state.posteriors)
 
     def work(blocks):
         results = []
         for block in blocks:
             places = sources[_first_pairs(words, block)]
-            weights = others_translation(words, state.counted, block, counts, totals[places])
-            if fertile:
-                weights[:, :-1] *= _fertility_factors(block, state.posteriors, ratios[:, places])
+            totals = known.totals[places]
+            weights = others_translation(words, state.counted, block, known.counts, totals)
+            if known.ratios is not None:
+                ratios = known.ratios[:, places]
+                weights[:, :-1] *= _fertility_factors(block, state.posteriors, ratios)
             result = state.positions.expect(block, weights)
             posteriors[block.cells] = result.posteriors.ravel()
             results.append((result.statistics, result.log_likelihood))
         return results
 
     results = [result for part in in_threads(work, words.blocks, threads) for result in part]
-    positions = state.positions.maximise([statistics for statistics, _ in results])
-    return Collapsed(posteriors, posteriors, positions, sum(r[1] for r in results))
+    log_likelihood = sum(result[1] for result in results)
+    found = Collapsed(posteriors, posteriors, state.positions, log_likelihood)
+    return found, [statistics for statistics, _ in results]
 
 
 def agree(directions, states, threads=2):
@@ -121,13 +158,13 @@ def expected_translation(words, counted, alpha, threads=2):
 
 def _counts(words, counted, alpha, threads):
     """Returns the expected count of every word pair plus the prior, `[P]` float64."""
-    parts = in_threads(lambda blocks: _count(words, counted, blocks), words.blocks, threads)
-    return sum(parts, np.zeros(words.source_words.size)) + alpha
+    parts = in_threads(lambda blocks: count(words, counted, blocks), words.blocks, threads)
+    return sum(parts, np.zeros(words.num_pairs)) + alpha
 
 
-def _count(words, values, blocks):
+def count(words, values, blocks):
     """Returns the sums of some blocks' cells for every word pair, `[P]` float64."""
-    counts = np.zeros(words.source_words.size)
+    counts = np.zeros(words.num_pairs)
     for block in blocks:
         np.add.at(counts, words.cell_pairs[block.cells], values[block.cells].astype(np.float64))
     return counts
@@ -182,23 +219,19 @@ def _own_counts(words, counted, block):
     return own
 
 
-def fertility_ratios(words, posteriors, sources, threads=2):
-    """Estimates how much more probable each fertility of each source word is than one less.
-
-    The distribution of a word mixes what is expected of its tokens with that of all words, so that
-    rare words have about the fertilities of all.
+def expected_fertilities(words, posteriors, threads=2):
+    """Sums the distributions of the fertilities of all tokens of each source word.
 
     Args:
-        words: `WordPairs`.
+        words: `Cells`.
         posteriors: as `Collapsed`.
-        sources: `[P]`, the number of every word pair's source word, below F.
         threads: as `training.expectation_maximisation.iteration.expect`.
 
     Returns:
-        `[MOST + 1, F + 1]` float64; row c is log P(fertility c + 1) - log P(fertility c), except
-        that the last row repeats the one before it. The last column is for all other words.
+        `[MOST + 1, F]` float64.
     """
-    num_words = words.first_pairs.size + 1
+    num_words = words.first_pairs.size
+    sources = words.spread(np.arange(num_words))
 
     def work(blocks):
         found = np.zeros([MOST + 1, num_words])
@@ -209,8 +242,24 @@ def fertility_ratios(words, posteriors, sources, threads=2):
                 row += np.bincount(places, values.ravel(), num_words)
         return found
 
-    found = sum(in_threads(work, words.blocks, threads), np.zeros([MOST + 1, num_words]))
-    every = found.sum(axis=1, keepdims=True) + 0.5
+    return sum(in_threads(work, words.blocks, threads), np.zeros([MOST + 1, num_words]))
+
+
+def log_ratios(expected):
+    """Estimates how much more probable each fertility of each source word is than one less.
+
+    The distribution of a word mixes what is expected of its tokens with that of all words, so that
+    rare words have about the fertilities of all.
+
+    Args:
+        expected: `[MOST + 1, F]`, sums of `expected_fertilities` over the whole corpus.
+
+    Returns:
+        `[MOST + 1, F + 1]` float64; row c is log P(fertility c + 1) - log P(fertility c), except
+        that the last row repeats the one before it. The last column is for all other words.
+    """
+    every = expected.sum(axis=1, keepdims=True) + 0.5
+    found = np.concatenate([expected, np.zeros([MOST + 1, 1])], axis=1)
     logs = np.log(found + _STRENGTH * every / every.sum())
     ratios = logs[1:] - logs[:-1]
     return np.concatenate([ratios, ratios[-1:]])

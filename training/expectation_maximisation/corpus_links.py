@@ -1,40 +1,71 @@
 """Word alignments of a whole corpus from an IBM or HMM model, in arrays."""
 
 import itertools
-from typing import NamedTuple
+from array import array
 
 import numpy as np
 
 from training.expectation_maximisation.iteration import expect_block
 
+_PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
 
-class Links(NamedTuple):
-    """Links of a corpus, sorted by sentence pair, then target position, then source position.
 
-    Attributes:
-        sentences: `[L]` int64, numbers of sentence pairs.
-        sources: `[L]` int64, source positions counted from 0, never NULL.
-        targets: `[L]` int64, target positions counted from 0, never of `</s>`.
+class Links:
+    """The links of the sentence pairs of a text, in arrays.
+
+    It is like a list, but smaller: it has a length, and iterating over it gives a list of `(source
+    position, target position)` of every sentence pair, counted from 0.
+
+    Args:
+        counts: `[sentences]` int32, how many links each sentence pair has.
+        sources: `[L]` int32, source positions of the links of one sentence pair after the other.
+        targets: `[L]` int32, their target positions.
     """
 
-    sentences: np.ndarray
-    sources: np.ndarray
-    targets: np.ndarray
+    def __init__(self, counts, sources, targets):
+        arrays = counts, sources, targets
+        self.counts, self.sources, self.targets = (np.asarray(a, np.int32) for a in arrays)
+
+    @classmethod
+    def of_lists(cls, lists):
+        """Makes an instance of an iterable of lists of `(source position, target position)`."""
+        counts, positions = array("i"), array("i")
+        for links in lists:
+            counts.append(len(links))
+            positions.extend(itertools.chain.from_iterable(links))
+        counts, positions = (np.frombuffer(a, np.int32) for a in (counts, positions))
+        return cls(counts, positions[::2], positions[1::2])
+
+    @classmethod
+    def joined(cls, parts):
+        """Joins the `Links` of one part of a text after the other."""
+        arrays = zip(*((p.counts, p.sources, p.targets) for p in parts), strict=True)
+        return cls(*map(np.concatenate, arrays))
+
+    def __len__(self):
+        return self.counts.size
+
+    def __iter__(self):
+        first = 0
+        for start in range(0, len(self), _PAIRS):
+            ends = np.cumsum(self.counts[start : start + _PAIRS]).tolist()
+            places = slice(first, first + ends[-1])
+            positions = self.sources[places].tolist(), self.targets[places].tolist()
+            links = list(zip(*positions, strict=True))
+            yield from (links[a:b] for a, b in itertools.pairwise([0, *ends]))
+            first += ends[-1]
 
     def reversed(self):
-        """Returns the same links with source and target exchanged."""
-        return _sorted(self.sentences, self.targets, self.sources)
-
-    def lists(self, num_sentences):
-        """Returns a list of `(source position, target position)` for every sentence pair."""
-        pairs = list(zip(self.sources.tolist(), self.targets.tolist(), strict=True))
-        ends = np.searchsorted(self.sentences, np.arange(num_sentences + 1)).tolist()
-        return [pairs[start:end] for start, end in itertools.pairwise(ends)]
+        """Returns the same links with source and target exchanged, in their order."""
+        sentences = np.repeat(np.arange(len(self)), self.counts)
+        return _sorted(sentences, self.targets, self.sources, len(self))
 
 
-def _sorted(sentences, sources, targets):
+def _sorted(sentences, sources, targets, num_sentences):
+    """Returns `Links` sorted by sentence pair, then target position, then source position."""
     order = np.lexsort((sources, targets, sentences))
-    return Links(sentences[order], sources[order], targets[order])
+    counts = np.bincount(sentences, minlength=num_sentences)
+    return Links(counts, sources[order], targets[order])
 
 
 def posterior_links(words, estimate, *, threshold=None):
@@ -57,7 +88,7 @@ def posterior_links(words, estimate, *, threshold=None):
         else:
             rows, columns = np.nonzero(posteriors > threshold)
             parts.append(links_of_cells(words, block, rows, columns))
-    return joined_links(parts)
+    return joined_links(parts, words.num_sentences)
 
 
 def best_links(words, posteriors):
@@ -74,7 +105,7 @@ def best_links(words, posteriors):
     for block in words.blocks:
         rows = posteriors[block.cells].reshape(-1, block.source_length)
         parts.append(_links_of_best(words, block, rows))
-    return joined_links(parts)
+    return joined_links(parts, words.num_sentences)
 
 
 def _links_of_best(words, block, posteriors):
@@ -92,7 +123,7 @@ def links_of_cells(words, block, rows, columns):
         columns: `[L]` int, source positions of the cells.
 
     Returns:
-        Three `[L']` int64, as `Links`, in any order.
+        (sentence pairs, source positions, target positions), each `[L']` int64, in any order.
     """
     sentences, targets = block.row_sentences[rows], block.row_positions[rows]
     real = columns < block.source_length - 1
@@ -101,7 +132,9 @@ def links_of_cells(words, block, rows, columns):
     return block.pairs[sentences[real]], columns[real], targets[real]
 
 
-def joined_links(parts):
-    """Joins the results of `links_of_cells` for several blocks into `Links`."""
+def joined_links(parts, num_sentences):
+    """Joins the results of `links_of_cells` for several blocks into `Links`, sorted."""
     empty = (np.zeros(0, np.int64),) * 3
-    return _sorted(*(np.concatenate(column) for column in zip(empty, *parts, strict=True)))
+    return _sorted(
+        *(np.concatenate(column) for column in zip(empty, *parts, strict=True)), num_sentences
+    )

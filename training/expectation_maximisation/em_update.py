@@ -17,9 +17,10 @@ from training.expectation_maximisation.collapsed import (
     Collapsed,
     agree,
     collapsed_step,
+    expected_fertilities,
     expected_translation,
-    fertility_ratios,
     first_collapsed,
+    log_ratios,
 )
 from training.expectation_maximisation.iteration import (
     POSITIONS,
@@ -242,8 +243,7 @@ class EMUpdate(Update):
 
     def _take_fertilities(self, words, posteriors):
         """Stores in the model how probable the fertilities of all source words are."""
-        sources = words.spread(np.arange(words.first_pairs.size))
-        ratios = fertility_ratios(words, posteriors, sources, THREADS)[:-1].T
+        ratios = log_ratios(expected_fertilities(words, posteriors, THREADS))[:-1].T
         known = words.source_words[words.first_pairs]
         table = np.repeat(ratios[-1:], self.model.source_vocab_size, axis=0)
         table[known] = ratios[:-1]

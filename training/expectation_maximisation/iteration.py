@@ -48,7 +48,7 @@ class Expected(NamedTuple):
 def first_estimate(words):
     """Makes the `Estimate` of Model 1 in which all target words are equally probable."""
     size = np.unique(words.target_words).size
-    return Estimate(np.full(words.source_words.size, 1 / max(size, 1)))
+    return Estimate(np.full(words.num_pairs, 1 / max(size, 1)))
 
 
 def em_step(words, estimate, *, alpha=0.0, threads=2):
@@ -85,7 +85,7 @@ def expect(words, estimate, *, threads=2):
     """
 
     def work(blocks):
-        counts = np.zeros(words.source_words.size)
+        counts = np.zeros(words.num_pairs)
         statistics, log_likelihood = [], 0.0
         for block in blocks:
             result = expect_block(words, estimate, block)
@@ -96,7 +96,7 @@ def expect(words, estimate, *, threads=2):
 
     results = in_threads(work, words.blocks, threads)
     return Expected(
-        sum((r.counts for r in results), np.zeros(words.source_words.size)),
+        sum((r.counts for r in results), np.zeros(words.num_pairs)),
         [statistics for result in results for statistics in result.statistics],
         sum(result.log_likelihood for result in results),
     )

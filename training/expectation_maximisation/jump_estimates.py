@@ -89,15 +89,19 @@ class Jumps(NamedTuple):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
-    def maximise(self, statistics):
-        """Returns new weights, from the expected number of jumps between any two positions."""
+    def merged(self, statistics):
+        """Returns the sums for each number of source words."""
         sums = {}
-        for counts in (block[0] for block in statistics if block):
+        for (counts,) in filter(None, statistics):
             num_words = counts.shape[1]
             sums[num_words] = sums.get(num_words, 0) + counts
+        return [(counts,) for counts in sums.values()]
+
+    def maximise(self, statistics):
+        """Returns new weights, from the expected number of jumps between any two positions."""
         jumps, starts = [], []
-        for num_words, counts in sums.items():
-            inner, first = _buckets(num_words, self.starts.size)
+        for (counts,) in self.merged(statistics):
+            inner, first = _buckets(counts.shape[1], self.starts.size)
             jumps.append((inner, counts[1:]))
             starts.append((first, counts[:1]))
         return self._replace(

@@ -2,8 +2,10 @@
 
 Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with these methods:
 `expect(block, translation)` makes the expectation step on a `Block`, and `maximise(statistics)`
-makes new parameters from the statistics that `expect` returned for all blocks. Letters as in
-`Block`: R rows (target tokens), n source positions, of which the last is NULL.
+makes new parameters from the statistics that `expect` returned for all blocks, as a list.
+`merged(statistics)` makes a shorter list, no longer for a larger corpus, that `maximise` makes the
+same of. Letters as in `Block`: R rows (target tokens), n source positions, of which the last is
+NULL.
 
 `first(**settings)` makes the parameters that training begins with, for the settings of a
 `models.ibm.AlignmentModel`. `pack(words, max_positions)` returns the parameters as one float64
@@ -55,6 +57,9 @@ class Uniform(NamedTuple):
         log_likelihood -= block.num_rows * float(np.log(block.source_length))
         return Expectation(posteriors, log_likelihood, ())
 
+    def merged(self, statistics):
+        return []
+
     def maximise(self, statistics):
         return self
 
@@ -104,8 +109,8 @@ class PositionTable(NamedTuple):
         counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
         return Expectation(posteriors, log_likelihood, (counts,))
 
-    def maximise(self, statistics):
-        """Returns new parameters: counts divided by their sums."""
+    def merged(self, statistics):
+        """Returns the sums for each source length."""
         sums = {}
         for (counts,) in statistics:
             total = sums.setdefault(counts.shape[1], np.zeros([0, counts.shape[1]]))
@@ -113,7 +118,12 @@ class PositionTable(NamedTuple):
             longer = longer.copy()
             longer[: len(shorter)] += shorter
             sums[counts.shape[1]] = longer
-        return PositionTable({n: c / c.sum(axis=1, keepdims=True) for n, c in sums.items()})
+        return [(counts,) for counts in sums.values()]
+
+    def maximise(self, statistics):
+        """Returns new parameters: counts divided by their sums."""
+        counts = [counts for (counts,) in self.merged(statistics)]
+        return PositionTable({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
 
 
 class Diagonal(NamedTuple):
@@ -150,7 +160,7 @@ class Diagonal(NamedTuple):
         firsts = np.flatnonzero(np.diff(i, prepend=-1) | np.diff(m, prepend=0))
         sizes = np.diff(firsts, append=m.size)
         positions = (i[firsts] + 1) / m[firsts]
-        distances = np.abs(positions[:, None] - np.arange(1, num_words + 1) / num_words)  # [C, N]
+        distances = _distances(positions, num_words)
         words = np.exp(-self.tension * distances)
         words *= (1 - self.null_probability) / words.sum(axis=1, keepdims=True)
         null = np.full([firsts.size, 1], self.null_probability)
@@ -158,7 +168,20 @@ class Diagonal(NamedTuple):
         weights *= translation
         posteriors, log_likelihood = _normalised(weights)
         mass = np.add.reduceat(posteriors, firsts, axis=0)[:, :-1]
-        return Expectation(posteriors, log_likelihood, (distances, mass))
+        return Expectation(posteriors, log_likelihood, (positions, mass))
+
+    def merged(self, statistics):
+        """Returns the sums for each source length and each target position i / m."""
+        by_length = {}
+        for positions, mass in filter(None, statistics):
+            by_length.setdefault(mass.shape[1], []).append((positions, mass))
+        found = []
+        for blocks in by_length.values():
+            positions, mass = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+            order = np.argsort(positions, kind="stable")
+            firsts = np.flatnonzero(np.diff(positions[order], prepend=0))
+            found.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
+        return found
 
     def maximise(self, statistics):
         """Returns new parameters, with the best tension for the expected distances.
@@ -166,16 +189,13 @@ class Diagonal(NamedTuple):
         Dyer et al. take a few gradient steps of a fixed size. The function is concave in the
         tension, so Newton steps, kept inside [0, 100], find its maximum instead.
         """
-        by_length = {}
-        for distances, mass in filter(None, statistics):
-            by_length.setdefault(distances.shape[1], []).append((distances, mass))
-        if not by_length:
-            return self
         total, contexts = 0.0, []
-        for blocks in by_length.values():
-            distances, mass = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        for positions, mass in self.merged(statistics):
+            distances = _distances(positions, mass.shape[1])
             total += (distances * mass).sum()
             contexts.append((distances, mass.sum(axis=1)))
+        if not contexts:
+            return self
         low, high, tension = 0.0, 100.0, self.tension
         for _ in range(50):
             slope, curvature = -total, 0.0
@@ -191,3 +211,8 @@ class Diagonal(NamedTuple):
             if abs(tension - before) < 1e-9:
                 break
         return self._replace(tension=float(tension))
+
+
+def _distances(positions, num_words):
+    """Returns the distances of `[C]` target positions i / m from j / N of N words, `[C, N]`."""
+    return np.abs(positions[:, None] - np.arange(1, num_words + 1) / num_words)

@@ -1,23 +1,25 @@
 """Aligns a text by models that are trained on that text, with NumPy only, without TensorFlow."""
 
+import contextlib
 import math
 import time
+from array import array
 
 import numpy as np
 
 from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from training.expectation_maximisation.agreement import (
-    agreed_links,
-    agreeing_step,
-    index_directions,
-    links_of_both,
+from data_pipeline.progress import Progress
+from training.expectation_maximisation.agreement import agreed_links, links_of_both
+from training.expectation_maximisation.chunked_steps import (
+    CollapsedText,
+    em_step,
+    first_estimates,
+    part_estimate,
 )
-from training.expectation_maximisation.collapsed import agree, collapsed_step, first_collapsed
-from training.expectation_maximisation.corpus_links import best_links, posterior_links
-from training.expectation_maximisation.iteration import em_step, first_estimate, spread_missing
+from training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
+from training.expectation_maximisation.corpus_links import Links, best_links, posterior_links
 from training.expectation_maximisation.jump_estimates import Jumps
 from training.expectation_maximisation.position_estimates import Diagonal, Uniform
-from training.expectation_maximisation.word_pairs import index_word_pairs
 
 # Position models that are trained in turn; each begins with the translation table of the model
 # before it. Model 1 comes first because it has a single optimum.
@@ -38,47 +40,51 @@ LIKELY = 0.5  # Default of the mean posterior of a link in both directions.
 _NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
-def number_words(words):
+def number_words(lines):
     """Encodes the words of a text as numbers, with NULL at the end of every line.
 
     Args:
-        words: list of lists of str.
+        lines: iterable of the list of words of every line.
 
     Returns:
         `EncodedSide`.
     """
-    lengths = np.fromiter((len(line) + 1 for line in words), np.int32, len(words))
-    numbers = {}
-    ids = np.zeros(lengths.sum(), np.int32)
-    is_word = np.ones(ids.size, bool)
-    is_word[np.cumsum(lengths) - 1] = False
-    ids[is_word] = [
-        numbers.setdefault(word, len(numbers) + _NULL + 1) for line in words for word in line
-    ]
-    return EncodedSide(ids, lengths)
+    ids, lengths, numbers = array("i"), array("i"), {}
+    for words in lines:
+        ids.extend([numbers.setdefault(word, len(numbers) + _NULL + 1) for word in words])
+        ids.append(_NULL)
+        lengths.append(len(words) + 1)
+    return EncodedSide(np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int32))
 
 
-def align_independently(sides, model, iterations, report=print):
+def align_independently(sides, model, iterations):
     """Trains one direction and aligns the text with it.
 
     Args:
         sides: (source `EncodedSide`, target `EncodedSide`), from `number_words`.
         model: a key of `ITERATIONS`.
         iterations: iterations of every model of the chain, at least 1.
-        report: function that is called with a line about each iteration.
 
     Returns:
         `Links`: the best source word of every target word whose best source is not NULL.
     """
-    began = time.monotonic()
-    words = index_word_pairs(EncodedCorpus(*sides), target_end=False)
-    _report_numbering(report, [words], began)
-    if model == "fertility":
-        return best_links(words, _train_collapsed([words], iterations, report)[0].posteriors)
-    return posterior_links(words, *train_chain([words], model, iterations, report))
+    with _opened(sides, model, iterations, both=False) as text:
+        if model == "fertility":
+            state = train_collapsed(text, iterations)
+
+            def find(number, parts):
+                return best_links(parts[0].cells, state.states(number)[0].posteriors)
+
+        else:
+            estimates = train_chain(text, model, iterations)
+
+            def find(_, parts):
+                return posterior_links(parts[0].cells, part_estimate(*parts, *estimates))
+
+        return Links.joined(text.each(find))
 
 
-def align_agreeing(sides, model, iterations, threshold, report=print):
+def align_agreeing(sides, model, iterations, threshold):
     """Trains both directions so that they agree, and aligns the text with both.
 
     Args:
@@ -86,55 +92,21 @@ def align_agreeing(sides, model, iterations, threshold, report=print):
         model: a key of `CHAINS`.
         iterations: likewise.
         threshold: a link is returned if the geometric mean of its two posteriors is above this.
-        report: likewise.
 
     Returns:
         `Links`.
     """
-    began = time.monotonic()
-    directions = index_directions(EncodedCorpus(*sides), target_end=False)
-    _report_numbering(report, directions, began)
-    estimates = train_chain(directions, model, iterations, report)
-    return agreed_links(directions, estimates, threshold=threshold)
+    with _opened(sides, model, iterations) as text:
+        estimates = train_chain(text, model, iterations)
+
+        def find(_, parts):
+            own = [part_estimate(*both) for both in zip(parts, estimates, strict=True)]
+            return agreed_links([p.cells for p in parts], own, threshold=threshold, threads=1)
+
+        return Links.joined(text.each(find))
 
 
-def train_chain(directions, model, iterations, report=print):
-    """Trains the models of a chain in turn.
-
-    Args:
-        directions: list of one `WordPairs`, or `Directions`, whose models are trained to agree.
-        model: a key of `CHAINS`.
-        iterations: as `align_independently`.
-        report: likewise.
-
-    Returns:
-        List of the last `Estimate` of each direction, smoothed as in train.py.
-    """
-    estimates = [first_estimate(words) for words in directions]
-    num_pairs = sum(words.num_sentences for words in directions)
-    for positions in CHAINS[model]:
-        estimates = [estimate._replace(positions=positions) for estimate in estimates]
-        for number in range(iterations):
-            began = time.monotonic()
-            if len(directions) > 1:
-                estimates, found = agreeing_step(directions, estimates, alpha=_PRIOR)
-            else:
-                steps = [em_step(*directions, *estimates, alpha=_PRIOR)]
-                estimates, found = zip(*steps, strict=True)
-            estimates = [_smoothed(*both) for both in zip(directions, estimates, strict=True)]
-            found = zip(directions, found, strict=True)
-            _report(report, positions, number, num_pairs, began, *found)
-    return estimates
-
-
-def _smoothed(words, estimate):
-    """Returns an `Estimate` whose translation table lacks nothing."""
-    vocab_size = int(words.target_words.max(initial=_NULL)) + 1
-    translation = spread_missing(words, estimate.translation, vocab_size, _SMOOTHING)
-    return estimate._replace(translation=translation)
-
-
-def align_with_fertilities(sides, iterations, *, threshold=None, report=print):
+def align_with_fertilities(sides, iterations, *, threshold=None):
     """Trains HMMs with fertilities of both directions so that they agree, and aligns the text.
 
     Args:
@@ -142,62 +114,88 @@ def align_with_fertilities(sides, iterations, *, threshold=None, report=print):
         iterations: iterations of each of the three stages, at least 1.
         threshold: a link is returned if the mean of its two posteriors is above this. None: returns
             the best links of each direction.
-        report: as `align_independently`.
 
     Returns:
         List of one `Links`; without a threshold, of two, those of the reverse direction reversed.
     """
-    began = time.monotonic()
-    directions = index_directions(EncodedCorpus(*sides), target_end=False)
-    _report_numbering(report, directions, began)
-    states = _train_collapsed(directions, iterations, report)
-    posteriors = [state.posteriors for state in states]
-    if threshold is not None:
-        return [links_of_both(directions, posteriors, lambda p, q: p + q > 2 * threshold)]
-    forward, reverse = (best_links(*both) for both in zip(directions, posteriors, strict=True))
-    return [forward, reverse.reversed()]
+    with _opened(sides, "fertility", iterations) as text:
+        state = train_collapsed(text, iterations)
+
+        def find(number, parts):
+            cells = [part.cells for part in parts]
+            posteriors = [each.posteriors for each in state.states(number)]
+            if threshold is not None:
+                return [links_of_both(cells, posteriors, lambda p, q: p + q > 2 * threshold)]
+            forward, reverse = map(best_links, cells, posteriors)
+            return [forward, reverse.reversed()]
+
+        return [Links.joined(parts) for parts in zip(*text.each(find), strict=True)]
 
 
-def _train_collapsed(directions, iterations, report):
-    """Returns the `Collapsed` of one direction, or of two that are trained to agree."""
-    states = [first_collapsed(words) for words in directions]
-    num_pairs = sum(words.num_sentences for words in directions)
-    for positions, fertile in FERTILITY:
-        if positions is not None:
-            states = [state._replace(positions=positions) for state in states]
+@contextlib.contextmanager
+def _opened(sides, model, iterations, *, both=True):
+    """Numbers the word pairs of a text; yields its `ChunkedText`, whose progress is shown."""
+    # Each iteration reads the text once, those with fertilities twice, and so do the first and
+    # the last step: uniform posteriors, and the links.
+    passes = 2 + iterations * 4 if model == "fertility" else 1 + iterations * len(CHAINS[model])
+    corpus = EncodedCorpus(*sides)
+    bar = Progress("aligning", corpus.num_pairs * passes, "sentence pairs")
+    with bar as progress, TemporaryArrays() as file:
+        began = time.monotonic()
+        text = ChunkedText(corpus, file, progress, both=both)
+        _report(text, f"{text.directions[0].rows.num_pairs:,} word pairs numbered", began)
+        yield text
+
+
+def train_chain(text, model, iterations):
+    """Trains the models of a chain in turn; two directions are trained to agree.
+
+    Args:
+        text: `ChunkedText`.
+        model: a key of `CHAINS`.
+        iterations: as `align_independently`.
+
+    Returns:
+        List of the last `Estimate` of each direction, smoothed as in train.py.
+    """
+    estimates = first_estimates(text)
+    for positions in CHAINS[model]:
+        estimates = [estimate._replace(positions=positions) for estimate in estimates]
         for number in range(iterations):
             began = time.monotonic()
-            states = [
-                collapsed_step(words, state, alpha=_COLLAPSED_PRIOR, fertile=fertile)
-                for words, state in zip(directions, states, strict=True)
-            ]
-            states = agree(directions, states) if len(states) > 1 else states
-            if fertile:
-                text = f"HMM with fertilities, iteration {number + 1}"
-                report(_rate(text, num_pairs, began))
-            else:
-                found = ((w, s.log_likelihood) for w, s in zip(directions, states, strict=True))
-                _report(report, states[0].positions, number, num_pairs, began, *found)
-    return states
+            estimates, found = em_step(text, estimates, alpha=_PRIOR, smoothing=_SMOOTHING)
+            _report(text, _perplexity(text, positions, number, found), began)
+    return estimates
 
 
-def _report_numbering(report, directions, began):
-    """Reports one line: how many word pairs the first direction has, and the rate."""
-    num_pairs = sum(words.num_sentences for words in directions)
-    text = f"{directions[0].source_words.size:,} word pairs numbered"
-    report(_rate(text, num_pairs, began))
+def train_collapsed(text, iterations):
+    """Trains the stages of `FERTILITY` in turn; returns the `CollapsedText`."""
+    state = CollapsedText(text, _COLLAPSED_PRIOR)
+    for positions, fertile in FERTILITY:
+        if positions is not None:
+            state.positions = [positions] * len(text.directions)
+        for number in range(iterations):
+            began = time.monotonic()
+            found = state.step(fertile=fertile)
+            line = f"HMM with fertilities, iteration {number + 1}"
+            if not fertile:
+                line = _perplexity(text, state.positions[0], number, found)
+            _report(text, line, began)
+    return state
 
 
-def _report(report, positions, number, num_pairs, began, *directions):
-    """Reports one line: model, iteration, perplexity of each direction before it, and rate."""
+def _perplexity(text, positions, number, log_likelihoods):
+    """Describes an iteration: its model, its number, and the perplexity before it."""
     name = {Uniform: "Model 1", Diagonal: "Model 2", Jumps: "HMM"}[type(positions)]
     perplexities = " and ".join(
-        f"{math.exp(-log_likelihood / max(words.num_tokens, 1)):,.2f}"
-        for words, log_likelihood in directions
+        f"{math.exp(-log_likelihood / max(direction.num_tokens, 1)):,.2f}"
+        for direction, log_likelihood in zip(text.directions, log_likelihoods, strict=True)
     )
-    report(_rate(f"{name}, iteration {number + 1}: perplexity {perplexities}", num_pairs, began))
+    return f"{name}, iteration {number + 1}: perplexity {perplexities}"
 
 
-def _rate(text, num_pairs, began):
-    """Returns the text with the rate of work since a time, in pairs a second."""
-    return f"{text} ({num_pairs / max(time.monotonic() - began, 1e-9):,.0f} pairs/s)"
+def _report(text, line, began):
+    """Prints a line with the rate of work since a time, in pairs a second of one direction."""
+    if text.progress:
+        rate = text.num_sentences * len(text.directions) / max(time.monotonic() - began, 1e-9)
+        text.progress.say(f"{line} ({rate:,.0f} pairs/s)")

@@ -6,6 +6,7 @@ dense blocks, so that expectation maximisation is arithmetic on whole arrays, wi
 sentences or words.
 """
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ class Block(NamedTuple):
         pairs: `[B]` int64, numbers of the sentence pairs.
         target_lengths: `[B]` int64, never rising, at least 1.
         active: `[T]` int64, how many of the sentences have each target position; never rising.
+        row_sentences: `[R]` int64, the place in `pairs` of every row's sentence.
         first_cell: number of the block's first cell.
     """
 
@@ -35,11 +37,12 @@ class Block(NamedTuple):
     pairs: np.ndarray
     target_lengths: np.ndarray
     active: np.ndarray
+    row_sentences: np.ndarray
     first_cell: int
 
     @property
     def num_rows(self):
-        return int(self.active.sum())
+        return self.row_sentences.size
 
     @property
     def cells(self):
@@ -55,29 +58,40 @@ class Block(NamedTuple):
         """`[R]` int64, the target position of every row, counted from 0."""
         return np.repeat(np.arange(self.active.size), self.active)
 
-    @property
-    def row_sentences(self):
-        """`[R]` int64, the place in `pairs` of every row's sentence."""
-        return np.arange(self.num_rows) - np.repeat(self.first_rows, self.active)
 
-
-class WordPairs(NamedTuple):
-    """The P distinct word pairs of a corpus, and the word pair of every cell.
+@dataclass(frozen=True)
+class Rows:
+    """P word pairs in rows, one for each of F distinct source words.
 
     Attributes:
-        source_words: `[P]` int32, rising; the source id of every word pair.
-        target_words: `[P]` int32, rising within a source word.
-        first_pairs: `[F]` int64, the first word pair of each of the F distinct source words.
+        num_pairs: P.
+        first_pairs: `[F]` int, rising from 0; the first word pair of each row.
+    """
+
+    num_pairs: int
+    first_pairs: np.ndarray
+
+    def source_sums(self, values):
+        """Sums `[P]` float64 values of word pairs for each source word, `[F]`."""
+        return np.add.reduceat(values, self.first_pairs) if values.size else values
+
+    def spread(self, values):
+        """Repeats `[F]` values of source words for each of their word pairs, `[P]`."""
+        return np.repeat(values, np.diff(self.first_pairs, append=self.num_pairs))
+
+
+@dataclass(frozen=True)
+class Cells(Rows):
+    """The cells of some sentence pairs, and the word pair of each.
+
+    Attributes:
         cell_pairs: int32, the word pair of every cell, block after block, row after row.
         blocks: list of `Block`.
-        token_cells: int64, the first cell of every target token of the corpus.
+        token_cells: int64, the first cell of every target token.
         first_tokens: `[sentences]` int64, the first target token of every sentence pair.
         target_end: whether the target's `</s>` has cells.
     """
 
-    source_words: np.ndarray
-    target_words: np.ndarray
-    first_pairs: np.ndarray
     cell_pairs: np.ndarray
     blocks: list
     token_cells: np.ndarray
@@ -86,7 +100,7 @@ class WordPairs(NamedTuple):
 
     @property
     def num_sentences(self):
-        """Sentence pairs of the corpus, including those without a cell."""
+        """Sentence pairs, including those without a cell."""
         return self.first_tokens.size
 
     @property
@@ -94,13 +108,18 @@ class WordPairs(NamedTuple):
         """Target tokens that have cells."""
         return sum(block.num_rows for block in self.blocks)
 
-    def source_sums(self, values):
-        """Sums `[P]` float64 values of word pairs for each source word, `[F]`."""
-        return np.add.reduceat(values, self.first_pairs) if values.size else values
 
-    def spread(self, values):
-        """Repeats `[F]` values of source words for each of their word pairs, `[P]`."""
-        return np.repeat(values, np.diff(self.first_pairs, append=self.source_words.size))
+@dataclass(frozen=True)
+class WordPairs(Cells):
+    """The P distinct word pairs of a corpus, and its cells.
+
+    Attributes:
+        source_words: `[P]` int32, rising; the source id of every word pair.
+        target_words: `[P]` int32, rising within a source word.
+    """
+
+    source_words: np.ndarray
+    target_words: np.ndarray
 
 
 def index_word_pairs(corpus, *, target_end=True):
@@ -118,14 +137,8 @@ def index_word_pairs(corpus, *, target_end=True):
         ValueError: the vocabularies are too large to number their pairs in 64 bits.
     """
     source, target = corpus
+    blocks, token_cells, first_tokens = lay_out(source.lengths, target.lengths, target_end)
     heights = target.lengths.astype(np.int64) - (0 if target_end else 1)
-    blocks = _make_blocks(source.lengths, heights)
-    first_tokens = np.cumsum(target.lengths, dtype=np.int64) - target.lengths
-    token_cells = np.zeros(target.ids.size, np.int64)
-    for block in blocks:
-        tokens = first_tokens[block.pairs[block.row_sentences]] + block.row_positions
-        token_cells[tokens] = block.first_cell + np.arange(block.num_rows) * block.source_length
-
     cell_pairs = np.empty(blocks[-1].cells.stop if blocks else 0, np.int32)
     found, num_found = [np.zeros([2, 0], np.int32)], 0
     for sentences, columns, source_ids in _columns_by_word(source, heights):
@@ -141,15 +154,37 @@ def index_word_pairs(corpus, *, target_end=True):
     source_words, target_words = np.concatenate(found, axis=1)
     first_pairs = np.flatnonzero(np.diff(source_words, prepend=-1))
     return WordPairs(
-        source_words,
-        target_words,
-        first_pairs,
-        cell_pairs,
-        blocks,
-        token_cells,
-        first_tokens,
-        target_end,
+        num_pairs=source_words.size,
+        first_pairs=first_pairs,
+        cell_pairs=cell_pairs,
+        blocks=blocks,
+        token_cells=token_cells,
+        first_tokens=first_tokens,
+        target_end=target_end,
+        source_words=source_words,
+        target_words=target_words,
     )
+
+
+def lay_out(source_lengths, target_lengths, target_end):
+    """Decides where the cells of sentence pairs are; returns what `Cells` calls by these names.
+
+    Args:
+        source_lengths: `[sentences]` int32, tokens with `</s>`.
+        target_lengths: likewise.
+        target_end: as `index_word_pairs`.
+
+    Returns:
+        (blocks, token_cells, first_tokens).
+    """
+    heights = target_lengths.astype(np.int64) - (0 if target_end else 1)
+    blocks = _make_blocks(source_lengths, heights)
+    first_tokens = np.cumsum(target_lengths, dtype=np.int64) - target_lengths
+    token_cells = np.zeros(target_lengths.sum(dtype=np.int64), np.int64)
+    for block in blocks:
+        tokens = first_tokens[block.pairs[block.row_sentences]] + block.row_positions
+        token_cells[tokens] = block.first_cell + np.arange(block.num_rows) * block.source_length
+    return blocks, token_cells, first_tokens
 
 
 def _make_blocks(source_lengths, target_lengths):
@@ -165,7 +200,8 @@ def _make_blocks(source_lengths, target_lengths):
         for pairs in np.split(rows, np.flatnonzero(np.diff(sizes // _BLOCK_CELLS)) + 1):
             heights = target_lengths[pairs]
             active = np.searchsorted(-heights, -np.arange(heights[0]), side="left")
-            blocks.append(Block(n, pairs, heights, active, first_cell))
+            sentences = np.concatenate([np.arange(size) for size in active.tolist()])
+            blocks.append(Block(n, pairs, heights, active, sentences, first_cell))
             first_cell = blocks[-1].cells.stop
     return blocks
 

@@ -24,12 +24,13 @@ EM = [
 ]
 
 
-def run(path, records):
+def run(path, records, *, source="a b a b", target="c d c d", **entries):
     directory = ModelDirectory(path)
-    tokenizer = train_tokenizer("word", ["a b a b"], ["c d c d"])
+    tokenizer = train_tokenizer("word", [source], [target])
     options = recipes.options("transformer_tiny", "files", {})
     config = {"model": "transformer_tiny", "settings": {}, "tokenizer": "word", "options": options}
-    directory.start({**config, "vocab_sizes": [6, 6]}, tokenizer)
+    sizes = {"vocab_sizes": [len(tokenizer.source), len(tokenizer.target)]}
+    directory.start({**config, **sizes, **entries}, tokenizer)
     timed = [{"seconds": 1.5, **record} for record in records]
     directory.metrics_path.write_text("".join(json.dumps(record) + "\n" for record in timed))
     return directory
@@ -83,6 +84,28 @@ def test_perplexity_is_what_runs_of_both_kinds_have(tmp_path):
     save_learning_curves(directories, tmp_path / "a.svg")
     names = {f"{d.path}, {kind}" for d in directories for kind in ("training", "validation")}
     assert names | {"perplexity"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
+@pytest.mark.parametrize(
+    ("records", "other", "expected"),
+    [
+        (NEURAL, {"target": "c e c e"}, "different vocabularies: perplexity cannot be compared"),
+        (
+            NEURAL,
+            {"target": "c c d d d", "validation_text": "1"},
+            "different vocabularies and validation texts: perplexity cannot be compared",
+        ),
+        (EM, {"training_text": "1"}, "different training texts: log-likelihood cannot be compared"),
+        (NEURAL, {"source": "a f a f", "training_text": "1"}, None),
+    ],
+)
+def test_a_title_and_a_line_say_what_cannot_be_compared(tmp_path, capsys, records, other, expected):
+    directories = [run(tmp_path / "a", records), run(tmp_path / "b", records, **other)]
+    save_learning_curves(directories, tmp_path / "a.svg")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == ([expected] if expected else [])
+    titles = [text for text in svg_texts(tmp_path / "a.svg") if "compared" in text]
+    assert titles == lines
 
 
 def test_a_damaged_line_is_named(tmp_path):

@@ -203,9 +203,7 @@ def sides_of(corpus):
 
 
 def test_a_small_text_is_aligned_as_a_person_would():
-    found = text_alignment.align_with_fertilities(
-        sides_of(text_corpus()), 2, threshold=0.5, report=lambda line: None
-    )
+    found = text_alignment.align_with_fertilities(sides_of(text_corpus()), 2, threshold=0.5)
     assert [as_text(links) for links in found] == [[links for _, _, links in TEXT]]
 
 
@@ -213,19 +211,19 @@ def test_a_small_text_is_aligned_as_a_person_would():
 def test_alignments_are_the_same_from_either_side(threshold):
     sides = sides_of(textbook.corpus_of(textbook.random_pairs(60, seed=10, words=6)))
     there, back = (
-        text_alignment.align_with_fertilities(way, 2, threshold=threshold, report=lambda line: None)
+        text_alignment.align_with_fertilities(way, 2, threshold=threshold)
         for way in (sides, sides[::-1])
     )
     assert len(there) == (2 if threshold is None else 1)
     for found, other in zip(there, back[::-1], strict=True):
-        assert found.sentences.size > 20
-        assert found.lists(60) == other.reversed().lists(60)
+        assert found.sources.size > 20
+        assert list(found) == list(other.reversed())
 
 
 def test_a_text_without_words_has_no_links():
     sides = sides_of(textbook.corpus_of([([], []), ([4], []), ([], [5])]))
-    for links in text_alignment.align_with_fertilities(sides, 1, report=lambda line: None):
-        assert links.lists(3) == [[], [], []]
+    for links in text_alignment.align_with_fertilities(sides, 1):
+        assert list(links) == [[], [], []]
 
 
 def test_the_first_posteriors_are_uniform():

@@ -51,7 +51,7 @@ def text_corpus():
 
 
 def as_text(links):
-    return [" ".join(f"{j}-{i}" for j, i in sorted(line)) for line in links.lists(len(TEXT))]
+    return [" ".join(f"{j}-{i}" for j, i in sorted(line)) for line in links]
 
 
 @pytest.mark.parametrize("positions", [Uniform(), PositionTable({}), Diagonal(), Jumps.first()])
@@ -69,9 +69,9 @@ def test_links_to_null_and_of_the_end_are_left_out():
     table = {(4, 6): 0.9, (5, 7): 0.1, (3, 7): 0.8, (4, 3): 0.9}
     values = [table.get(key, 0.01) for key in table_of(words, words.source_words)]
     links = posterior_links(words, Estimate(np.array(values)))
-    assert links.lists(3) == [[(0, 0)], [], []]
+    assert list(links) == [[(0, 0)], [], []]
     links = posterior_links(words, Estimate(np.array(values)), threshold=0.05)
-    assert links.lists(3) == [[(0, 0), (1, 1)], [], []]
+    assert list(links) == [[(0, 0), (1, 1)], [], []]
 
 
 def enumerated(words, sentences, estimate):
@@ -112,7 +112,7 @@ def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
     rows = [np.where(p.argmax(1) < len(p[0]) - 1, p.argmax(1), -1) for p in posteriors if len(p)]
     targets = [t for _, t in sentences if t]
     wanted = [links_of(a.tolist(), len(t)) for a, t in zip(rows, targets, strict=True)]
-    found = posterior_links(words, estimate).lists(len(sentences))
+    found = list(posterior_links(words, estimate))
     assert [f for f, (_, t) in zip(found, sentences, strict=True) if t] == wanted
     for threshold in (0.1, 0.4):
         wanted = [
@@ -124,17 +124,15 @@ def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
             for p in posteriors
         ]
         links = posterior_links(words, estimate, threshold=threshold)
-        assert links.lists(len(sentences)) == wanted
+        assert list(links) == wanted
 
 
 def test_reversed_links_are_in_order_again():
     words, _ = random_index(count=40, longest=6, target_end=False)
     links = posterior_links(words, begin(words, Diagonal()), threshold=0.1)
-    wanted = [
-        sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links.lists(40)
-    ]
-    assert links.reversed().lists(40) == wanted
-    assert links.reversed().reversed().lists(40) == links.lists(40)
+    wanted = [sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links]
+    assert list(links.reversed()) == wanted
+    assert list(links.reversed().reversed()) == list(links)
 
 
 @pytest.mark.parametrize("target_end", [True, False])
@@ -185,10 +183,10 @@ def test_agreed_links_are_the_same_from_either_side(target_end):
         )
         for own, other, n, m in zip(*soft, *(side.lengths for side in corpus), strict=True)
     ]
-    assert links.lists(40) == wanted
+    assert list(links) == wanted
     assert sum(map(len, wanted)) > 20
     swapped = agreed_links(Directions(*directions[::-1]), estimates[::-1], threshold=0.3)
-    assert swapped.reversed().lists(40) == wanted
+    assert list(swapped.reversed()) == wanted
 
 
 @pytest.mark.parametrize("target_end", [True, False])
