@@ -42,3 +42,16 @@ def normalised(line, form="nfc"):
 def is_blank(line):
     """Returns whether a line has nothing but white space and invisible characters."""
     return not line.translate(_INVISIBLE).strip(SPACES)
+
+
+def script_of(character):
+    """Returns the script of a character: the first word of its Unicode name, "" without a name.
+
+    Example:
+        >>> [script_of(c) for c in "a字かカ가ก"]
+        ['LATIN', 'CJK', 'HIRAGANA', 'KATAKANA', 'HANGUL', 'THAI']
+    """
+    name = unicodedata.name(character, "")
+    for width in ("FULLWIDTH ", "HALFWIDTH "):
+        name = name.removeprefix(width)
+    return re.split("[ -]", name, maxsplit=1)[0]
