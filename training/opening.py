@@ -9,7 +9,7 @@ from data_pipeline.files import UserError, same_paths
 from data_pipeline.mixing import parse_mixture
 from data_pipeline.text_form import is_blank
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from decoding.scores import USUAL, bleu_tokenizer
+from decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
 from model_directory.combined_models import (
     check_same_tokenizer,
     load_guide,
@@ -41,6 +41,7 @@ def open_run(request):
         UserError: flags, text and directory do not fit together.
     """
     options, update = request.options, update_of(request.model, request.options)
+    check_bleu_tokenizer(options["tokenize"])
     if request.dry_run and not update.has_plan:
         raise UserError(
             f"--dry_run plans training in steps, but {request.model} is counted; leave it out"

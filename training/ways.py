@@ -2,7 +2,6 @@
 
 import models
 from data_pipeline.files import UserError
-from decoding.scores import check_bleu_tokenizer
 from model_directory.options import AUTO, check_given
 from models.fertility import FertilityModel
 from models.ibm import AlignmentModel
@@ -73,4 +72,3 @@ def check_options(preset, options, given, undecided=()):
         raise UserError("--new_vocabulary needs --init_from")
     if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
         raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
-    check_bleu_tokenizer(options["tokenize"])
