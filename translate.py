@@ -115,7 +115,7 @@ with group("Text"):
     flags.DEFINE_string(
         "input",
         "",
-        "File of source text, one sentence a line; or an SGML test set (.sgm); or a .tsv, which "
+        "File of source text, one sentence a line; or a test set in SGML or XML; or a .tsv, which "
         "holds the source in --input_column. Default: standard input.",
     )
     flags.DEFINE_integer(
@@ -212,7 +212,8 @@ with group("Scores"):
         "reference",
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
-        "it ends in .tsv, whose other columns are the references. Prints --metrics.",
+        "it is a test set with references, or a .tsv, whose other columns are the references. Blank "
+        "lines are not scored. Prints --metrics.",
     )
     flags.DEFINE_list("metrics", "bleu,chrf", f"Scores to print: {', '.join(METRICS)}.")
     flags.DEFINE_string(

@@ -121,9 +121,8 @@ def remarks(references, outputs=(), is_for_bleu=True):
     tokenised = [name for name, text in sides.items() if is_for_bleu and _looks_tokenised(text)]
     if tokenised:
         found.append(
-            f"the {' and '.join(tokenised)} look tokenised (' .' ends lines): their BLEU is not "
-            "comparable with published figures; detokenise them first, or score the tokens as they "
-            "are with --tokenize=none"
+            f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
+            "not comparable with published figures; detokenise both, or give --tokenize=none"
         )
     return found
 

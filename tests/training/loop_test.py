@@ -31,7 +31,7 @@ from training.reports.tensorboard import Board
 from training.updates.adam import adam
 from training.updates.gradient import GradientUpdate
 from training.validation.evaluation import Evaluation, Evaluator, perplexity
-from training.validation.length_penalty import PenaltyChoice
+from training.validation.length_penalty import LEAST_LINES, PenaltyChoice
 
 LIMITS = Limits(
     max_steps=12,
@@ -514,6 +514,16 @@ def test_lines_without_a_reference_are_not_translated(directory, corpus, tokeniz
     half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
     assert found.bleu == half.bleu and [s for s, *_ in found.samples] == text[0][:6:2]
     assert Evaluator(update, translator, corpus, ["a"], [" "], max_tokens=64)().bleu is None
+
+
+def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):
+    (tmp_path / "pieces").write_text("a\nd@@\nog\n")
+    pieces = train_tokenizer("pretokenized", [], [], vocab_file=tmp_path / "pieces")
+    lines = ["a d@@ og", "d@@ og"] * LEAST_LINES
+    translator = SimpleNamespace(tokenizer=pieces)
+    evaluator = Evaluator(None, translator, corpus, lines, lines, max_tokens=64)
+    assert evaluator.source_lines == lines and evaluator.target_lines[:2] == ["a dog", "dog"]
+    assert PenaltyChoice(None, pieces, lines, lines).pairs[0][1] == "a dog"
 
 
 def test_a_line_too_long_for_a_picture_is_validated_without_one(
