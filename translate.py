@@ -212,8 +212,8 @@ with group("Scores"):
         "reference",
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
-        "it is a test set with references, or a .tsv, whose other columns are the references. Blank "
-        "lines are not scored. Prints --metrics.",
+        "it is a test set with references, or a .tsv, whose other columns are the references. "
+        "Blank lines are not scored. Prints --metrics.",
     )
     flags.DEFINE_list("metrics", "bleu,chrf", f"Scores to print: {', '.join(METRICS)}.")
     flags.DEFINE_string(
