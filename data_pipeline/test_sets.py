@@ -14,6 +14,7 @@ from data_pipeline.streams import (
     same_file,
     sides_of,
 )
+from data_pipeline.text_form import is_blank
 
 
 def source_text(path, column=None):
@@ -85,10 +86,10 @@ def reference_texts(references, source, lines, column=None):
             check_one_side(path)
             texts = _texts(path, source, markup.REFERENCE)
         for text in texts:
-            if isinstance(text, FileLines) and any(text.blank):
+            found.append(list(text))
+            if all(map(is_blank, found[-1])):
                 raise UserError(f"{path}: empty or blank; expected one sentence a line")
             check_lengths((source, path), (len(lines), len(text)))
-            found.append(list(text))
     return found
 
 

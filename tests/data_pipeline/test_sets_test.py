@@ -206,7 +206,7 @@ def test_references_that_do_not_fit_are_refused(write):
     with pytest.raises(UserError, match=r"src\.sgm has 3 lines and .*ref\.de has 1"):
         reference_texts(plain, source, LINES)
     with pytest.raises(UserError, match="empty or blank"):
-        reference_texts(write("blank", "\n\n\n"), source, LINES)
+        reference_texts(write("blank", "\n\u00a0\n\n"), source, LINES)
     with pytest.raises(UserError, match="comma without a file name"):
         reference_texts(f"{plain},", source, LINES)
     with pytest.raises(UserError, match="same file for source and target"):

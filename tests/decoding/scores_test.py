@@ -83,6 +83,7 @@ def test_a_blank_reference_is_none():
     found = corpus_scores(outputs, both, METRICS)
     assert found["bleu"].score == pytest.approx(100) and found["bleu"].bp == 1
     assert found["bleu"].sys_len == sum(len(line.split()) for line in LINES) + 3
+    assert corpus_scores([line[:9] for line in outputs], both)["bleu"].bp < 1
     worse = [line[:-8] + " z z z z" for line in outputs]
     lines = paired_bootstrap(outputs, worse, [blank], METRICS)
     assert lines == paired_bootstrap(LINES, worse[:-2], [LINES], METRICS)
