@@ -57,7 +57,7 @@ def open_text(path, *, column=None, reference="", baseline=""):
         lines = source_text(path, column or (1 if is_tsv(path) and reference else None))
     else:
         prompts = sys.stdin.isatty()
-        read = _plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
+        read = plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
         if not reference:
             return Text(read, name, prompts=prompts)
         lines = [line for _, window in windows(read, 1000) for line in window]
@@ -68,7 +68,7 @@ def open_text(path, *, column=None, reference="", baseline=""):
     return Text(reader(lines), name, len(lines), references=references, baseline=others)
 
 
-def _plain(read):
+def plain(read):
     """Returns the function of a stream that refuses to begin with a test set in markup."""
     first = True
 
