@@ -123,12 +123,16 @@ with group("Choice of links"):
     )
 with group("Scores"):
     flags.DEFINE_string(
-        "gold", "", "File of correct links, i-j (sure), ipj or i?j (possible); prints AER."
+        "gold",
+        "",
+        "File of correct links, i-j (sure), ipj or i?j (possible); or, as in NAACL 2003, a link on "
+        "each line: sentence source target S|P. Prints AER.",
     )
     flags.DEFINE_integer(
         "gold_base",
         None,
-        "Number of the first word in --gold. Default: 0 if a link names word 0, else 1.",
+        "Number of the first word in --gold. Default: 0 if a link names word 0, else 1; in the "
+        "form of NAACL 2003: 1.",
         0,
         1,
     )
@@ -283,9 +287,11 @@ def align_text():
             f"{empty:,} of {len(sizes):,} pairs have an empty side; their line of links is empty",
             file=sys.stderr,
         )
-    gold = read_gold(FLAGS.gold, pairs=sizes, base=FLAGS.gold_base) if FLAGS.gold else None
     if FLAGS.from_alignments:
         directions = read_directions(FLAGS.from_alignments, pairs=sizes)
+        sizes = sizes or [(None, None)] * len(directions[0])
+    gold = read_gold(FLAGS.gold, pairs=sizes, base=FLAGS.gold_base) if FLAGS.gold else None
+    if FLAGS.from_alignments:
         records = {"from_alignments": FLAGS.from_alignments}
     else:
         directions, records = train_and_align(sides) if trains() else align_with_models(text)
@@ -293,11 +299,6 @@ def align_text():
     if reverse:
         both = zip(alignments, *reverse, strict=True)
         alignments = Links.of_lists(symmetrise(*pair, FLAGS.symmetrise) for pair in both)
-    if gold is not None and len(gold) != len(alignments):
-        raise UserError(
-            f"{FLAGS.gold}: {len(gold)} lines; expected {len(alignments)}, one for each sentence "
-            "pair"
-        )
     if FLAGS.alignments:
         write_alignments(FLAGS.alignments, alignments)
         print(f"wrote {FLAGS.alignments}: {sum(map(len, alignments)):,} links")

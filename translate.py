@@ -37,9 +37,12 @@ from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError, check_outputs, write_text
 from decoding.scores import (
     METRICS,
+    USUAL,
+    bleu_tokenizer,
     check_bleu_tokenizer,
     corpus_scores,
     paired_bootstrap,
+    remarks,
     score_entries,
     score_lines,
 )
@@ -63,6 +66,7 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory
+from model_directory.options import AUTO
 
 FLAGS = flags.FLAGS
 
@@ -111,7 +115,7 @@ with group("Text"):
     flags.DEFINE_string(
         "input",
         "",
-        "File of source text, one sentence a line; or an SGML test set (.sgm); or a .tsv, which "
+        "File of source text, one sentence a line; or a test set in SGML or XML; or a .tsv, which "
         "holds the source in --input_column. Default: standard input.",
     )
     flags.DEFINE_integer(
@@ -208,7 +212,8 @@ with group("Scores"):
         "reference",
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
-        "it ends in .tsv, whose other columns are the references. Prints --metrics.",
+        "it is a test set with references, or a .tsv, whose other columns are the references. "
+        "Blank lines are not scored. Prints --metrics.",
     )
     flags.DEFINE_list("metrics", "bleu,chrf", f"Scores to print: {', '.join(METRICS)}.")
     flags.DEFINE_string(
@@ -218,7 +223,12 @@ with group("Scores"):
         "differ; needs --reference.",
     )
     flags.DEFINE_bool("lowercase", False, "Computes BLEU without regard to case (sacrebleu -lc).")
-    flags.DEFINE_string("tokenize", "13a", "Tokenisation of BLEU (sacrebleu --tokenize).")
+    flags.DEFINE_string(
+        "tokenize",
+        AUTO,
+        "Tokenisation of BLEU (sacrebleu --tokenize). auto: the one that suits the script of the "
+        "references.",
+    )
     flags.DEFINE_string(
         "save_scores", "", "JSON file for the scores and settings; needs --reference."
     )
@@ -308,13 +318,24 @@ _RECORDED = (
 )
 
 
-def print_scores(outputs, text, run, seconds):
+def print_scores(outputs, text, tokenizer, run, seconds):
     """Prints scores with their signatures; keeps them as JSON if asked."""
-    options = {"lowercase": FLAGS.lowercase, "tokenize": FLAGS.tokenize, "metrics": FLAGS.metrics}
-    scores = corpus_scores(outputs, text.references, **options)
+    references = list(map(tokenizer.target_words, text.references))
+    tokenize, reason = FLAGS.tokenize, ""
+    if tokenize == AUTO:
+        tokenize, reason = bleu_tokenizer(references)
+    # A tokenisation that was asked for is compared with figures of the same tokenisation.
+    is_usual = FLAGS.tokenize == AUTO and tokenize == USUAL
+    has_bleu = "bleu" in FLAGS.metrics
+    said = [*remarks(references, outputs, has_bleu and is_usual), reason if has_bleu else ""]
+    for line in filter(None, said):
+        print(line, file=sys.stderr)
+    options = {"lowercase": FLAGS.lowercase, "tokenize": tokenize, "metrics": FLAGS.metrics}
+    scores = corpus_scores(outputs, references, **options)
     lines = score_lines(scores, FLAGS.metrics)
     if text.baseline is not None:
-        lines += paired_bootstrap(outputs, text.baseline, text.references, **options)
+        baseline = tokenizer.target_words(text.baseline)
+        lines += paired_bootstrap(outputs, baseline, references, **options)
     print_results(*lines)
     if FLAGS.save_scores:
         record = {
@@ -522,7 +543,7 @@ def translate(text, translator, directories, model, config):
         print(f"{translator.unknowns.summary()}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
-        print_scores(outputs, text, {**config, **facts}, seconds)
+        print_scores(outputs, text, translator.tokenizer, {**config, **facts}, seconds)
 
 
 def main(argv):

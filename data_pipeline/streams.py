@@ -6,6 +6,7 @@ import itertools
 import os
 from typing import NamedTuple
 
+from data_pipeline.downloads import markup
 from data_pipeline.files import UserError, decode_block, open_source
 from data_pipeline.progress import Progress
 from data_pipeline.text_form import is_blank
@@ -46,6 +47,24 @@ class Column(NamedTuple):
         return b"\n".join(fields[self.number] for fields in lines)
 
 
+class Segments(NamedTuple):
+    """One text of a test set in markup, see `data_pipeline.downloads.markup`.
+
+    Attributes:
+        path: the file.
+        texts: {(document, segment): text}.
+    """
+
+    path: str | os.PathLike
+    texts: dict
+
+    def __fspath__(self):
+        return os.fspath(self.path)
+
+    def __str__(self):
+        return str(self.path)
+
+
 class FileLines:
     r"""The lines of text files, one file after the other; never all of them in memory.
 
@@ -54,7 +73,7 @@ class FileLines:
     to count lines and to compute checksums that reveal later changes.
 
     Args:
-        *paths: files of UTF-8 text, each a path or a `Column`.
+        *paths: files of UTF-8 text, each a path, a `Column` or `Segments`.
 
     Attributes:
         paths: as given.
@@ -167,23 +186,27 @@ def names_of(side):
 
 
 def sides_of(source, target):
-    """Returns both sides of one corpus: two paths, or two `Column`s of one `.tsv` file.
+    """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
 
     Raises:
-        UserError: both sides name the same file and it is not a `.tsv`, or a `.tsv` is named for
-            one side only.
+        UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
+            both sides; or a `.tsv` is named for one side only.
     """
     is_same = same_file(source, target)
     if is_same and (is_tsv(source) or is_tsv(target)):
         return Column(source, 0), Column(target, 1)
-    if is_same:
+    if is_same and not markup.has_both_sides(source):
         names = source if source == target else f"{source} and {target}"
         raise UserError(
             f"{names}: the same file for source and target; give the file of the other language. "
             "If one file has both, its lines must be source, tab, target and its name must end in "
             ".tsv"
         )
-    return one_side(source), one_side(target)
+    sides = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
+    if all(isinstance(side, Segments) for side in sides):
+        _, matched = markup.matched_segments(*(side.texts for side in sides), (source, target))
+        sides = sides[0], Segments(target, dict(zip(sides[0].texts, matched, strict=True)))
+    return sides
 
 
 def same_file(one, other):
@@ -194,14 +217,27 @@ def same_file(one, other):
         return False
 
 
-def one_side(path):
-    """Returns the path of a file that holds one side of a text; raises `UserError` at a `.tsv`."""
+def one_side(path, kind=markup.REFERENCE):
+    """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
+
+    Args:
+        path: the file.
+        kind: the kind of text to read from a test set, as `markup.read_text`.
+
+    Raises:
+        UserError: as `markup.read_text`, or the file is a `.tsv`.
+    """
+    check_one_side(path)
+    return Segments(path, markup.read_text(path, kind)) if markup.is_test_set(path) else path
+
+
+def check_one_side(path):
+    """Raises `UserError` if a file that should hold one side of a text is a `.tsv`."""
     if is_tsv(path):
         raise UserError(
             f"{path}: given for one side only, but a .tsv holds both; give it for both sides, or "
             "split it into a file for each column, for example with `cut -f1`"
         )
-    return path
 
 
 def is_tsv(path):
@@ -251,6 +287,9 @@ def _bytes_of(path):
 
 def _blocks(path):
     r"""Yields a file in blocks of whole lines: bytes joined by "\n", without a final "\n"."""
+    if isinstance(path, Segments):
+        yield "\n".join(path.texts.values()).encode("utf-8")
+        return
     count = 0
     for block in _whole_blocks(path):
         yield path.of(block, count) if isinstance(path, Column) else block

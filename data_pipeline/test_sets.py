@@ -1,39 +1,39 @@
-"""Texts to translate and their reference translations: plain files, columns of TSV, SGML."""
+"""Texts to translate and their reference translations: plain files, columns of TSV, markup."""
 
 import os
 
-from data_pipeline.downloads.archives import matched_segments, parse_sgml
-from data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
-from data_pipeline.files import UserError, open_source, read_lines
+from data_pipeline.downloads import markup
+from data_pipeline.files import UserError, open_source
 from data_pipeline.streams import (
     Column,
     FileLines,
     check_lengths,
+    check_one_side,
     is_tsv,
     names_of,
-    one_side,
     same_file,
     sides_of,
 )
+from data_pipeline.text_form import is_blank
 
 
 def source_text(path, column=None):
     """Opens a text to translate.
 
     Args:
-        path: a plain text, an SGML test set (`.sgm`, `.sgml`) or a `.tsv`.
+        path: a plain text, a test set in SGML or XML, or a `.tsv`.
         column: number of the column of a `.tsv`, counted from 1, or None.
 
     Returns:
-        The lines, an iterable of str with a length: `FileLines`, or the segments of an SGML test
-        set in a list.
+        The lines, an iterable of str with a length: `FileLines`, or the segments of a test set in
+        a list.
 
     Raises:
         UserError: the file cannot be read, is empty or is not UTF-8; a line of a `.tsv` has another
             number of columns than its first line; a `.tsv` without a column has tabs.
     """
-    if _is_sgml(path):
-        return list(_segments(path).values())
+    if segments := source_segments(path):
+        return list(segments.values())
     lines = FileLines(path if column is None else _columns(path, column)[column - 1])
     if not len(lines):
         raise UserError(f"{path}: empty; expected one sentence a line")
@@ -48,12 +48,20 @@ def source_text(path, column=None):
     return lines
 
 
+def source_segments(path):
+    """Returns the {(document, segment): text} of a test set; None if a path names none."""
+    if is_tsv(path) or not os.path.isfile(path) or not markup.is_test_set(path):
+        return None
+    return markup.read_text(path, markup.SOURCE)
+
+
 def reference_texts(references, source, lines, column=None):
     """Reads the reference translations of a text.
 
     Args:
-        references: one or more paths separated by commas, each of a plain text, of an SGML test
-            set, or of the `.tsv` that holds the source: all its other columns are references.
+        references: one or more paths separated by commas, each of a plain text, of a test set in
+            SGML or XML with one or more references, or of the `.tsv` that holds the source: all
+            its other columns are references.
         source: path of the source, or its name if it is no file, such as "standard input".
         lines: the lines of the source.
         column: as in `source_text`.
@@ -67,30 +75,41 @@ def reference_texts(references, source, lines, column=None):
     """
     found = []
     for path in names_of(references):
-        # A column is one side, so that the other side may be a file of its own.
-        is_side = column is not None and not same_file(source, path)
-        side = one_side(path) if is_side else sides_of(source, path)[1]
-        if isinstance(side, Column):
+        if same_file(source, path) and not markup.has_both_sides(path):
+            sides_of(source, path)  # Refuses all but a .tsv.
             paths = _columns(path, column or 1)
             del paths[(column or 1) - 1]
-            texts = [_checked(FileLines(path)) for path in paths]
-        elif _is_sgml(path) and _is_sgml(source):
-            sides = _segments(source), _segments(path)
-            texts = [matched_segments(*sides, f"{source} and {path}")[1]]
-        elif _is_sgml(path):
-            texts = [list(_segments(path).values())]
+            texts = [FileLines(path) for path in paths]
         else:
-            texts = [_checked(FileLines(path))]
+            if column is None:  # A column is one side, so that the other may be a file of its own.
+                check_one_side(source)
+            check_one_side(path)
+            texts = _texts(path, source, markup.REFERENCE)
         for text in texts:
-            check_lengths((source, path), (len(lines), len(text)))
             found.append(list(text))
+            if all(map(is_blank, found[-1])):
+                raise UserError(f"{path}: empty or blank; expected one sentence a line")
+            check_lengths((source, path), (len(lines), len(text)))
     return found
 
 
-def _checked(lines):
-    if any(lines.blank):
-        raise UserError(f"{lines.paths[0]}: empty or blank; expected one sentence a line")
-    return lines
+def other_translation(path, source, lines):
+    """Reads translations of a text that are no reference, as `reference_texts`; a list of str."""
+    texts = _texts(path, source, markup.TRANSLATION)
+    if len(texts) > 1:
+        raise UserError(f"{path}: holds {len(texts)} translations; give a file with one of them")
+    check_lengths((source, path), (len(lines), len(texts[0])))
+    return list(texts[0])
+
+
+def _texts(path, source, kind):
+    """Returns the texts of a plain file, or those of a test set in the order of the source's."""
+    if not markup.is_test_set(path):
+        return [FileLines(path)]
+    texts, segments = markup.read_texts(path, kind), source_segments(source)
+    if segments is None:
+        return [list(text.values()) for text in texts]
+    return [markup.matched_segments(segments, text, (source, path))[1] for text in texts]
 
 
 def _columns(path, column):
@@ -100,13 +119,3 @@ def _columns(path, column):
     if column > count:
         raise UserError(f"{path}, line 1: has {count} columns; there is no column {column}")
     return [Column(path, number, count) for number in range(count)]
-
-
-def _segments(path):
-    """Returns the segments of a test set, mended as those of a published corpus are."""
-    segments = parse_sgml("\n".join(read_lines(path)), path)
-    return dict(zip(segments, Cleaner(KEEP_ALL).mend(list(segments.values())), strict=True))
-
-
-def _is_sgml(path):
-    return os.fspath(path).lower().endswith((".sgm", ".sgml"))

@@ -47,3 +47,16 @@ def split_words(line, form="nfc"):
 def is_blank(line):
     """Returns whether a line has nothing but white space and invisible characters."""
     return not _VISIBLE.search(line)
+
+
+def script_of(character):
+    """Returns the script of a character: the first word of its Unicode name, "" without a name.
+
+    Example:
+        >>> [script_of(c) for c in "a字かカ가ก"]
+        ['LATIN', 'CJK', 'HIRAGANA', 'KATAKANA', 'HANGUL', 'THAI']
+    """
+    name = unicodedata.name(character, "")
+    for width in ("FULLWIDTH ", "HALFWIDTH "):
+        name = name.removeprefix(width)
+    return re.split("[ -]", name, maxsplit=1)[0]

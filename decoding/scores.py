@@ -1,21 +1,137 @@
-"""Scores of translations against references."""
+"""Scores of translations against references.
+
+Both are compared in one form (`data_pipeline.text_form`), and a blank reference line is no
+reference: a line without any is not scored.
+"""
+
+import collections
+import itertools
+import os
+import re
+import unicodedata
 
 from data_pipeline.files import UserError
+from data_pipeline.text_form import is_blank, normalised, script_of
+from model_directory.options import AUTO
 
 METRICS = ("bleu", "chrf", "ter")
+USUAL = "13a"  # The tokenisation of BLEU for scripts with spaces between words.
+ZERO = 0.005  # A BLEU below this is printed as 0.00.
+_SHARE = 0.25  # Least share of the letters that makes a script the one of a text.
+_HAN = ("CJK", "IDEOGRAPHIC", "BOPOMOFO")
+_KANA = ("HIRAGANA", "KATAKANA")
+_WITHOUT_SPACES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BALINESE", "TAI")
+_MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 
 
 def check_bleu_tokenizer(name):
     """Raises `UserError` if sacreBLEU lacks a tokenisation, or a package or file for it."""
     from sacrebleu.metrics import BLEU
 
+    if name == AUTO:
+        return
     if name not in BLEU.TOKENIZERS:
-        raise UserError(f"--tokenize={name}: expected one of {', '.join(BLEU.TOKENIZERS)}")
+        raise UserError(f"--tokenize={name}: expected one of {', '.join((AUTO, *BLEU.TOKENIZERS))}")
+    if reason := _why_missing(name):
+        raise UserError(f"--tokenize={name}: not available ({reason})")
+
+
+def _why_missing(name):
+    """Returns the reason why a tokenisation cannot be used, or an empty text."""
+    from sacrebleu.metrics import BLEU
+
     try:
         BLEU(tokenize=name)
-    except (RuntimeError, ImportError, OSError) as error:  # A package, or a file to download.
-        reason = " ".join(str(error).split())
-        raise UserError(f"--tokenize={name}: not available ({reason})") from None
+    # A package, a file to download, or another dictionary than sacreBLEU's.
+    except (RuntimeError, ImportError, OSError, AssertionError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+    return ""
+
+
+def bleu_tokenizer(references):
+    """Chooses the tokenisation of BLEU for the script of the references; downloads nothing.
+
+    Args:
+        references: one or more lists of str.
+
+    Returns:
+        (name, a line of text with the reason; empty if it is the usual one, as usual).
+    """
+    scripts = collections.Counter()
+    for character, count in collections.Counter(itertools.chain(*map("".join, references))).items():
+        if character.isalpha():
+            scripts[script_of(character)] += count
+    letters = scripts.total()
+
+    def count_of(names):
+        return sum(scripts[name] for name in names)
+
+    def is_written_in(*names):
+        return count_of(names) > _SHARE * letters
+
+    han, kana = count_of(_HAN), count_of(_KANA)
+    if is_written_in(*_HAN, *_KANA):
+        if kana < 0.2 * (han + kana):  # Chinese text has a few kana, in names.
+            return _chosen("Chinese", "zh")
+        return _chosen("Japanese", "ja-mecab", "char", "sacrebleu[ja]")
+    if is_written_in("HANGUL"):
+        return _chosen("Korean", "ko-mecab", USUAL, "sacrebleu[ko]")
+    for script in _WITHOUT_SPACES:
+        if is_written_in(script):
+            name = f"{script.title()}, which has no spaces between words"
+            return _chosen(name, "flores200" if _has_flores200() else "char")
+    return USUAL, ""
+
+
+def _chosen(language, best, otherwise="", package=""):
+    name, why = best, ""
+    if otherwise and _why_missing(best):
+        name, why = otherwise, f"; {best} needs `pip install '{package}'`"
+    return name, f"BLEU with --tokenize={name}, because the references are {language}{why}"
+
+
+def _has_flores200():
+    from sacrebleu.utils import SACREBLEU_DIR
+
+    path = os.path.join(SACREBLEU_DIR, "models", "flores200sacrebleuspm")
+    return os.path.exists(path) and not _why_missing("flores200")
+
+
+def remarks(references, outputs=(), is_for_bleu=True):
+    """Describes what scores of a text leave out or change, and how BLEU of it compares.
+
+    Args:
+        references: one or more lists of str.
+        outputs: list of str, or nothing.
+        is_for_bleu: whether to say if the text looks tokenised.
+
+    Returns:
+        A list of lines of text.
+    """
+    lines, found = list(itertools.chain(*references)), []
+    if blank := sum(map(is_blank, lines)):
+        found.append(f"{blank:,} of {len(lines):,} reference lines are blank and are not scored")
+    for what, text in (("reference lines", lines), ("translations", outputs)):
+        if changed := sum(not unicodedata.is_normalized("NFC", line) for line in text):
+            found.append(
+                f"{changed:,} of {len(text):,} {what} are not in Unicode normal form C (NFC); "
+                "they are scored in it"
+            )
+    sides = {"references": lines, "translations": outputs}
+    tokenised = [name for name, text in sides.items() if is_for_bleu and _looks_tokenised(text)]
+    if tokenised:
+        found.append(
+            f"the {' and '.join(tokenised)} look tokenised (lines end in ' .'): BLEU of tokens is "
+            "not comparable with published figures; detokenise both, or give --tokenize=none"
+        )
+    return found
+
+
+def _looks_tokenised(lines):
+    """Returns whether many lines, or half of those with a full stop, have a space before it."""
+    stops = sum(line.rstrip().endswith(".") for line in lines)
+    spaced = sum(bool(re.search(r"\S \.\s*$", line)) for line in lines)
+    return spaced >= min(_MANY, max(_SOME, stops / 2))
 
 
 def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
@@ -29,12 +145,32 @@ def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
 
     Returns:
         {"bleu": score, "bleu_signature": str, ...}, the scores being sacreBLEU's own objects.
+
+    Raises:
+        UserError: all reference lines are blank.
     """
+    (outputs,), references = _comparable([outputs], references)
     found = {}
     for name, metric in _metrics(metrics, bleu_options).items():
         found[name] = metric.corpus_score(outputs, references)
         found[f"{name}_signature"] = str(metric.get_signature())
     return found
+
+
+def _comparable(texts, references):
+    """Returns texts and references in one form, None for blank references.
+
+    Lines without a reference are left out.
+    """
+    references = [[normalised(line) or None for line in reference] for reference in references]
+    kept = [any(line) for line in zip(*references, strict=True)]
+    if not any(kept):
+        raise UserError(
+            "all reference lines are blank, so there is nothing to score; give the translation of "
+            "at least one line"
+        )
+    texts = [[normalised(line) for line in itertools.compress(text, kept)] for text in texts]
+    return texts, [list(itertools.compress(reference, kept)) for reference in references]
 
 
 def score_lines(scores, metrics):
@@ -72,18 +208,19 @@ def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_op
     ]
 
 
-def p_values(outputs, others, references):
+def p_values(outputs, others, references, **bleu_options):
     """Tests by resampling whether others have another BLEU than outputs; Koehn 2004.
 
     Args:
         outputs: list of str.
         others: list of lists of str, other translations of the same lines.
         references: as `corpus_scores`.
+        **bleu_options: as `corpus_scores`.
 
     Returns:
         A list of p-values, one for each of `others`.
     """
-    _, found = _resampled([outputs, *others], references, ["bleu"], {})
+    _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
     return [result.p_value for result in found["BLEU"][1:]]
 
 
@@ -91,6 +228,7 @@ def _resampled(texts, references, metrics, bleu_options):
     """Compares texts with the first; signatures and results by name of the metric."""
     from sacrebleu.significance import PairedTest
 
+    texts, references = _comparable(texts, references)
     named = [(str(number), text) for number, text in enumerate(texts)]
     return PairedTest(named, _metrics(metrics, bleu_options), references, test_type="bs")()
 
@@ -98,7 +236,7 @@ def _resampled(texts, references, metrics, bleu_options):
 def _metrics(names, bleu_options):
     from sacrebleu import metrics
 
-    # The caller chose the tokenisation, so the warning that the text looks tokenised is noise.
+    # `remarks` says once what sacreBLEU would say in each call.
     made = {
         "bleu": lambda: metrics.BLEU(force=True, **bleu_options),
         "chrf": metrics.CHRF,

@@ -484,6 +484,13 @@ OPTIONS = (
         choices=("perplexity", "bleu"),
     ),
     Option(
+        "tokenize",
+        AUTO,
+        "Tokenisation of BLEU in validation, as sacrebleu --tokenize. auto: the one that suits the "
+        "script of the validation text.",
+        _PACE,
+    ),
+    Option(
         "bleu_lines",
         1000,
         "Number of validation lines that are translated for BLEU (0: no BLEU).",

@@ -8,13 +8,14 @@ import time
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
 from model_directory.directory import model_arrays, restore
+from model_directory.options import LENGTH_PENALTY
 from training.devices.one_device import OneDevice
 from training.finite_check import ADVICE, check_finite
 from training.reports.tensorboard import Board
 from training.stopping import stop_on_signals
 from training.validation.averages import most_tries, try_averages
 from training.validation.best_weights import BestWeights
-from training.validation.evaluation import perplexity
+from training.validation.evaluation import CRITERIA, perplexity
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
@@ -57,7 +58,6 @@ class Trainer:
         self.evaluator = evaluator
         self.limits = limits
         self.best = BestWeights(directory, update, keep_best_by)
-        self.best_score = f"best_{keep_best_by}"  # In the state; serves to count patience.
         self.accumulate_steps = accumulate_steps
         self.began = began
         self.devices = devices or OneDevice()
@@ -79,7 +79,7 @@ class Trainer:
             "epoch": 0,
             "batch": 0,
             "seconds": 0.0,
-            self.best_score: None,
+            **{f"best_{name}": None for name in CRITERIA},  # Of one validation; to count patience.
             "evaluations_since_best": 0,
             "evaluated_step": 0,
             "skipped_steps": 0,
@@ -156,7 +156,7 @@ class Trainer:
             self.state.update(restored)
             self.saved = self._position()
             print(f"resumed at step {self.state['step']:,}", flush=True)
-        lost = not self.best.find() and self.state[self.best_score] is not None
+        lost = not self.best.find() and self._best_figures() is not None
         if lost and self.state["evaluated_step"] == self.state["step"]:
             # best.npz is gone: these weights are validated again and become the best.
             self.state["evaluated_step"] -= 1
@@ -272,7 +272,7 @@ class Trainer:
             )
 
     def _advice(self):
-        anything = self.saved or self.best.score is not None
+        anything = self.saved or self.best.figures is not None
         return ("everything saved is still good: " if anything else "") + ADVICE
 
     def _check_finite(self, variables):
@@ -321,10 +321,10 @@ class Trainer:
             evaluation = self.devices.score(self.evaluator)
             if evaluation is None:
                 return
-            better = evaluation.is_better(state[self.best_score], self.best.by)
+            better = evaluation.is_better(self._best_figures(), self.best.by)
             is_again = state["step"] == self.again_at
             if better:
-                state[self.best_score] = getattr(evaluation, self.best.by)
+                state.update({f"best_{n}": score for n, score in evaluation.figures().items()})
                 state["evaluations_since_best"] = 0
             elif not is_again:
                 state["evaluations_since_best"] += 1
@@ -336,10 +336,13 @@ class Trainer:
         self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
         if kept and not self.best.are_judged:
             verdict = "; kept, as the last weights"
-        elif kept or (better and state[self.best_score] == self.best.score):
+        elif kept or (better and self._is_best(evaluation)):
             verdict = ", best so far"
+            if evaluation.is_zero(self.best.by):
+                verdict += " by perplexity, which decides until BLEU is above 0"
         elif better:
-            verdict = f"; best.npz holds a better model ({self.best.score:.2f}) and is kept"
+            score = self.best.figures[self.best.by]
+            verdict = f"; best.npz holds a better model ({score:.2f}) and is kept"
         else:
             verdict = "" if evaluation.is_finite else "; it counts as no improvement"
         self.progress.say(
@@ -352,6 +355,17 @@ class Trainer:
         self.validation_seconds = now - began
         self.logged_at += self.validation_seconds  # So that the training rate leaves them out.
         state["seconds"] = now - self.clock
+
+    def _best_figures(self):
+        """Returns the `figures` of the best validation, to count patience; None if there is none.
+
+        Checkpoints of earlier versions hold only the score that decides.
+        """
+        best = {name: self.state[f"best_{name}"] for name in CRITERIA}
+        return None if best[self.best.by] is None else best
+
+    def _is_best(self, evaluation):
+        return evaluation.figures()[self.best.by] == self.best.figures[self.best.by]
 
     def _epoch_number(self):
         """Returns the number of the last step's epoch, counted from 1."""
@@ -425,8 +439,7 @@ class Trainer:
             self.progress.say(
                 f"average of {len(steps)} checkpoints ({which}): {evaluation}; {verdict}"
             )
-            score = best and getattr(best, self.best.by)
-            better = evaluation.is_better(score, self.best.by)
+            better = evaluation.is_better(best and best.figures(), self.best.by)
             best = evaluation if better or not best else best
             return better
 
@@ -459,6 +472,11 @@ class Trainer:
             return
         if found is None:
             self.progress.say("no time is left to choose the length penalty on validation text")
+            return
+        if found["length_penalty"] is None:
+            self.progress.say(
+                f"length penalty stays {LENGTH_PENALTY:g}, because valid BLEU is 0 with each"
+            )
             return
         self.directory.write_search(found)
         bleu = ", ".join(f"{score:.2f} with {penalty:g}" for penalty, score in found["bleu"])

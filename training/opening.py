@@ -7,7 +7,9 @@ from command_line import quiet
 from data_pipeline.batching import Batching
 from data_pipeline.files import UserError, same_paths
 from data_pipeline.mixing import parse_mixture
+from data_pipeline.text_form import is_blank
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
 from model_directory.combined_models import (
     check_same_tokenizer,
     load_guide,
@@ -39,6 +41,7 @@ def open_run(request):
         UserError: flags, text and directory do not fit together.
     """
     options, update = request.options, update_of(request.model, request.options)
+    check_bleu_tokenizer(options["tokenize"])
     if request.dry_run and not update.has_plan:
         raise UserError(
             f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
@@ -71,6 +74,7 @@ def open_run(request):
     with devices.scope():
         guide = _load_guide(options, config, tokenizer)
         teacher = make_teacher(options)
+    _check_bleu(options, text.valid)
     encoded = text.encode(tokenizer, options, request.data_dir)
     if is_new and len(encoded.sizes) == 1:
         _check_alone(options)
@@ -124,6 +128,11 @@ def _with_choices(run, undecided):
         undecided: names of the options of its pace.
     """
     seconds = None
+    if run.options["tokenize"] == AUTO:
+        tokenize, reason = bleu_tokenizer([run.tokenizer.target_words(run.valid_lines[1])])
+        run = run.with_options(tokenize=tokenize)
+        if reason and run.options["bleu_lines"]:
+            print(f"validation {reason}", flush=True)
     if run.options["precision"] == AUTO:
         precision, seconds = choose_precision(run)
         run = run.with_options(precision=precision)
@@ -138,6 +147,16 @@ def _check_alone(options):
             raise UserError(
                 f"{given} chooses the shares of several corpora, and there is one; leave it out"
             )
+
+
+def _check_bleu(options, valid):
+    """Raises `UserError` if BLEU is to choose weights and no validation line has a reference."""
+    references = valid[1][: options["bleu_lines"]]
+    if options["keep_best_by"] == "bleu" and all(map(is_blank, references)):
+        raise UserError(
+            f"--keep_best_by=bleu: the first {len(references)} target lines of the validation text "
+            "are blank, so BLEU cannot be computed; raise --bleu_lines, or leave it out"
+        )
 
 
 def _check_passes(config):
@@ -155,8 +174,10 @@ def _check_passes(config):
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
     # Counted models did not record them, nor did earlier versions.
-    unrecorded = {name: DEFAULTS[name] for name in ("precision", "bpe_dropout")}
+    unrecorded = {name: _UNRECORDED[name] for name in ("precision", "bpe_dropout", "tokenize")}
     earlier = {**unrecorded, **directory.config()["options"]}
+    if options["tokenize"] == AUTO:  # The packages that the choice needs may be gone by now.
+        options = {**options, "tokenize": earlier["tokenize"]}
     found = pace.resumed(options, names, earlier)
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
     if kept:
@@ -280,6 +301,8 @@ NAMED = (
     *("guide_weights", "teacher_weights", "init_weights"),
 )
 _OF_MIXTURES = ("corpus_weights", "temperature")
+# Values of the options that a run did not record.
+_UNRECORDED = {**DEFAULTS, "tokenize": USUAL}
 
 
 def check_same_run(directory, config):
@@ -292,7 +315,7 @@ def check_same_run(directory, config):
     def flat(config):
         settings = models.preset_settings(config["model"], **config["settings"])
         named = {name: config.get(name) for name in NAMED}
-        return {**named, **settings, **DEFAULTS, **config["options"]}
+        return {**named, **settings, **_UNRECORDED, **config["options"]}
 
     was, now = flat(directory.config()), flat(config)
     may_change = {*LIMITS, *(name for name in PATHS if same_paths(was[name], now[name]))}

@@ -13,6 +13,7 @@ from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import dataset_of
 from data_pipeline.tokenization.tokenizers import Tokenizer
+from decoding.scores import USUAL, remarks
 from decoding.translator import Translator
 from model_directory import memory
 from model_directory.directory import ModelDirectory, model_of
@@ -210,10 +211,15 @@ def make_trainer(run):
         run.valid,
         *(lines[: options["bleu_lines"]] for lines in run.valid_lines),
         max_tokens=run.epochs.batching.max_tokens,
+        tokenize=options["tokenize"],
     )
     # Without --bleu_lines nothing is to be translated.
     lines = run.valid_lines if options["bleu_lines"] else ([], [])
-    penalty_choice = PenaltyChoice(model, run.tokenizer, *lines)
+    penalty_choice = PenaltyChoice(model, run.tokenizer, *lines, options["tokenize"])
+    if run.devices.is_chief:
+        references = run.tokenizer.target_words(run.valid_lines[1][: options["bleu_lines"]])
+        for line in remarks([references], is_for_bleu=options["tokenize"] == USUAL):
+            print(f"validation: {line}", flush=True)
     limits = Limits(
         keep_checkpoints=options["average_checkpoints"],
         **{name: options[name] for name in Limits._fields if name in options},

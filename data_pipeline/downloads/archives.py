@@ -12,18 +12,15 @@ import tarfile
 import zlib
 from pathlib import Path
 
+from data_pipeline.downloads.markup import matched_segments, parse_sgml
 from data_pipeline.files import UserError, decode_lines, printable
 
 _BLOCK = 1 << 22
 # tarfile raises KeyError at a link that points out of the archive, and RecursionError at links that
 # point at each other.
 _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarError)
-# A tag holds no "<": without this, hostile text would take quadratic time.
-_TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
-_BEGINNING = re.compile(r"<(?:doc|seg)\b", re.IGNORECASE)
 # The beginning of a line of IWSLT's talks that is no plain sentence.
 _OF_TALK = re.compile(r"<(\w+)(?:\s[^<>]*)?>(?:(.*)</\1>)?")
-_VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
 def stream_lines(path, member=""):
@@ -68,10 +65,9 @@ def stream_pairs(source, target):
     """
     endings = ".sgm", ".sgml", ".xml"
     if all(str(member or path).endswith(endings) for path, member in (source, target)):
-        yield matched_segments(
-            *(parse_sgml("\n".join(stream_lines(*side)), _name(side)) for side in (source, target)),
-            f"{_name(source)} and {_name(target)}",
-        )
+        names = _name(source), _name(target)
+        sides = ("\n".join(stream_lines(*side)) for side in (source, target))
+        yield matched_segments(*map(parse_sgml, sides, names), names)
         return
     sides = [stream_lines(*side) for side in (source, target)]
     if all("/train.tags." in f"/{member or path}" for path, member in (source, target)):
@@ -112,75 +108,6 @@ def sentences(lines):
             yield line
         elif tag[1] in ("title", "description"):
             yield (tag[2] or "").strip()
-
-
-def parse_sgml(text, name):
-    """Parses the segments of a test set in SGML or XML.
-
-    Args:
-        text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`; tags in any case.
-        name: name of the text in errors.
-
-    Returns:
-        {(document, segment): text}, in order. Outer white space is removed, a line break becomes a
-        space, and entities are left as they are.
-
-    Raises:
-        UserError: there is no segment, or a segment has no end or no id or occurs twice.
-    """
-    segments, document, begun, tags = {}, "", None, 0
-    for tag in _TAG.finditer(text):
-        is_end, kind, attributes = tag[1] == "/", tag[2].lower(), tag[3]
-        tags += not is_end
-        if begun:
-            number, start = begun
-            fault = ""
-            if not number or not is_end or kind != "seg":
-                fault = "expected <seg id=...> ... </seg>; the file may be damaged"
-            elif (document, number) in segments:
-                fault = "appears twice; expected one text for each segment"
-            if fault:
-                line = text.count("\n", 0, start) + 1
-                raise UserError(
-                    f"{name}, line {line}, document {document!r}, segment {number!r}: {fault}"
-                )
-            segments[document, number] = " ".join(text[start : tag.start()].split("\n")).strip()
-            begun = None
-        elif kind == "doc" and not is_end:
-            document = _attribute(attributes, "docid")
-        elif kind == "seg" and not is_end:
-            begun = _attribute(attributes, "id"), tag.end()
-    if begun or not segments or tags != len(_BEGINNING.findall(text)):
-        raise UserError(f"{name}: expected <seg id=...> ... </seg> segments; it may be damaged")
-    return segments
-
-
-def matched_segments(source, target, name):
-    """Matches the segments of both sides, in the order of the source.
-
-    Args:
-        source: {(document, segment): text}, the result of `parse_sgml`.
-        target: the same, in any order.
-        name: name of both texts in errors.
-
-    Returns:
-        (list of str, list of str).
-
-    Raises:
-        UserError: only one side has a segment.
-    """
-    lonely = [key for key in source if key not in target] + [k for k in target if k not in source]
-    if lonely:
-        raise UserError(
-            f"{name}: {len(lonely)} segments are in only one of the two, such as document "
-            f"{lonely[0][0]!r}, segment {lonely[0][1]!r}; do the two belong together?"
-        )
-    return list(source.values()), [target[key] for key in source]
-
-
-def _attribute(tag, name):
-    found = re.search(rf"\b{name}{_VALUE}", tag, re.IGNORECASE)
-    return next((value for value in found.groups() if value is not None), "") if found else ""
 
 
 def _whole_lines(path, member):

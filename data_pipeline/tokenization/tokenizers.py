@@ -71,6 +71,13 @@ class Tokenizer(NamedTuple):
             *(vocabulary.load(Path(folder, s + vocabulary.file_suffix), form) for s in SIDES),
         )
 
+    def target_words(self, lines):
+        """Returns lines of the target side in words, the form of translations.
+
+        Lines of ready-made pieces are joined. Text that is in words already stays as it is.
+        """
+        return self.target.joined(lines) if self.kind == "pretokenized" else lines
+
     def fingerprint(self):
         """Returns a hash that changes with the kind, the form of the text and any entry."""
         digest = hashlib.sha256(f"{self.kind} {self.source.form}".encode())

@@ -340,6 +340,20 @@ class PieceVocabulary(WordVocabulary):
         _check_form(pieces, form, path)
         return cls([*SPECIALS, *(piece for piece in pieces if piece not in SPECIALS)], path, form)
 
+    def joined(self, lines):
+        """Joins the pieces of each line to words as `decode` does, if the lines are in pieces.
+
+        Args:
+            lines: list of str.
+        """
+        pieces = [split_words(line) for line in lines]
+        if self.style == "▁":
+            firsts = [line[0] for line in pieces if line]
+            in_pieces = 2 * sum(first.startswith("▁") for first in firsts) > len(firsts)
+        else:
+            in_pieces = any(p.endswith("@@") and p in self.index for line in pieces for p in line)
+        return [join_pieces(line, self.style) for line in pieces] if in_pieces else lines
+
 
 def piece_style(words):
     """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".

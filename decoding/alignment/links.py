@@ -29,6 +29,10 @@ AGREED = 0.4  # Default threshold for the geometric mean of two directions.
 _FOUND, _GOLD = "-", "-p?"  # Characters between the two positions of a link.
 _FORMS = {_FOUND: "i-j", _GOLD: "i-j (sure), ipj or i?j (possible)"}
 _LINK = re.compile(r"([0-9]{1,9})([-p?])([0-9]{1,9})")
+# Of Mihalcea and Pedersen 2003 (NAACL): sentence, source word, target word, S or P, confidence.
+_NUMBERED = re.compile(
+    r"([0-9]{1,9})\s+([0-9]{1,9})\s+([0-9]{1,9})(?:\s+([SPsp]))?(?:\s+[0-9.]{1,20})?"
+)
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -78,7 +82,7 @@ def read_alignments(
     Example:
         A file with the line `0-0 2-1 1-2` gives `[[(0, 0), (1, 2), (2, 1)]]`.
     """
-    found = _parse_lines(read_lines(path), path, pairs, base, _FOUND)
+    found = _counted_from(base, _parse_lines(read_lines(path), path, _FOUND), path, pairs)
     return [sorted({link for link, _ in links}) for links in found]
 
 
@@ -100,17 +104,28 @@ def read_directions(
 def read_gold(
     path: str, *, pairs: Sequence[tuple[int, int]] | None = None, base: int | None = None
 ) -> list[GoldAlignment]:
-    """Reads alignments made by people: `i-j` is a sure link, `ipj` or `i?j` a possible one.
+    """Reads alignments made by people, in either of two forms.
 
-    Args and Raises as `read_alignments`. Without a `base`, words are counted from 1 if no link
-    names word 0; a line on standard error reports this.
+    A line holds the links of a sentence pair: `i-j` is a sure link, `ipj` or `i?j` a possible one.
+    Or a line holds one link, as in the shared task of NAACL 2003: number of the sentence pair,
+    position of the source word, position of the target word, and optionally `S` (sure, the default)
+    or `P` (possible) and a confidence, which is not used. There, sentences are numbered from 1, or
+    from 0 if one has that number; words are counted from 1, and links to word 0, which stands for
+    no word (NULL), are left out and counted on standard error.
+
+    Args and Raises as `read_alignments`. Without a `base`, words of the first form are counted from
+    1 if no link names word 0; a line on standard error reports this.
 
     Returns:
-        `GoldAlignment` of every line. A link that is both sure and possible is sure.
+        `GoldAlignment` of every pair; without `pairs`, of all up to the last that has a link. A
+        link that is both sure and possible is sure.
     """
     lines = read_lines(path)
-    base = _first_number(lines, path) if base is None else base
-    return [_gold(links) for links in _parse_lines(lines, path, pairs, base, _GOLD)]
+    if any(_NUMBERED.fullmatch(line.strip()) for line in lines):
+        return [_gold(links) for links in _numbered_links(lines, path, pairs, base)]
+    links = _parse_lines(lines, path, _GOLD, "; or a link a line: sentence source target S|P")
+    base = _first_number(links, path) if base is None else base
+    return [_gold(links) for links in _counted_from(base, links, path, pairs)]
 
 
 def parse_gold(
@@ -119,7 +134,7 @@ def parse_gold(
     """Reads the alignment of one sentence pair, such as `0-0 1p2`.
 
     Args:
-        text: as a line of `read_gold`.
+        text: as a line of the first form of `read_gold`.
         name: name of the text in errors.
         pair: (source words, target words), the numbers of words to check the links against.
         base: as `read_gold`.
@@ -127,13 +142,14 @@ def parse_gold(
     Raises:
         UserError: a token is not a link, or a link lies outside the sentence.
     """
-    base = _first_number([text], name) if base is None else base
-    return _gold(_parse(text, name, pair, base, _GOLD))
+    links = _parse(text, name, _GOLD)
+    base = _first_number([links], name) if base is None else base
+    return _gold(_inside(links, name, pair, base))
 
 
-def _first_number(lines, name):
+def _first_number(links, name):
     """Returns the first word's number: 1 if there are links but no link names word 0, else 0."""
-    numbers = {int(n) for line in lines for n in re.findall("[0-9]{1,9}", line)}
+    numbers = {number for line in links for link, _ in line for number in link}
     if not numbers or 0 in numbers:
         return 0
     print(
@@ -144,24 +160,54 @@ def _first_number(lines, name):
     return 1
 
 
+def _numbered_links(lines, path, pairs, base):
+    """Returns the (link, kind) of every sentence pair of a file with a link on each line."""
+    found, base = [], 1 if base is None else base
+    for number, line in enumerate(lines, 1):
+        match = _NUMBERED.fullmatch(line.strip())
+        if match:
+            kind = "p" if (match[4] or "S") in "Pp" else "-"
+            found.append((number, int(match[1]), (int(match[2]), int(match[3])), kind))
+        elif line.strip():
+            raise UserError(
+                f"{path}, line {number}: {line[:40]!r}; expected `sentence source target`, with S "
+                "or P after it, as on other lines of the file"
+            )
+    first = min(1, *(sentence for _, sentence, *_ in found))
+    count = len(pairs) if pairs is not None else max(each[1] for each in found) + 1 - first
+    links, num_null = [[] for _ in range(count)], 0
+    for number, sentence, link, kind in found:
+        name = f"{path}, line {number}"
+        if not sentence - first < count:
+            raise UserError(
+                f"{name}: sentence {sentence}; expected {first} to {count - 1 + first}, one for "
+                f"each of {count} sentence pairs, counted from {first}"
+            )
+        if base == 1 and 0 in link:
+            num_null += 1
+            continue
+        pair = pairs and pairs[sentence - first]
+        links[sentence - first] += _inside([(link, kind)], name, pair, base)
+    if num_null:
+        print(
+            f"{path}: {num_null:,} of {len(found):,} links are to word 0 (NULL) and do not count; "
+            "if words are counted from 0, give --gold_base=0",
+            file=sys.stderr,
+        )
+    return links
+
+
 def _gold(links):
     sure = frozenset(link for link, kind in links if kind == "-")
     return GoldAlignment(sure, frozenset(link for link, _ in links))
 
 
-def _parse_lines(lines, path, pairs, base, kinds):
-    """Returns the (link, kind) of every token of every line."""
-    if pairs is not None and len(lines) != len(pairs):
-        raise UserError(
-            f"{path}: {len(lines)} lines; expected {len(pairs)}, one for each sentence pair"
-        )
-    return [
-        _parse(line, f"{path}, line {n + 1}", pairs and pairs[n], base, kinds)
-        for n, line in enumerate(lines)
-    ]
+def _parse_lines(lines, path, kinds, other_form=""):
+    """Returns the (link, kind) of every token of every line, numbered as in the file."""
+    return [_parse(line, f"{path}, line {n}", kinds, other_form) for n, line in enumerate(lines, 1)]
 
 
-def _parse(line, name, pair, base, kinds):
+def _parse(line, name, kinds, other_form=""):
     """Returns the (link, kind) of every token of a line; `kinds` is `_FOUND` or `_GOLD`."""
     links = []
     for token in line.split():
@@ -169,11 +215,30 @@ def _parse(line, name, pair, base, kinds):
         if not match or match[2] not in kinds:
             raise UserError(
                 f"{name}: {token[:40]!r}; expected {_FORMS[kinds]}, the positions of a source and "
-                f"a target word, counted from {base}"
+                f"a target word{other_form}"
             )
-        links.append(((int(match[1]) - base, int(match[3]) - base), match[2]))
-        _check_inside(name, token, links[-1][0], pair, base)
+        links.append(((int(match[1]), int(match[3])), match[2]))
     return links
+
+
+def _counted_from(base, links, path, pairs):
+    """Returns the links of every line, words counted from 0; checks them against the pairs."""
+    if pairs is not None and len(links) != len(pairs):
+        raise UserError(
+            f"{path}: {len(links)} lines; expected {len(pairs)}, one for each sentence pair"
+        )
+    return [
+        _inside(line, f"{path}, line {n + 1}", pairs and pairs[n], base)
+        for n, line in enumerate(links)
+    ]
+
+
+def _inside(links, name, pair, base):
+    """Returns the links of a pair, words counted from 0; `UserError` if one is outside of it."""
+    for (source, target), kind in links:
+        link = source - base, target - base
+        _check_inside(name, f"{source}{kind}{target}", link, pair, base)
+    return [((source - base, target - base), kind) for (source, target), kind in links]
 
 
 def _check_inside(name, token, link, pair, base):

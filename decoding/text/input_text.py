@@ -4,10 +4,11 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from data_pipeline.files import UserError, read_lines
+from data_pipeline.downloads.markup import is_markup
+from data_pipeline.files import UserError
 from data_pipeline.live_lines import LiveLines, reader
-from data_pipeline.streams import check_lengths, is_tsv
-from data_pipeline.test_sets import reference_texts, source_text
+from data_pipeline.streams import is_tsv
+from data_pipeline.test_sets import other_translation, reference_texts, source_text
 from decoding.text.streaming import windows
 
 _STANDARD_INPUT = "standard input"
@@ -56,13 +57,27 @@ def open_text(path, *, column=None, reference="", baseline=""):
         lines = source_text(path, column or (1 if is_tsv(path) and reference else None))
     else:
         prompts = sys.stdin.isatty()
-        stream = LiveLines(sys.stdin, name, "> " if prompts else "")
+        read = plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
         if not reference:
-            return Text(stream.read, name, prompts=prompts)
-        lines = [line for _, window in windows(stream.read, 1000) for line in window]
+            return Text(read, name, prompts=prompts)
+        lines = [line for _, window in windows(read, 1000) for line in window]
     references = reference_texts(reference, name, lines, column) if reference else []
     others = None
     if baseline:
-        others = read_lines(baseline)
-        check_lengths((name, baseline), (len(lines), len(others)))
+        others = other_translation(baseline, name, lines)
     return Text(reader(lines), name, len(lines), references=references, baseline=others)
+
+
+def plain(read):
+    """Returns the function of a stream that refuses to begin with a test set in markup."""
+    first = True
+
+    def checked(most):
+        nonlocal first
+        lines = read(most)
+        if first and is_markup("\n".join(lines), "", _STANDARD_INPUT):
+            raise UserError(f"{_STANDARD_INPUT}: a test set in markup; give it as a file: --input")
+        first = False
+        return lines
+
+    return checked

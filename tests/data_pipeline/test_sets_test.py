@@ -1,9 +1,12 @@
 """Texts and references as plain files, columns and SGML."""
 
+import re
+
 import pytest
 
 from data_pipeline.files import UserError
-from data_pipeline.test_sets import reference_texts, source_text
+from data_pipeline.streams import open_split
+from data_pipeline.test_sets import other_translation, reference_texts, source_text
 
 SGML = """<srcset setid="x" srclang="any">
 <doc docid="a"><p>
@@ -32,8 +35,8 @@ def test_plain_files_keep_every_line(write):
 def test_segments_keep_their_order_and_references_follow_it(write):
     source = write("src.sgm", SGML)
     assert list(source_text(source)) == LINES
-    documents = SGML.replace("one", "eins").partition("<DOC")
-    swapped = write("ref.SGM", "<DOC" + documents[2] + documents[0])
+    head, first, last = re.split("(?=<doc|<DOC)", SGML.replace("one", "eins"))
+    swapped = write("ref.SGM", head + last.replace("</srcset>", "") + first + "</srcset>")
     plain = write("ref.de", "eins\nzwei\ndrei\n")
     found = reference_texts(f"{swapped},{plain}", source, LINES)
     assert found == [["eins dog", "two cats", ""], ["eins", "zwei", "drei"]]
@@ -47,6 +50,101 @@ def test_entities_of_sgml_are_the_characters_that_they_stand_for(write):
     assert list(source_text(source)) == ['R&D <b> "x" &amp;', *LINES[1:]]
     assert reference_texts(source, "standard input", LINES) == [['R&D <b> "x" &amp;', *LINES[1:]]]
     assert list(source_text(plain)) == ["R&amp;D"]
+
+
+XML = """<?xml version='1.0' encoding='utf-8'?>
+<!DOCTYPE dataset>
+<!-- <seg id="9">no text</seg> -->
+<dataset id="x">
+  <doc id="a" origlang="en"><src lang="en"><p>
+    <seg id="1">R&amp;D &lt;b></seg>
+    <seg id="2"/></p></src>
+    <ref lang="de" translator="A"><p><seg id="2"> zwei </seg><seg id="1">F&amp;E</seg></p></ref>
+    <ref lang="de" translator="B"><seg id="1"><![CDATA[F & E <ref>]]></seg><seg id="2">2</seg></ref>
+    <hyp system="S" language="de"><seg id="1">h1</seg><seg id="2">h2</seg></hyp>
+  </doc>
+  <doc id="b" origlang="de"><src lang="en"><seg id="1">three</seg></src>
+    <ref translator="A" lang="de"><seg id="1">drei</seg></ref>
+    <hyp system="S"><seg id="1">h3</seg></hyp>
+  </doc>
+</dataset>
+"""
+XML_SOURCE = ["R&D <b>", "", "three"]
+XML_REFERENCES = [["F&E", "zwei", "drei"], ["F & E <ref>", "2", ""]]
+
+
+def test_all_texts_of_an_xml_test_set_are_found_by_its_content(write):
+    path = write("all.txt", "\ufeff" + XML)
+    assert list(source_text(path)) == XML_SOURCE
+    assert reference_texts(path, path, XML_SOURCE) == XML_REFERENCES
+    assert other_translation(path, path, XML_SOURCE) == ["h1", "h2", "h3"]
+    one = write(
+        "one.xml",
+        XML.replace('<ref lang="de" translator="B">', "<!-- ").replace(
+            '<seg id="2">2</seg></ref>', "-->"
+        ),
+    )
+    assert [*map(list, open_split((one, one)))] == [XML_SOURCE, XML_REFERENCES[0]]
+    plain = write("plain.en", "one\ntwo\nthree\n")
+    assert [*open_split((plain, one))[1]] == ["zwei", "F&E", "drei"]  # In the order of the file.
+    with pytest.raises(UserError, match="holds 2 texts; expected one reference"):
+        open_split((plain, path))
+
+
+def test_an_xml_test_set_of_several_systems_or_with_a_segment_missing_is_refused(write):
+    other = '</hyp><hyp system="T"><seg id="1">t</seg><seg id="2">t</seg></hyp>'
+    path = write("x.xml", XML.replace("</hyp>", other, 1))
+    with pytest.raises(UserError, match="holds 2 translations"):
+        other_translation(path, "standard input", XML_SOURCE)
+    path = write("y.xml", XML.replace('<seg id="2">2</seg>', ""))
+    with pytest.raises(UserError, match=r"document 'a': 'B' has 1 of its 2 segments"):
+        reference_texts(path, path, XML_SOURCE)
+
+
+TALKS = """<?xml version="1.0" encoding="UTF-8"?>
+<mteval>
+<refset setid="x" srclang="en" trglang="de" refid="ref">
+<doc docid="1" genre="lectures">
+<url>http://x</url><title>No segment</title>
+<seg id="1"> ein Hund </seg>
+</doc></refset></mteval>
+"""
+
+
+@pytest.mark.parametrize("ending", ["xml", "sgm", "de"])
+def test_talks_are_known_with_any_ending(write, ending):
+    path = write(f"x.{ending}", TALKS)
+    assert list(source_text(path)) == ["ein Hund"]
+    assert list(source_text(write("one_line", TALKS.replace("\n", " ")))) == ["ein Hund"]
+    assert list(source_text(write("bare", TALKS.partition("\n")[2]))) == ["ein Hund"]
+    with pytest.raises(UserError, match="same file for source and target"):
+        reference_texts(path, path, ["ein Hund"])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<?xml version='1.0'?>\n<tmx version='1.4'><body></body></tmx>\n",
+        "<!DOCTYPE html [ <!ENTITY x 'y'> ]>\n<html><p>one</p></html>\n",
+        "<html>\n<p>one</p>\n</html>",
+    ],
+)
+def test_other_markup_is_refused(write, text):
+    path = write("x.en", text)
+    for read in (source_text, lambda path: reference_texts(path, "standard input", ["one"])):
+        with pytest.raises(UserError, match=r"x\.en: markup \(.<.*extract the text first"):
+            read(path)
+    with pytest.raises(UserError, match="markup"):
+        open_split((path, write("y", "one\n")))
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["<3 you", "<b>bold</b> words", "<doc> is a tag", "<?xml is no text", "<s> one </s>", "<"],
+)
+def test_a_plain_text_may_begin_with_a_bracket(write, line):
+    for lines in ([line], [line, "two", line]):
+        assert list(source_text(write("x", "\n".join(lines)))) == lines
 
 
 def test_all_other_columns_of_a_tsv_are_references(write):
@@ -96,7 +194,10 @@ def test_what_cannot_be_read_is_one_line_with_its_number(write, name):
 def test_references_that_do_not_fit_are_refused(write):
     source = write("src.sgm", SGML)
     for text, expected in (
-        (SGML.replace('docid="b"', 'docid="c"'), "2 segments are in only one of the two"),
+        (
+            SGML.replace('docid="b"', 'docid="c"'),
+            r"src.sgm has 3 segments and .*ref.sgm has 3; 2 are in .*'b', segment '1' of .*src",
+        ),
         ("<doc>", "ref.sgm: expected <seg id"),
     ):
         with pytest.raises(UserError, match=expected):
@@ -105,7 +206,7 @@ def test_references_that_do_not_fit_are_refused(write):
     with pytest.raises(UserError, match=r"src\.sgm has 3 lines and .*ref\.de has 1"):
         reference_texts(plain, source, LINES)
     with pytest.raises(UserError, match="empty or blank"):
-        reference_texts(write("blank", "\n\n\n"), source, LINES)
+        reference_texts(write("blank", "\n\u00a0\n\n"), source, LINES)
     with pytest.raises(UserError, match="comma without a file name"):
         reference_texts(f"{plain},", source, LINES)
     with pytest.raises(UserError, match="same file for source and target"):

@@ -1,10 +1,21 @@
 """Scores of corpora, against one or several references and beside a baseline."""
 
 import random
+import unicodedata
 
 import pytest
 
-from decoding.scores import METRICS, corpus_scores, p_values, paired_bootstrap
+from data_pipeline.files import UserError
+from decoding import scores
+from decoding.scores import (
+    METRICS,
+    bleu_tokenizer,
+    corpus_scores,
+    p_values,
+    paired_bootstrap,
+    remarks,
+    score_lines,
+)
 
 LINES = [" ".join(random.Random(i).choices("abcdefghij", k=12)) for i in range(40)]
 
@@ -29,3 +40,76 @@ def test_a_paired_bootstrap_tells_a_difference_from_chance():
     assert float(line.split("p = ")[1]) > 0.3
     line, *_ = paired_bootstrap(worse, LINES, [LINES])
     assert f"{p_values(LINES, [again, worse], [LINES])[1]:.4f}" == line.split("p = ")[1]
+
+
+SCRIPTS = {
+    "那孩丢失那树并喜欢那男。": "zh",
+    "苹果公司发布了新的手机 iPhone 15 Pro Max": "zh",
+    "喫茶店「カフェの」在台北的中山北路二段開幕了，歡迎大家前來": "zh",
+    "これは新しい本です。": "char",
+    "한국어 문장입니다.": "13a",
+    "นี่คือหนังสือ": "char",
+    "នេះជាសៀវភៅ": "char",
+    "ນີ້ແມ່ນປຶ້ມ": "char",
+    "ဒါကစာအုပ်ပါ": "char",
+    "དེབ་འདི་": "char",
+    "The dog runs through 北京 .": "13a",
+    "Это книга.": "13a",
+    "यह एक किताब है।": "13a",
+    "1 2 3 !": "13a",
+}
+
+
+@pytest.mark.parametrize("line", SCRIPTS)
+def test_the_script_of_the_references_chooses_the_tokenisation(line, monkeypatch):
+    monkeypatch.setattr(scores, "_why_missing", lambda name: "no package")
+    name, reason = bleu_tokenizer([[line], [line, ""]])
+    assert name == SCRIPTS[line]
+    has_package = "한" in line or "こ" in line
+    assert bool(reason) == (name != "13a" or has_package)
+    assert ("needs `pip install 'sacrebleu[" in reason) == has_package
+    monkeypatch.setattr(scores, "_why_missing", lambda name: "")
+    assert bleu_tokenizer([[line]])[0].endswith("-mecab") == has_package
+
+
+def test_a_blank_reference_is_none():
+    outputs = [*LINES, "and more words", "without a reference"]
+    blank = [*LINES, "", " \u00a0"]
+    found = corpus_scores(outputs, [blank], METRICS)
+    assert score_lines(found, METRICS) == score_lines(
+        corpus_scores(LINES, [LINES], METRICS), METRICS
+    )
+    both = [[*LINES, "", ""], [*[""] * len(LINES), "and more words", ""]]
+    found = corpus_scores(outputs, both, METRICS)
+    assert found["bleu"].score == pytest.approx(100) and found["bleu"].bp == 1
+    assert found["bleu"].sys_len == sum(len(line.split()) for line in LINES) + 3
+    assert corpus_scores([line[:9] for line in outputs], both)["bleu"].bp < 1
+    worse = [line[:-8] + " z z z z" for line in outputs]
+    lines = paired_bootstrap(outputs, worse, [blank], METRICS)
+    assert lines == paired_bootstrap(LINES, worse[:-2], [LINES], METRICS)
+    assert remarks(both) == ["43 of 84 reference lines are blank and are not scored"]
+    with pytest.raises(UserError, match="all reference lines are blank"):
+        corpus_scores(["a"], [[""], ["\u200b"]])
+
+
+def test_texts_are_compared_in_one_normal_form():
+    composed = [f"{line} schöne Grüße é" for line in LINES]
+    apart = [unicodedata.normalize("NFD", line) for line in composed]
+    for outputs, references in ((composed, [apart]), (apart, [composed])):
+        assert corpus_scores(outputs, references, METRICS)["chrf"].score == 100
+        (line,) = remarks(references, outputs)
+        assert line.startswith("40 of 40 ") and "(NFC)" in line
+    others = [line.replace("a", "z") for line in apart]
+    found = p_values(composed, [others], [apart])
+    assert found == p_values(composed, [[line.replace("a", "z") for line in composed]], [composed])
+    assert remarks([composed], composed) == []
+
+
+def test_a_text_that_looks_tokenised_is_named_once():
+    tokens, plain = [f"{line} ." for line in LINES], [f"{line}." for line in LINES]
+    (line,) = remarks([tokens], tokens)
+    assert "the references and translations look tokenised" in line and "--tokenize=none" in line
+    assert "the translations look tokenised" in remarks([plain], tokens)[0]
+    for references in ([plain], [plain, LINES], [tokens[:9]], [[*tokens[:11], *plain]]):
+        assert remarks(references, plain) == []
+    assert remarks([tokens], tokens, is_for_bleu=False) == []

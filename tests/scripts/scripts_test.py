@@ -849,7 +849,10 @@ BAD_TRANSLATION = {
         ["--reference=/no/such.de", "--metrics=chrf,ter", "--lowercase"],
         "--lowercase is for BLEU",
     ),
-    "unknown tokenisation": (["--reference=/no/such.de", "--tokenize=foo"], "one of none, zh, 13a"),
+    "unknown tokenisation": (
+        ["--reference=/no/such.de", "--tokenize=foo"],
+        "one of auto, none, zh",
+    ),
     "a folder for the output": (["--output=new/"], "new/: cannot be written (a folder)"),
     "the input for the output": (["--output=translate.py", "--input=translate.py"], "two flags"),
     "the prefixes for the output": (["--output=x.de", "--prefix=x.de"], "two flags"),

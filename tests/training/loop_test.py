@@ -31,7 +31,7 @@ from training.reports.tensorboard import Board
 from training.updates.adam import adam
 from training.updates.gradient import GradientUpdate
 from training.validation.evaluation import Evaluation, Evaluator, perplexity
-from training.validation.length_penalty import PenaltyChoice
+from training.validation.length_penalty import LEAST_LINES, PenaltyChoice
 
 LIMITS = Limits(
     max_steps=12,
@@ -312,6 +312,19 @@ def test_keeps_the_weights_of_the_best_bleu_if_that_says_so(directory, corpus):
     assert "no better bleu in 1 validations" in run.reason
 
 
+def test_perplexity_decides_until_bleu_is_above_0(directory, corpus, capsys):
+    scores = [(9, 0.0), (8, 0.001), (9, 0.0)]  # The last of an average.
+    scores += [(7, 0.0), (8, 0.2), (6, 0.0), (9, 0.3), (5, 0.1), (4, 0.2), (9, 0.0)]
+    scores, of_bleu = iter(scores), {"keep_best_by": "bleu"}
+    for steps, count in ((8, 3), (99, 7)):
+        some = list(itertools.islice(scores, count))
+        run = trainer(directory, corpus, some, more=of_bleu, max_steps=steps, patience=2)
+        run.run()
+        said = capsys.readouterr().err
+        assert "best so far by perplexity, which decides until BLEU is above 0" in said
+    assert read_archive(directory.best_path)[1]["step"] == 24 and run.state["step"] == 32
+
+
 def test_the_moving_average_is_kept_and_training_goes_on_from_its_own_weights(directory, corpus):
     run = trainer(directory, corpus, [9, 8, 7, 9], of_update={"ema_decay": 0.9})
     run.run()
@@ -493,6 +506,26 @@ def test_evaluation_is_the_perplexity_a_token_and_sacrebleu_of_greedy_output(
     assert found.bleu == pytest.approx(bleu.score)
 
 
+def test_lines_without_a_reference_are_not_translated(directory, corpus, tokenizer, text):
+    update = GradientUpdate(directory.new_model(), adam(learning_rate=1e-3, warmup_steps=10))
+    translator = Translator(update.model, tokenizer, beam_size=1)
+    blank = ["\u00a0" if i % 2 else line for i, line in enumerate(text[1])]
+    found = Evaluator(update, translator, corpus, text[0], blank, max_tokens=64)()
+    half = Evaluator(update, translator, corpus, text[0][::2], text[1][::2], max_tokens=64)()
+    assert found.bleu == half.bleu and [s for s, *_ in found.samples] == text[0][:6:2]
+    assert Evaluator(update, translator, corpus, ["a"], [" "], max_tokens=64)().bleu is None
+
+
+def test_references_in_pieces_are_joined_as_translations_are(corpus, tmp_path):
+    (tmp_path / "pieces").write_text("a\nd@@\nog\n")
+    pieces = train_tokenizer("pretokenized", [], [], vocab_file=tmp_path / "pieces")
+    lines = ["a d@@ og", "d@@ og"] * LEAST_LINES
+    translator = SimpleNamespace(tokenizer=pieces)
+    evaluator = Evaluator(None, translator, corpus, lines, lines, max_tokens=64)
+    assert evaluator.source_lines == lines and evaluator.target_lines[:2] == ["a dog", "dog"]
+    assert PenaltyChoice(None, pieces, lines, lines).pairs[0][1] == "a dog"
+
+
 def test_a_line_too_long_for_a_picture_is_validated_without_one(
     directory, corpus, tokenizer, text, tmp_path
 ):
@@ -647,8 +680,8 @@ def test_a_run_without_a_finite_validation_ends_with_an_error(directory, corpus)
 
 
 def test_a_score_that_is_not_finite_is_beaten_by_all_and_beats_none():
-    assert Evaluation(99.0, 0.0, []).is_better(NAN, "perplexity")
-    assert Evaluation(99.0, 0.0, []).is_better(NAN, "bleu")
+    assert Evaluation(99.0, 0.0, []).is_better({"perplexity": NAN}, "perplexity")
+    assert Evaluation(99.0, 0.0, []).is_better({"bleu": NAN}, "bleu")
     assert not Evaluation(NAN, None, []).is_better(None, "perplexity")
     assert not Evaluation(math.inf, None, []).is_better(None, "bleu")
 

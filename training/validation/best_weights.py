@@ -17,7 +17,7 @@ class BestWeights:
         by: "perplexity" or "bleu", the score that decides.
 
     Attributes:
-        score: score of the weights in best.npz; None: there are none.
+        figures: scores of the weights in best.npz, as `Evaluation.figures`; None: there are none.
         are_judged: whether the score decides. Otherwise the last weights are the best.
     """
 
@@ -25,14 +25,13 @@ class BestWeights:
         self.directory = directory
         self.update = update
         self.by = by
-        self.score = None
+        self.figures = None
         self.are_judged = by == "bleu" or update.judged_by_perplexity
 
     def find(self):
-        """Reads the score of an earlier process; returns whether there is a best.npz."""
-        state = self.directory.best_state()
-        self.score = state and state.get(self.by)
-        return state is not None
+        """Reads the scores of an earlier process; returns whether there is a best.npz."""
+        self.figures = self.directory.best_state()
+        return self.figures is not None
 
     def offer(self, arrays, evaluation, step, **more):
         """Writes weights to best.npz if they are better.
@@ -46,12 +45,12 @@ class BestWeights:
         Returns:
             Whether they are better.
         """
-        better = evaluation.is_better(self.score if self.are_judged else None, self.by)
+        better = evaluation.is_better(self.figures if self.are_judged else None, self.by)
         if better:
             for directory, model in self.update.companions().items():
                 directory.write_best(model_arrays(model), {"step": step})
             self.directory.write_best(arrays, {"step": step, **evaluation.figures(), **more})
-            self.score = getattr(evaluation, self.by)
+            self.figures = evaluation.figures()
         return better
 
     def complete(self, step):
@@ -62,7 +61,7 @@ class BestWeights:
         Raises:
             UserError: no validation was finite, so there are no best weights.
         """
-        if self.score is None:
+        if self.figures is None:
             raise UserError(
                 f"{self.directory.path}: no validation was finite up to step {step:,}, so there is "
                 f"no model to keep; {ADVICE}"

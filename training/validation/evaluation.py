@@ -7,7 +7,8 @@ import tensorflow as tf
 
 from data_pipeline.batching import Batching
 from data_pipeline.pipeline import batches
-from decoding.scores import corpus_scores
+from data_pipeline.text_form import is_blank
+from decoding.scores import USUAL, ZERO, corpus_scores
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
@@ -49,17 +50,33 @@ class Evaluation(NamedTuple):
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
     def is_better(self, best, by):
-        """Returns whether this evaluation beats an earlier score of the kind `by`.
+        """Returns whether this evaluation beats an earlier one by a score of `CRITERIA`.
 
-        Every finite evaluation beats None and a score that is not finite. An evaluation that is
-        not finite beats nothing.
+        By BLEU, perplexity decides among evaluations whose BLEU is 0. Every finite evaluation beats
+        None and one that is not finite. An evaluation that is not finite beats nothing.
+
+        Args:
+            best: the `figures` of the earlier evaluation, or None.
+            by: "perplexity" or "bleu".
         """
-        if not self.is_finite:
-            return False
-        score = getattr(self, by)
-        if best is None or not math.isfinite(best):
-            return True
-        return score < best if by == "perplexity" else score > best
+        return self.is_finite and (best is None or _rank(self.figures(), by) > _rank(best, by))
+
+    def is_zero(self, by):
+        """Returns whether perplexity decides in place of BLEU, because BLEU is 0."""
+        return by == "bleu" and not is_above_zero(self.bleu)
+
+
+def is_above_zero(bleu):
+    """Returns whether BLEU, or None, would not be printed as 0.00."""
+    return (bleu or 0.0) >= ZERO
+
+
+def _rank(figures, by):
+    """Returns what orders evaluations, the best last; `figures` may be of an earlier version."""
+    perplexity, bleu = figures.get("perplexity"), figures.get("bleu")
+    if by == "bleu" and is_above_zero(bleu):
+        return 1, bleu
+    return 0, -perplexity if perplexity and math.isfinite(perplexity) else -math.inf
 
 
 def perplexity(nll):
@@ -77,19 +94,33 @@ class Evaluator:
         update: `Update` of the model, for its `evaluate`.
         translator: `Translator` of the same model, usually greedy.
         corpus: `EncodedCorpus` for perplexity.
-        source_lines: list of str for BLEU; may be the head of the corpus, or empty.
+        source_lines: list of str for BLEU; may be the head of the corpus, or empty. Lines whose
+            reference is blank are not translated.
         target_lines: list of str, their references.
         max_tokens: budget of a batch.
+        tokenize: tokenisation of BLEU.
         num_samples: how many translations to show.
     """
 
     def __init__(
-        self, update, translator, corpus, source_lines, target_lines, max_tokens, num_samples=3
+        self,
+        update,
+        translator,
+        corpus,
+        source_lines,
+        target_lines,
+        max_tokens,
+        *,
+        tokenize=USUAL,
+        num_samples=3,
     ):
         self.update = update
         self.translator = translator
-        self.source_lines = source_lines
-        self.target_lines = target_lines
+        pairs = zip(source_lines, translator.tokenizer.target_words(target_lines), strict=True)
+        pairs = [pair for pair in pairs if not is_blank(pair[1])]
+        self.source_lines = [source for source, _ in pairs]
+        self.target_lines = [target for _, target in pairs]
+        self.tokenize = tokenize
         self.num_samples = num_samples
         longest = int(max(side.lengths.max() for side in corpus))
         self.batches = batches(corpus, Batching(max(max_tokens, longest)))
@@ -106,10 +137,14 @@ class Evaluator:
             return found
         best = [hypotheses[0] for hypotheses in self.translator.translate(self.source_lines)]
         outputs = [translation.text for translation in best]
-        bleu = corpus_scores(outputs, [self.target_lines])["bleu"].score
+        bleu = self._bleu(outputs)
         samples = list(zip(self.source_lines, self.target_lines, outputs, strict=True))
         attention = self._attention(self.source_lines[0], best[0].ids)
         return Evaluation(found.perplexity, bleu, samples[: self.num_samples], attention)
+
+    def _bleu(self, outputs):
+        scores = corpus_scores(outputs, [self.target_lines], tokenize=self.tokenize)
+        return scores["bleu"].score
 
     def _attention(self, source_line, target_ids):
         model, tokenizer = self.update.model, self.translator.tokenizer

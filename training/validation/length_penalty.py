@@ -2,7 +2,8 @@
 
 import tensorflow as tf
 
-from decoding.scores import corpus_scores, p_values
+from data_pipeline.text_form import is_blank
+from decoding.scores import USUAL, ZERO, corpus_scores, p_values
 from decoding.search.searcher import make_search, padded
 from decoding.search.terms import EachSentence, SearchOptions
 from decoding.translator import MAX_INPUT_TOKENS
@@ -22,17 +23,19 @@ class PenaltyChoice:
         model: `models.base.Searchable`.
         tokenizer: its `Tokenizer`.
         sources: list of str; the first `MOST_LINES` count, if they are neither empty nor too long.
-        references: list of str, their translations.
+        references: list of str, their translations; lines with a blank one do not count.
+        tokenize: tokenisation of BLEU.
     """
 
-    def __init__(self, model, tokenizer, sources, references):
+    def __init__(self, model, tokenizer, sources, references, tokenize=USUAL):
         self.model = model
         self.tokenizer = tokenizer
+        self.tokenize = tokenize
         ids = tokenizer.source.encode(sources[:MOST_LINES])
         self.pairs = [
             pair
-            for pair in zip(ids, references[:MOST_LINES], strict=True)
-            if 1 < len(pair[0]) <= MAX_INPUT_TOKENS
+            for pair in zip(ids, tokenizer.target_words(references[:MOST_LINES]), strict=True)
+            if 1 < len(pair[0]) <= MAX_INPUT_TOKENS and not is_blank(pair[1])
         ]
 
     @property
@@ -48,8 +51,8 @@ class PenaltyChoice:
 
         Returns:
             A dict: the `length_penalty` by `choice`, `bleu`, a list of pairs of penalty and BLEU,
-            and the number of `lines` and `beam_size` behind it. None if fewer than `LEAST_LINES`
-            lines were translated.
+            its `tokenize`, and the number of `lines` and `beam_size` behind it. None if fewer than
+            `LEAST_LINES` lines were translated.
         """
         options = SearchOptions()
         search = make_search(self.model, options, each_sentence=True)
@@ -69,16 +72,17 @@ class PenaltyChoice:
         if count < LEAST_LINES:
             return None
         references = [reference for _, reference in self.pairs[:count]]
-        penalty, bleu = choice(outputs, references)
+        penalty, bleu = choice(outputs, references, self.tokenize)
         return {
             "length_penalty": penalty,
             "bleu": list(bleu.items()),
+            "tokenize": self.tokenize,
             "lines": count,
             "beam_size": options.beam_size,
         }
 
 
-def choice(outputs, references):
+def choice(outputs, references, tokenize=USUAL):
     """Chooses the penalty nearest to the usual one of those not significantly worse than the best.
 
     References of one text are longer than those of another, so that the best penalty for validation
@@ -87,13 +91,17 @@ def choice(outputs, references):
     Args:
         outputs: dict from penalty to a list of str, translations with it.
         references: list of str.
+        tokenize: tokenisation of BLEU.
 
     Returns:
-        The penalty, and a dict from penalty to BLEU.
+        The penalty, or None if BLEU is 0 with each; and a dict from penalty to BLEU.
     """
-    bleu = {p: corpus_scores(texts, [references])["bleu"].score for p, texts in outputs.items()}
+    options = {"references": [references], "tokenize": tokenize}
+    bleu = {p: corpus_scores(texts, **options)["bleu"].score for p, texts in outputs.items()}
     best = max(bleu, key=bleu.get)
-    chance = p_values(outputs[best], outputs.values(), [references])
+    if bleu[best] < ZERO:
+        return None, bleu
+    chance = p_values(outputs[best], outputs.values(), **options)
     good = [
         penalty
         for penalty, p in zip(outputs, chance, strict=True)

@@ -9,12 +9,8 @@ import time
 import pytest
 
 from data_pipeline.downloads import archives
-from data_pipeline.downloads.archives import (
-    matched_segments,
-    parse_sgml,
-    stream_lines,
-    stream_pairs,
-)
+from data_pipeline.downloads.archives import stream_lines, stream_pairs
+from data_pipeline.downloads.markup import matched_segments, parse_sgml
 from data_pipeline.files import UserError, decode_lines
 
 TEXT = "eins\u2028noch eins\r\nzwei\x85\n\ndrei\rvier\n"
@@ -231,6 +227,6 @@ def test_sides_are_matched_by_document_and_segment_whatever_their_order(tmp_path
 
 def test_a_segment_without_a_partner_is_named():
     other = {key: text for key, text in SEGMENTS.items() if key != ("one", "2")}
-    for sides in ((SEGMENTS, other), (other, SEGMENTS)):
-        with pytest.raises(UserError, match=r"x: 1 segments.* document 'one', segment '2'"):
-            matched_segments(*sides, "x")
+    for sides, names in (((SEGMENTS, other), ("x", "y")), ((other, SEGMENTS), ("y", "x"))):
+        with pytest.raises(UserError, match=r"; 1 are in only.*'one', segment '2' of x"):
+            matched_segments(*sides, names)

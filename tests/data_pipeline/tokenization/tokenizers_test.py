@@ -383,6 +383,19 @@ def test_list_without_pieces_is_refused(tmp_path, lines):
     assert one_line(e)
 
 
+@pytest.mark.parametrize(
+    ("pieces", "in_pieces"),
+    [("▁der ▁H und ▁läuft", "▁der ▁H und"), ("der H@@ und läuft", "der H@@ und")],
+)
+def test_target_lines_in_pieces_are_joined_as_translations_are(tmp_path, pieces, in_pieces):
+    tokenizer = pretokenized(tmp_path, *pieces.split())
+    assert tokenizer.target_words([in_pieces, "", pieces]) == ["der Hund", "", "der Hund läuft"]
+    plain = ["der  Hund @@ -1 +1 @@", "", "läuft a@@ "]  # Of no piece of the vocabulary.
+    assert tokenizer.target_words(plain) == plain
+    words = train_tokenizer("word", [in_pieces], [in_pieces], min_word_count=1)
+    assert words.target_words([in_pieces]) == [in_pieces]
+
+
 def test_pretokenized_needs_a_list(tmp_path):
     with pytest.raises(UserError, match="needs --vocab_file"):
         train_tokenizer("pretokenized", ["a"], ["b"])

@@ -185,8 +185,7 @@ def test_a_token_that_is_no_link_is_named_with_its_line(tmp_path, token):
     with pytest.raises(UserError) as error:
         read_alignments(path)
     assert str(error.value) == (
-        f"{path}, line 2: {token!r}; expected i-j, the positions of a source and a target word, "
-        "counted from 0"
+        f"{path}, line 2: {token!r}; expected i-j, the positions of a source and a target word"
     )
 
 
@@ -261,6 +260,43 @@ def test_gold_links_are_read_from_a_string():
     ):
         with pytest.raises(UserError, match=f"^--links: .*{re.escape(expected)}"):
             parse_gold(text, "--links", pair=(3, 3))
+
+
+NUMBERED = "0001 1 1 S\n0001 2 2\n0001 3 3 P\n\n3 1 2 p 0.5\n3 0 1 S\n3 1 2 S\n"
+
+
+def test_gold_in_the_form_of_naacl_2003_is_known(tmp_path, capsys):
+    path = tmp_path / "gold.txt"
+    path.write_text(NUMBERED)
+    first, second, third = read_gold(path, pairs=[(3, 3), (0, 0), (1, 2)])
+    assert first.sure == {(0, 0), (1, 1)} and first.possible == {(0, 0), (1, 1), (2, 2)}
+    assert not second.possible and third.sure == {(0, 1)}
+    assert "1 of 6 links are to word 0 (NULL)" in capsys.readouterr().err
+    assert len(read_gold(path)) == 3 and len(read_gold(path, pairs=[(3, 3)] * 9)) == 9
+    path.write_text(NUMBERED.replace("0001", "0"))
+    assert len(read_gold(path)) == 4
+    counted_from_0 = read_gold(path, base=0)[3]
+    assert counted_from_0.sure == {(0, 1), (1, 2)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1 1 1 S\n1-1 2p2\n", "line 2: '1-1 2p2'; expected `sentence source target`"),
+        ("1 1 1 S\n1 1 1 X\n", "line 2: '1 1 1 X'; expected `sentence"),
+        ("1-1\n1 1 1 S\n", "line 1: '1-1'; expected `sentence"),
+        ("1 1 1\n3 1 1\n", "line 2: sentence 3; expected 1 to 2"),
+        ("0 1 1\n2 1 1\n", "line 2: sentence 2; expected 0 to 1"),
+        ("1 1 1\n\n2 4 1\n", "line 3: '4-1'; expected source positions from 1 to 3"),
+        ("1:1 2:2\n", "line 1: '1:1'; expected i-j .*; or a link a line: sentence source"),
+        ("1 1\n2 2\n3 3\n", "line 1: '1'; expected i-j "),
+    ],
+)
+def test_a_line_that_is_no_gold_link_is_named_in_any_form(tmp_path, text, expected):
+    path = tmp_path / "gold.txt"
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"gold\.txt, {expected}"):
+        read_gold(path, pairs=[(3, 3), (3, 3)])
 
 
 def test_directions_of_different_lengths_are_refused(tmp_path):

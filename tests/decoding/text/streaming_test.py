@@ -15,7 +15,7 @@ from data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
 from decoding.alignment.aligner import Aligner
 from decoding.alignment.subword_merging import word_weights
 from decoding.text import formats
-from decoding.text.input_text import Text
+from decoding.text.input_text import Text, plain
 from decoding.text.kept import KeptTranslations
 from decoding.text.remarks import Remarks
 from decoding.text.streaming import translations, windows
@@ -223,3 +223,11 @@ def test_numbers_of_an_n_best_list_go_on_from_window_to_window(translator):
     found = [translations(translator, window)[0] for window in ((0, ["dog"]), (1, ["cat"]))]
     lines = [formats.n_best_lines((n, None), [best]) for n, best in enumerate(found)]
     assert [line[0].split(" ||| ")[:2] for line in lines] == [["0", "dog"], ["1", "cat"]]
+
+
+def test_a_stream_of_markup_is_refused_and_a_bracket_in_it_is_text():
+    xml = ["<?xml version='1.0'?>", "<dataset>", '<doc id="a"><src><seg id="1">one</seg>']
+    with pytest.raises(UserError, match="standard input: a test set in markup; give it as a file"):
+        plain(reader(xml))(9)
+    read = plain(reader(["<3 you", *xml]))
+    assert read(1) == ["<3 you"] and read(9) == xml

@@ -10,7 +10,8 @@ import tarfile
 from pathlib import Path
 
 from data_pipeline import datasets
-from data_pipeline.downloads.archives import parse_sgml, stream_lines
+from data_pipeline.downloads.archives import stream_lines
+from data_pipeline.downloads.markup import parse_sgml
 from data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.data_pipeline.published import WMT14, publish
 from tests.data_pipeline.web import serving

@@ -56,11 +56,21 @@ def test_the_nearest_to_the_usual_one_is_chosen_of_those_not_clearly_worse():
         assert choice(outputs, references)[0] == expected
 
 
+def test_nothing_is_chosen_among_zeros():
+    text = ["那狗。"] * LEAST_LINES
+    outputs = {0.0: text, 0.6: ["那。"] * LEAST_LINES}
+    assert choice(outputs, text) == (None, {0.0: 0.0, 0.6: 0.0})
+    outputs = {penalty: [line * 3 for line in lines] for penalty, lines in outputs.items()}
+    assert choice(outputs, [line * 3 for line in text], "zh")[0] == 0.0
+
+
 def test_too_few_lines_choose_nothing(model, tokenizer, text):
     few = [side[: LEAST_LINES - 1] for side in text]
     assert not PenaltyChoice(model, tokenizer, *few).is_possible
     empty_lines = [[*few[0], "", ""], [*few[1], "x", "x"]]
     assert not PenaltyChoice(model, tokenizer, *empty_lines).is_possible
+    blank_references = [[*few[0], "x", "x"], [*few[1], " ", ""]]
+    assert not PenaltyChoice(model, tokenizer, *blank_references).is_possible
     assert PenaltyChoice(model, tokenizer, *text).is_possible
 
 
