@@ -22,6 +22,21 @@ _SPACES = re.compile(f"[{SPACES}]+")
 _INVISIBLE = str.maketrans("", "", INVISIBLE)
 
 
+class _Kept(dict):
+    """Maps each character to itself, and those of some Unicode categories to None."""
+
+    def __init__(self, dropped):
+        super().__init__()
+        self._dropped = dropped
+
+    def __missing__(self, code):
+        self[code] = None if unicodedata.category(chr(code))[0] in self._dropped else code
+        return self[code]
+
+
+_KEPT = {True: _Kept("CPSZ"), False: _Kept("CNPSZ")}
+
+
 def normalised(line, form="nfc"):
     """Brings a line into the one form.
 
@@ -42,3 +57,20 @@ def normalised(line, form="nfc"):
 def is_blank(line):
     """Returns whether a line has nothing but white space and invisible characters."""
     return not line.translate(_INVISIBLE).strip(SPACES)
+
+
+def core(line, digits=True):
+    """Returns the letters and digits of a line without case; a line without any of them as it is.
+
+    Lines with equal cores count as one sentence where a text is divided or compared.
+
+    Args:
+        line: str.
+        digits: whether digits count.
+
+    Example:
+        >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)
+        True
+    """
+    line = normalised(line)
+    return line.casefold().translate(_KEPT[digits]) or line
