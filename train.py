@@ -106,7 +106,8 @@ with group("Several devices"):
         "distribution",
         "none",
         KINDS,
-        "Which devices train together: GPUs of one host, several hosts, or a TPU.",
+        "Which devices train together: GPUs of one host, several hosts, or a TPU (never run on a "
+        "TPU).",
     )
     flags.DEFINE_integer(
         "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
@@ -114,8 +115,8 @@ with group("Several devices"):
     flags.DEFINE_string(
         "tpu_address",
         "",
-        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else the "
-        "local TPU.",
+        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else "
+        "local, the TPU of this host.",
     )
 
 

@@ -74,7 +74,7 @@ FAULTS = {
     "turned pairs": (
         turned(TRAIN[:100]) + TRAIN[100:],
         OTHER_WORDS,
-        "training pairs that were looked at, source and target are swapped (train.a, line 1: ",
+        "training pairs that were looked at, source and target are swapped (train.a, line 2: ",
         "of the words of the validation text on the source side",
     ),
     "row numbers": (
