@@ -23,6 +23,7 @@ from command_line.flag_values import define, group, shortened
 from data_pipeline import datasets
 from data_pipeline.files import UserError, check_folder
 from data_pipeline.held_out import hold_out
+from data_pipeline.streams import is_tsv
 from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.combined_models import model_directories
@@ -105,7 +106,8 @@ with group("Several devices"):
         "distribution",
         "none",
         KINDS,
-        "Which devices train together: GPUs of one host, several hosts, or a TPU.",
+        "Which devices train together: GPUs of one host, several hosts, or a TPU (never run on a "
+        "TPU).",
     )
     flags.DEFINE_integer(
         "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
@@ -113,8 +115,8 @@ with group("Several devices"):
     flags.DEFINE_string(
         "tpu_address",
         "",
-        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else the "
-        "local TPU.",
+        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else "
+        "local, the TPU of this host.",
     )
 
 
@@ -159,7 +161,10 @@ def known_model(begun):
 
 
 def corpus_files(reads_source):
-    """Returns (dataset name, train and valid `Split` of files, or None for a dataset by name).
+    """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
+
+    The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
+    out; they may have no "valid".
 
     Args:
         reads_source: whether the model reads source sentences.
@@ -167,7 +172,7 @@ def corpus_files(reads_source):
     own = {name: FLAGS[name].value for name in OWN_FILES}
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
     if FLAGS.dataset in ("", "files") and any(own.values()):
-        return "files", _own_splits(own, reads_source)
+        return "files", *_own_splits(own, reads_source)
     if any(own.values()):
         raise UserError(
             f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
@@ -176,11 +181,11 @@ def corpus_files(reads_source):
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
     if FLAGS.dataset == "files":
         raise UserError("--dataset=files needs --train_source and --train_target")
-    return FLAGS.dataset or "demo", None
+    return FLAGS.dataset or "demo", None, None
 
 
 def _own_splits(own, reads_source):
-    """Returns the `Split`s of files of the user's own; holds out parts that have no files."""
+    """As `corpus_files`, of files of the user's own; holds out parts that have no files."""
     splits = {
         split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
         for split in ("train", "valid")
@@ -195,11 +200,15 @@ def _own_splits(own, reads_source):
         and (has_valid or name.startswith("train"))
     ]
     if missing:
-        raise UserError(f"your own files are incomplete; missing: {', '.join(missing)}")
+        tsv = [own[name] for name in needed if any(map(is_tsv, own[name].split(",")))]
+        raise UserError(
+            f"your own files are incomplete; missing: {', '.join(missing)}"
+            + "".join(f"; {name} has both sides: name it for both" for name in dict.fromkeys(tsv))
+        )
     if has_valid and FLAGS.valid_size:
         raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
     if has_valid and not FLAGS.test_size:
-        return splits
+        return splits, splits
     found = hold_out(
         splits["train"],
         os.path.join(FLAGS.data_dir, "held_out"),
@@ -213,7 +222,8 @@ def _own_splits(own, reads_source):
     if found.num_dropped:
         what = "pairs of these source sentences" if reads_source else "lines with these sentences"
         print(f"left out {found.num_dropped:,} further {what}")
-    return {**splits, **found.splits}
+    given = splits if has_valid else {"train": splits["train"]}
+    return {**splits, **found.splits}, given
 
 
 def prepare(dataset):
@@ -266,7 +276,7 @@ def read_flags():
     directory = ModelDirectory(FLAGS.model_dir[0])
     begun = directory.config() if directory.exists() else None
     known, size = known_model(begun), None
-    dataset, splits = corpus_files(not known or models.model_class(known).reads_source)
+    dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
     if dataset not in recipes.BY_DATASET:
         splits = splits or prepare(dataset)
         size = TextSize.of(splits["train"])
@@ -286,6 +296,7 @@ def read_flags():
         dataset=dataset,
         **settle(choices),
         splits=splits or prepare(dataset),
+        given=given or splits or prepare(dataset),
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,

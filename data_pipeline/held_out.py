@@ -11,7 +11,7 @@ from data_pipeline.downloads.corpora import Split
 from data_pipeline.files import UserError, growing_file
 from data_pipeline.progress import Progress
 from data_pipeline.streams import open_split, open_target
-from data_pipeline.text_form import is_blank, normalised
+from data_pipeline.text_form import core, is_blank
 
 _LONGEST = 1000  # Characters of a line that may be held out.
 _MOST_VALID = 1000
@@ -38,7 +38,8 @@ def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
 
     The sentences of the parts are drawn at random, but depend on the text of the sentence alone. If
     a source sentence is held out, its first pair goes to that part, and all its other pairs are
-    dropped. Sentences that are blank or have over 1,000 characters are not held out.
+    dropped; case, punctuation and spaces make no other sentence. Sentences that are blank or have
+    over 1,000 characters are not held out.
 
     Args:
         train: `Split`; its source may be an empty name.
@@ -66,7 +67,7 @@ def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
     held_out = {"valid": valid_size, "test": test_size}
     names = ["train", *(name for name, size in held_out.items() if size)]
     digest = hashlib.sha256(b"".join(side.digest for side in sides))
-    digest.update(repr((held_out, sides[0].sizes)).encode())
+    digest.update(repr((held_out, sides[0].sizes, "core")).encode())
     if by_target and len(sides) > 1:
         digest.update(b"by target")
     folder = Path(folder, digest.hexdigest()[:16])
@@ -107,8 +108,8 @@ def _divided(sides, side, valid_size, test_size):
     may = np.zeros(keys.size, bool)
     with Progress("dividing the text", keys.size, "lines") as progress:
         for i, pair in enumerate(zip(*sides, strict=True)):
-            text = normalised(pair[side]).encode()
-            keys[i] = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
+            words = core(pair[side]).encode()
+            keys[i] = int.from_bytes(hashlib.blake2b(words, digest_size=8).digest(), "big")
             may[i] = all(len(line) <= _LONGEST and not is_blank(line) for line in pair)
             progress.update(1)
     # In the order of their hashes, which is a random one.

@@ -21,6 +21,21 @@ SPACES = (
 _VISIBLE = re.compile(f"[^{SPACES}{INVISIBLE}]")
 
 
+class _Kept(dict):
+    """Maps each character to itself, and those of some Unicode categories to None."""
+
+    def __init__(self, dropped):
+        super().__init__()
+        self._dropped = dropped
+
+    def __missing__(self, code):
+        self[code] = None if unicodedata.category(chr(code))[0] in self._dropped else code
+        return self[code]
+
+
+_KEPT = {True: _Kept("CPSZ"), False: _Kept("CNPSZ")}
+
+
 def normalised(line, form="nfc"):
     """Brings a line into the one form.
 
@@ -60,3 +75,20 @@ def script_of(character):
     for width in ("FULLWIDTH ", "HALFWIDTH "):
         name = name.removeprefix(width)
     return re.split("[ -]", name, maxsplit=1)[0]
+
+
+def core(line, digits=True):
+    """Returns the letters and digits of a line without case; a line without any of them as it is.
+
+    Lines with equal cores count as one sentence where a text is divided or compared.
+
+    Args:
+        line: str.
+        digits: whether digits count.
+
+    Example:
+        >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)
+        True
+    """
+    line = normalised(line)
+    return line.casefold().translate(_KEPT[digits]) or line

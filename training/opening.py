@@ -20,7 +20,7 @@ from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
 from training import pace, recipes
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
-from training.corpus.texts import open_text
+from training.corpus.texts import open_text, print_faults
 from training.devices.strategies import start_devices
 from training.run import UNNOTED, Run, seconds_an_update, why_untimed
 from training.updates.precision import comparison, faster
@@ -58,6 +58,8 @@ def open_run(request):
     if is_new:
         _check_passes(requested)
         directory.check_free()
+        if devices.is_chief:
+            print_faults(request.model, request.given, own=request.dataset == "files")
     else:
         options = _resumed_options(options, request.kept, directory)
     options = recipes.completed(options)

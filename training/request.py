@@ -24,6 +24,7 @@ class Request(NamedTuple):
         settings: name -> value, settings of the model that differ from the preset's.
         dataset: name of a corpus, or "files".
         splits: {"train": `Split`, "valid": `Split`}.
+        given: the texts before parts of the training text are held out, as `splits`.
         options: name -> value, all training options.
         undecided: names of the options that `training.pace` chooses for a new run.
         kept: names of the options that a resumed run reads from config.json.
@@ -39,6 +40,7 @@ class Request(NamedTuple):
     settings: dict[str, Any]
     dataset: str
     splits: dict[str, Any]
+    given: dict[str, Any]
     options: dict[str, Any]
     undecided: list[str]
     kept: list[str]

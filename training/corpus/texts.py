@@ -7,6 +7,7 @@ import numpy as np
 
 import models
 from data_pipeline import datasets, encoding, mixing, streams
+from data_pipeline.checks import faults
 from data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from data_pipeline.files import UserError
 from data_pipeline.progress import Progress
@@ -20,6 +21,7 @@ from data_pipeline.tokenization.vocabularies import (
 )
 from model_directory.options import size_option
 
+_HELD_OUT = {"valid": "validation", "test": "test"}
 _LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.
 _MOST_CHECKED = 100_000  # Lines that a ready vocabulary is tried on, in a few seconds.
 
@@ -215,3 +217,21 @@ def open_text(preset, splits, options):
     """Opens the text of a run: `PairText`, or `TargetText` for a model that reads no source."""
     kind = PairText if models.model_class(preset).reads_source else TargetText
     return kind.open(splits, options)
+
+
+def print_faults(preset, splits, *, own):
+    """Prints what looks wrong with the text of a new run.
+
+    Args:
+        preset: name of the model.
+        splits: {"train": `Split`, ...}; "valid" and "test" are compared with it, if there are any.
+        own: as `data_pipeline.checks.faults.remarks`.
+    """
+    reads_source = models.model_class(preset).reads_source
+    texts = {
+        name: streams.open_split(split) if reads_source else (streams.open_target(split),)
+        for name, split in splits.items()
+    }
+    held_out = {long: texts[n] for n, long in _HELD_OUT.items() if n in texts}
+    for line in faults.remarks(texts["train"], held_out, own=own):
+        print(f"warning: {line}", flush=True)

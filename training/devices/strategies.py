@@ -31,7 +31,7 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         kind: one of `KINDS`.
         num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
             is no GPU. Without a GPU, the processor is split into as many logical devices.
-        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or a local TPU.
+        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or else "local".
 
     Returns:
         `OneDevice` or `Replicas`.
@@ -146,14 +146,16 @@ def read_cluster(text):
 
 
 def _tpu(address):
+    address = address or os.environ.get("TPU_NAME") or "local"
     try:
-        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address or None)
+        resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
         tf.tpu.experimental.initialize_tpu_system(resolver)
         return Replicas(tf.distribute.TPUStrategy(resolver))
     except (ValueError, RuntimeError, OSError, tf.errors.OpError) as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
-            f"--distribution=tpu: no TPU found ({reason}); give --tpu_address, or leave out "
-            "--distribution"
+            f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
+            "TensorFlow's package for TPUs (BUILD.md, Several devices), give another "
+            "--tpu_address, or leave out --distribution"
         ) from None

@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import models
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.text_form import split_words
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
 from decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
 from decoding.alignment.encoded_text import batches

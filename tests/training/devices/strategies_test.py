@@ -208,7 +208,7 @@ def test_replicas_share_the_cores_of_a_processor():
 UNFIT = {
     "counts": (("mirrored",), {"update": "em"}, "leave it out"),
     "any shape": (("tpu",), {}, "needs --pad_to_bucket"),
-    "no TPU": (("tpu",), {"pad_to_bucket": True}, "no TPU found"),
+    "no TPU": (("tpu",), {"pad_to_bucket": True}, "no TPU found at 'local'.*TPUs not found"),
     "one of many": (("none", 2), {}, "needs --distribution=mirrored"),
     "address of a GPU": (("mirrored", 0, "x"), {}, "needs --distribution=tpu"),
 }
@@ -220,3 +220,19 @@ def test_devices_that_do_not_fit_are_refused(name):
     options = {**recipes.options("ibm1", "demo", {"update": "gradient"}), **given}
     with pytest.raises(UserError, match=message):
         start_devices(options, *devices)
+
+
+def test_a_tpu_is_found_by_its_address_or_name(monkeypatch):
+    asked = []
+
+    def resolver(tpu):
+        asked.append(tpu)
+        raise ValueError
+
+    monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
+    options = {**recipes.options("transformer_tiny", "demo", {}), "pad_to_bucket": True}
+    for name, address in (("", ""), ("pod", ""), ("pod", "grpc://10.0.0.2:8470")):
+        monkeypatch.setenv("TPU_NAME", name)
+        with pytest.raises(UserError, match="no TPU found"):
+            start_devices(options, "tpu", tpu_address=address)
+    assert asked == ["local", "pod", "grpc://10.0.0.2:8470"]
