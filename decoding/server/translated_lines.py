@@ -118,7 +118,7 @@ def _stacked(rows):
     shape = np.max([row.shape for row in rows], axis=0).astype(int)
     stacked = np.full([len(rows), *shape], b"" if rows[0].dtype == object else 0, rows[0].dtype)
     for number, row in enumerate(rows):
-        stacked[(number, *map(slice, row.shape))] = row
+        stacked[(number, *map(slice, row.shape), ...)] = row
     return stacked
 
 

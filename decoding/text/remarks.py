@@ -198,7 +198,9 @@ def loop(text, source):
 
 def _triples(text):
     """Counts the sequences of three words that are at least a twentieth of all in a text."""
-    words = text if len(text) >= 20 * len(text.split()) else text.split()
+    words = text.split()
+    if len(words) < 2 or len(text) > 20 * len(words):
+        words = text
     found = collections.Counter(zip(words, words[1:], words[2:], strict=False))
     return collections.Counter({n: c for n, c in found.items() if 20 * c >= len(words)})
 
