@@ -122,10 +122,8 @@ def test_a_loop_is_said_unless_the_source_has_it():
     again = "und der Hund " * 5
     assert loop(f"Ein Hund {again}", "A dog runs.") in again
     assert loop(again, "and the dog " * 5) == ""
-    assert (
-        loop("雨雨雨雨雨雨雨", "It rains.") == "雨雨雨"
+    assert loop("雨雨雨雨雨雨雨", "It rains.") == "雨雨雨"
     assert loop("ein Hund und ein Hund und eine Katze", "") == ""
-    )
     remarks = TextRemarks()
     remarks.add_text("A dog runs.", "ja ja ja ja ja ja ja")
     assert [*remarks] == [LOOP.replace("{}", "'ja ja ja'") + ": 1 of 1 (line 1)"]
