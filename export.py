@@ -37,6 +37,7 @@ from decoding.serving.ctranslate2_engine import CTranslate2Export
 from decoding.serving.saved_model import ServingModule, write_saved_model
 from decoding.serving.saved_model_check import check
 from decoding.serving.versions import check_format, publish, unfinished_version
+from decoding.text import training_text
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from model_directory.combined_models import load_models, model_directories
 from model_directory.directory import ModelDirectory
@@ -143,6 +144,7 @@ def export_saved_model(folder, model, tokenizer, config, **search):
         lambda _: check(folder, model, tokenizer, lines, translations, max_tokens=limit),
     )
     extra = folder / server_files.EXTRA
+    training_text.copy(model_directories(FLAGS.model_dir)[0].training_text_path, extra)
     (extra / "tokenizer").mkdir()
     tokenizer.save(extra / "tokenizer")
     facts = {
@@ -165,6 +167,7 @@ def export_ctranslate2(folder, model, tokenizer, config, **search):
     about = {"config": config, "training": ModelDirectory(FLAGS.model_dir).summary()}
     about["max_input_tokens"] = FLAGS.max_input_tokens
     ctranslate2_model.write(model, tokenizer, folder, quantization=FLAGS.quantization, **about)
+    training_text.copy(ModelDirectory(FLAGS.model_dir).training_text_path, folder)
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(model, tokenizer, **search)
     translator = Translator(None, tokenizer, engine=engine, **search)

@@ -34,6 +34,7 @@ from command_line.flag_values import (
     define_beam_size,
     define_length_penalty,
     define_max_input_tokens,
+    define_split_sentences,
     group,
     set_length_penalty,
 )
@@ -41,6 +42,7 @@ from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
 from decoding.server.rest_api import Limits, make_app
 from decoding.server.served_versions import ServedVersions, load_warm
+from decoding.text import training_text
 from decoding.translator import MAX_INPUT_TOKENS
 
 FLAGS = flags.FLAGS
@@ -70,6 +72,9 @@ with group("Search"):
         MAX_INPUT_TOKENS,
         "Longest line that is translated, in tokens with </s>; a request with a longer line is "
         "refused.",
+    )
+    define_split_sentences(
+        "Translates each sentence of a line by itself, and joins the translations"
     )
 with group("Address"):
     flags.DEFINE_string(
@@ -163,10 +168,12 @@ def served(name):
 def save_model(folder, name):
     """Writes the model of --model_dir like an export, so that all that is served is the same."""
     from decoding.serving.saved_model import ServingModule, write_saved_model
+    from decoding.serving.server_files import EXTRA
     from decoding.serving.warm_up import sample_requests
     from model_directory.combined_models import load_models, model_directories
 
-    model, tokenizer, config = load_models(model_directories(FLAGS.model_dir))
+    directories = model_directories(FLAGS.model_dir)
+    model, tokenizer, config = load_models(directories)
     set_length_penalty(config)
     search = {name: FLAGS[name].value for name in _SEARCH}
     with quiet.silence():  # As above.
@@ -175,6 +182,7 @@ def save_model(folder, name):
     write_saved_model(
         folder, module, name, lambda signatures: sample_requests(tokenizer, signatures, limit)
     )
+    training_text.copy(directories[0].training_text_path, folder / EXTRA)
     del model, module
     gc.collect()
 
@@ -244,6 +252,7 @@ def main(argv):
             versions,
             name,
             limits,
+            split_sentences=FLAGS.split_sentences,
             allowed_hosts=[host.lower() for host in FLAGS.allowed_hosts],
             log=(lambda line: print(line, flush=True)) if FLAGS.log_requests else None,
         )

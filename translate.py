@@ -29,6 +29,7 @@ from command_line.flag_values import (
     define_beam_size,
     define_length_penalty,
     define_max_input_tokens,
+    define_split_sentences,
     group,
     set_length_penalty,
 )
@@ -55,6 +56,7 @@ from decoding.text.input_text import open_text
 from decoding.text.kept import file_facts
 from decoding.text.ranking import NBestList
 from decoding.text.remarks import Remarks
+from decoding.text.training_text import TrainingText
 from decoding.text.whole_texts import Output, rank_text, score_text, translate_text, unfinished
 from decoding.translator import MAX_INPUT_TOKENS, Translator
 from decoding.unknowns import UnknownReplacer, read_lexicon
@@ -125,10 +127,8 @@ with group("Text"):
         "the same file.",
         lower_bound=1,
     )
-    flags.DEFINE_bool(
-        "split_sentences",
-        False,
-        "Translates each sentence of a line by itself, and joins the best translations.",
+    define_split_sentences(
+        "Translates each sentence of a line by itself, and joins the best translations"
     )
     flags.DEFINE_string("output", "", "File for the translations. Default: standard output.")
     flags.DEFINE_enum(
@@ -405,7 +405,7 @@ def check_flags():
         requests(),
         beam_size=FLAGS.beam_size if FLAGS["beam_size"].present else None,
         n_best=FLAGS.n_best,
-        split=" ".join([*split, *["--split_sentences"] * FLAGS.split_sentences]),
+        split=" ".join([*split, *["--split_sentences"] * (FLAGS.split_sentences == "always")]),
         replace_unknowns=FLAGS.replace_unknowns,
     )
     if FLAGS.precision != "float32" and (FLAGS.language_model or FLAGS.engine != "tensorflow"):
@@ -490,6 +490,15 @@ def score_or_rank(text, model, tokenizer, common):
     print_results(scorer.summary())
 
 
+def most_sentences(training_text):
+    """Returns the most sentences of a line that are translated at once, for a `Translator`."""
+    if FLAGS.split_sentences == "always":
+        return 1
+    # Of a line in parts there is one translation.
+    is_auto = FLAGS.split_sentences == "auto" and FLAGS.n_best == 1
+    return training_text.most_sentences if is_auto and training_text else 0
+
+
 def make_translator(directories, model, tokenizer, lexicon, common):
     """Returns the `Translator`; arguments as `score_or_rank`, and what was read from --lexicon."""
     return Translator(
@@ -497,7 +506,6 @@ def make_translator(directories, model, tokenizer, lexicon, common):
         tokenizer,
         **search_options(directories, model, tokenizer),
         split_long_lines=FLAGS.long_lines == "split",
-        split_sentences=FLAGS.split_sentences,
         num_threads=num_cores(),
         unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
         engine=model if FLAGS.engine == "ctranslate2" else None,
@@ -505,7 +513,7 @@ def make_translator(directories, model, tokenizer, lexicon, common):
     )
 
 
-def translate(text, translator, directories, model, config):
+def translate(text, translator, directories, model, config, training_text):
     """Translates the text; prints remarks and scores.
 
     Args:
@@ -514,6 +522,7 @@ def translate(text, translator, directories, model, config):
         directories: list of `ModelDirectory`.
         model: the model.
         config: its configuration.
+        training_text: its `TrainingText`, or None.
     """
     plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
     plain = formats.tagged_lines(FLAGS.tag) if FLAGS.tag else plain
@@ -522,10 +531,14 @@ def translate(text, translator, directories, model, config):
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in directories]
         training = training[0] if len(training) == 1 else training
-    # In sentences of their own, lines are not longer than those of training.
-    longest = FLAGS.max_input_tokens if FLAGS.split_sentences else config["options"]["max_length"]
-    replaces = translator.unknowns is not None
-    remarks = Remarks(FLAGS.max_input_tokens, longest, FLAGS.n_best, replaces)
+    remarks = Remarks(
+        FLAGS.max_input_tokens,
+        config["options"]["max_length"],
+        FLAGS.n_best,
+        translator.unknowns is not None,
+        training_text=training_text,
+        split=translator.in_sentences,
+    )
     began = time.monotonic()
     outputs, num_used = translate_text(
         text,
@@ -556,6 +569,9 @@ def main(argv):
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
     lexicon = read_translations()
+    training_text = None
+    if not FLAGS.channel_model:  # It translates into the language of its source text.
+        training_text = TrainingText.read(directories[0].training_text_path)
     text = open_text(
         FLAGS.input,
         column=FLAGS.input_column,
@@ -570,8 +586,9 @@ def main(argv):
     if FLAGS.score or FLAGS.rank:
         score_or_rank(text, model, tokenizer, common)
         return 0
+    common["split_sentences"] = most_sentences(training_text)
     translator = make_translator(directories, model, tokenizer, lexicon, common)
-    translate(text, translator, directories, model, config)
+    translate(text, translator, directories, model, config, training_text)
     return 0
 
 

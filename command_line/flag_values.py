@@ -65,6 +65,36 @@ def set_length_penalty(config):
         flags.FLAGS.length_penalty = config["length_penalty"]
 
 
+def define_split_sentences(text):
+    """Defines --split_sentences with a description; it may also be given without a value."""
+    flags.DEFINE_flag(
+        flags.Flag(
+            _SplitParser(),
+            flags.ArgumentSerializer(),
+            "split_sentences",
+            "auto",
+            f"{text}: always, never, or auto, which does so where a line has more sentences than "
+            "the lines of the training text. Default: auto; without a value, always.",
+            boolean=True,
+        )
+    )
+
+
+_FORMER = {"true": "always", "1": "always", "false": "never", "0": "never"}
+
+
+class _SplitParser(flags.ArgumentParser):
+    """Parses --split_sentences, which was a flag without values."""
+
+    syntactic_help = "auto, always or never"
+
+    def parse(self, argument):
+        value = _FORMER.get(str(argument).lower(), argument)
+        if value not in ("auto", "always", "never"):
+            raise ValueError("expected auto, always or never")
+        return value
+
+
 def define_max_input_tokens(default, text):
     """Defines --max_input_tokens with a description."""
     flags.DEFINE_integer("max_input_tokens", default, text, 2, 1_000_000)

@@ -104,7 +104,8 @@ class Translator:
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
             being left untranslated.
-        split_sentences: whether each sentence of a line is translated by itself, see `sentences`.
+        split_sentences: most sentences of a line that are translated at once: each sentence of the
+            lines with more is translated by itself, see `sentences`; 0: no line is split.
         name: the model's name in error messages.
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
@@ -131,7 +132,7 @@ class Translator:
         batch_size=32,
         max_input_tokens=MAX_INPUT_TOKENS,
         split_long_lines=False,
-        split_sentences=False,
+        split_sentences=0,
         name="the model",
         num_threads=1,
         unknowns=None,
@@ -256,14 +257,25 @@ class Translator:
         parts = [
             (line, number, part, text)
             for line, number in enumerate(numbers)
-            for part, text in enumerate(self._parts_of(normalised(lines[line], form)))
+            for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
         source = self.tokenizer.source.encode([text for *_, text in parts])
         return [_Piece(*part, ids) for part, ids in zip(parts, source, strict=True)]
 
-    def _parts_of(self, line):
+    def in_sentences(self, line, number):
+        """Splits a line, if it is to be split, into sentences; see `split_sentences`.
+
+        Lines of which something is asked, see `asked`, stay whole.
+        """
+        asked = (self.asked or [])[number - 1 : number]
+        if not self.split_sentences or any(itertools.chain(*asked)):
+            return [line]
+        found = sentences(line)
+        return found if len(found) > self.split_sentences else [line]
+
+    def _parts_of(self, line, number):
         """Splits a line if asked to; returns its parts."""
-        parts = sentences(line) if self.split_sentences else [line]
+        parts = self.in_sentences(line, number)
         if self.split_long_lines:
             parts = [
                 part

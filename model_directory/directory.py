@@ -5,6 +5,7 @@
     checkpoints/        00001000.npz ...: weights, optimizer, dropout seeds, position; the last k
     bad_batches/        00000123.npz ...: the batches of skipped steps, if there are any
     best.npz            the weights used to translate, picture and export
+    training_text.json  what the training text was like, by which text unlike it is noticed
     search.json         the length penalty chosen for best.npz; absent if none was chosen
     metrics.jsonl       one JSON object a line
     tensorboard/        the same for TensorBoard
@@ -76,6 +77,7 @@ class ModelDirectory:
         self.metrics_path = self.path / "metrics.jsonl"
         self.tensorboard_path = self.path / "tensorboard"
         self.best_path = self.path / "best.npz"
+        self.training_text_path = self.path / "training_text.json"
         self.search_path = self.path / "search.json"
         self.checkpoint_folder = self.path / "checkpoints"
         self.bad_batch_folder = self.path / "bad_batches"
@@ -90,8 +92,8 @@ class ModelDirectory:
     def check_free(self):
         """Raises `UserError` if a new run cannot begin here because of a run or other files.
 
-        A lock and a tokenizer may be there: a run leaves them if it is stopped before it writes its
-        configuration.
+        A lock, a tokenizer and a record of the training text may be there: a run leaves them if it
+        is stopped before it writes its configuration.
         """
         check_folder(self.path)
         names = sorted(os.listdir(self.path)) if self.path.exists() else []
@@ -99,15 +101,22 @@ class ModelDirectory:
             raise UserError(
                 f"{self.path}: another run has just begun here; give another --model_dir"
             )
-        others = [n for n in names if n not in ("lock", "tokenizer") and not n.startswith(".")]
+        own = ("lock", "tokenizer", self.training_text_path.name)
+        others = [n for n in names if n not in own and not n.startswith(".")]
         if others:
             raise UserError(
                 f"{self.path}: not a model directory, but a folder of other files, such as "
                 f"{others[0]}; give a model directory or a new folder"
             )
 
-    def start(self, config, tokenizer):
+    def start(self, config, tokenizer, training_text=""):
         """Makes the directory of a new run; writes the configuration last, to mark it complete.
+
+        Args:
+            config: dict, the configuration.
+            tokenizer: `Tokenizer`.
+            training_text: what the training text was like, as the text of a file; "" if the model
+                translates no text.
 
         Raises:
             UserError: the folder holds something else, or cannot be written; another run is
@@ -117,6 +126,8 @@ class ModelDirectory:
         self.lock.acquire()
         self.check_free()  # Another run may have begun since.
         files = tokenizer.save(self.path / "tokenizer")
+        if training_text:
+            write_text(self.training_text_path, training_text)
         sums = {"vocabulary_crc32": {file.name: zlib.crc32(file.read_bytes()) for file in files}}
         config = {"format": FORMAT, **config, **sums}
         write_text(self.config_path, json.dumps(config, indent=2) + "\n")

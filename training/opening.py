@@ -10,6 +10,7 @@ from data_pipeline.mixing import parse_mixture
 from data_pipeline.text_form import is_blank
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
 from decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
+from decoding.text.training_text import TrainingText
 from model_directory.combined_models import (
     check_same_tokenizer,
     load_guide,
@@ -97,6 +98,7 @@ def open_run(request):
         teacher=teacher,
         valid=encoded.valid,
         valid_lines=text.valid,
+        training_text=_record(text, options) if is_new and not request.dry_run else None,
     )
     return _with_choices(run, request.undecided if is_new else [])
 
@@ -250,6 +252,16 @@ def _start(options, directory):
     origin = ModelDirectory(path)
     origin.read_best()  # Damage is found before the long work.
     return {"init_weights": origin.weights_hash()}
+
+
+def _record(text, options):
+    """Returns the `TrainingText` of a new run, or None; includes the text of --init_from."""
+    record = text.record()
+    if record and options["init_from"]:
+        path = ModelDirectory(options["init_from"]).training_text_path
+        # Of a model without a record it is not known which text it has seen.
+        record = (earlier := TrainingText.read(path)) and record.joined(earlier)
+    return record
 
 
 def _load_guide(options, config, tokenizer):

@@ -57,6 +57,7 @@ class Run(NamedTuple):
         teacher: `training.updates.teacher.Teacher` of the model, or None.
         valid: `EncodedCorpus` for validation.
         valid_lines: (source lines, target lines) of the validation text.
+        training_text: `TrainingText` of a new run, or None.
     """
 
     requested: dict[str, Any]
@@ -73,6 +74,7 @@ class Run(NamedTuple):
     teacher: Any
     valid: EncodedCorpus
     valid_lines: tuple[list, list]
+    training_text: Any = None
 
     @property
     def update(self):
@@ -99,7 +101,8 @@ def begin(run):
                 f"--max_minutes={limit:g}: starting took {took:.1f} minutes, which left no time "
                 "for an update; give more"
             )
-        run.directory.start(run.config, run.tokenizer)
+        record = run.training_text.text() if run.training_text else ""
+        run.directory.start(run.config, run.tokenizer, record)
     elif run.devices.is_chief:
         run.directory.complete_config(**{n: run.config[n] for n in UNNOTED if n in run.config})
     if run.devices.is_chief:

@@ -217,12 +217,13 @@ def _decimal(value, dtype, limits, name):
     return value
 
 
-def answer(outputs, in_rows):
+def answer(outputs, in_rows, warnings=()):
     """Returns the body of an answer.
 
     Args:
         outputs: name -> array.
         in_rows: whether the request was in rows.
+        warnings: texts for the key `warnings`, which is left out if there are none.
 
     Returns:
         bytes of JSON.
@@ -241,6 +242,8 @@ def answer(outputs, in_rows):
         (name,) = outputs
         values = [row[name] for row in values] if in_rows else values[name]
     body = {"predictions" if in_rows else "outputs": values}
+    if warnings:
+        body["warnings"] = warnings
     return json.dumps(body, ensure_ascii=False).encode()
 
 

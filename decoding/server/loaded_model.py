@@ -1,11 +1,15 @@
 """A SavedModel in a session of its own, as TensorFlow Serving runs it."""
 
+from pathlib import Path
+
 import numpy as np
 import tensorflow as tf
 from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 
 from data_pipeline.files import UserError
 from decoding.server.refusals import not_an_answer
+from decoding.serving.server_files import EXTRA
+from decoding.text.training_text import RECORD, TrainingText
 
 
 class LoadedModel:
@@ -16,6 +20,7 @@ class LoadedModel:
 
     Attributes:
         signatures: name -> `SignatureDef`.
+        training_text: `TrainingText` of a translation model, or None if it has no such record.
 
     Raises:
         UserError: it cannot be loaded.
@@ -24,6 +29,7 @@ class LoadedModel:
     def __init__(self, folder):
         import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
+        self.training_text = TrainingText.read(Path(folder, EXTRA, RECORD))
         self._session = tf.compat.v1.Session(graph=tf.Graph())
         try:
             loaded = SavedModelLoader(str(folder)).load(self._session, ["serve"])

@@ -5,8 +5,8 @@
     GET  /v1/models/NAME[/versions/N]/metadata      signatures
     POST /v1/models/NAME[/versions/N]:predict       answers, see `json_tensors`
 
-Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API knows nothing of
-translation: it serves any SavedModel.
+Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API serves any SavedModel;
+`translated_lines` alone knows of translation.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from decoding.server import json_tensors, web_page
 from decoding.server.guard import Guard, error_answer
 from decoding.server.refusals import Refusal
 from decoding.server.request_queue import RequestQueue
+from decoding.server.translated_lines import LineTranslations
 
 _GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
 _POST = re.compile(r"/v1/models/([^/:]+)(?:/versions/(\d{1,18}))?:(classify|regress|predict)")
@@ -56,9 +57,10 @@ class RestApi:
     Args:
         versions: `ServedVersions`.
         limits: `Limits`.
+        split_sentences: see `LineTranslations`.
     """
 
-    def __init__(self, versions, limits):
+    def __init__(self, versions, limits, split_sentences):
         self._versions = versions
         self._limits = limits
         self._open_requests = 0
@@ -66,6 +68,9 @@ class RestApi:
             max_rows=limits.max_lines,
             num_threads=limits.num_threads,
             seconds=limits.timeout_seconds,
+        )
+        self._translations = LineTranslations(
+            self._queue, split_sentences, limits.max_lines, limits.timeout_seconds
         )
 
     def close(self):
@@ -110,8 +115,8 @@ class RestApi:
                 signature, inputs, in_rows = await asyncio.to_thread(
                     _asked, body, model, verb, self._limits.max_lines
                 )
-                outputs = await self._queue.answer(model, signature, inputs)
-                return await asyncio.to_thread(json_tensors.answer, outputs, in_rows)
+                outputs, warnings = await self._translations.answer(model, signature, inputs)
+                return await asyncio.to_thread(json_tensors.answer, outputs, in_rows, warnings)
         finally:
             self._open_requests -= 1
 
@@ -183,17 +188,18 @@ def _metadata(model, name, number):
     }
 
 
-def make_app(versions, name, limits, *, allowed_hosts=(), log=None):
+def make_app(versions, name, limits, *, split_sentences="auto", allowed_hosts=(), log=None):
     """Makes the ASGI application.
 
     Args:
         versions: `ServedVersions`.
         name: of the model.
         limits: `Limits`.
+        split_sentences: see `LineTranslations`.
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.
     """
-    api = RestApi(versions, limits)
+    api = RestApi(versions, limits, split_sentences)
 
     @contextlib.asynccontextmanager
     async def lifespan(_app):

@@ -33,6 +33,7 @@ from decoding.serving.ctranslate2_model import (
     longest_translation,
 )
 from decoding.serving.versions import newest_version
+from decoding.text.training_text import RECORD
 from model_directory.options import DEFAULTS, LENGTH_PENALTY
 
 # Names of the search options that the engine follows.
@@ -65,6 +66,7 @@ class CTranslate2Export:
     Attributes:
         path: folder of the version.
         best_path: the file of its weights.
+        training_text_path: the record of its training text, which may be missing.
         max_input_tokens: longest source sentence, in tokens including `</s>`.
 
     Raises:
@@ -76,6 +78,7 @@ class CTranslate2Export:
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
         self.best_path = self.path / "model.bin"
+        self.training_text_path = self.path / RECORD
         try:
             self._about = json.loads(read_bytes(self.path / ABOUT))
             self.max_input_tokens = self._about["max_input_tokens"]

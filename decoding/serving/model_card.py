@@ -12,6 +12,10 @@ INTENDED_USE = (
     "invented: where it matters, they are to be read by a person who knows both languages."
 )
 _SOFTWARE = "Apache License 2.0, for the program that made this model"
+_LINES = (
+    "as in its training text, usually a sentence each. serve.py splits a line with more sentences; "
+    "other servers translate it as a whole, and may lose some"
+)
 _SCORES = ("bleu", "chrf", "ter")
 
 
@@ -123,6 +127,7 @@ def _text(card):
     tokenizer = card["tokenizer"]
     lines += ["## Use", ""]
     lines += [f"* Intended use: {card['intended_use']}", f"* Licence: {card['license']}"]
+    lines += [f"* Lines: {_LINES}"]
     lines += [f"* Software: TensorFlow {card['software']['tensorflow']}; {_SOFTWARE}"]
     lines += [f"* Tokenizer: {tokenizer['kind']}, {tokenizer['vocabulary_sizes']} entries"]
     lines += [f"* Parameters: {card['parameters']:,}", f"* Search: {_plain(card['search'])}"]

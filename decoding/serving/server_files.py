@@ -4,6 +4,7 @@ In the folder of a version:
 
 * `assets.extra/tf_serving_warmup_requests`: see `warm_up`
 * `assets.extra/tokenizer`: the vocabularies
+* `assets.extra/training_text.json`: what the training text was like, for the warnings of serve.py
 
 Beside the versions, written once and then left to their reader:
 

@@ -1,40 +1,133 @@
 """Reports what a user may not expect of translations, such as lines that were cut."""
 
+import collections
+
+from decoding.text.splitting import sentences
+from decoding.text.training_text import SCRIPT, UNKNOWN
 from decoding.translator import PROBLEMS, TOO_LONG, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a remark lists.
+_LOOPS = 4  # Times that a translation repeats words until it is noticed.
+
+IN_PARTS = "lines of several sentences, each translated by itself (see --split_sentences)"
+SEVERAL = (
+    "lines of several sentences, unlike the training text, some of which may be missing in the "
+    "translations (see --split_sentences)"
+)
+LOOP = "translations that repeat words again and again, such as {}"
 
 
-class Remarks:
-    """Counts lines that are empty, long, cut or untranslated, and notes the first of each kind.
+class TextRemarks:
+    """Counts lines and translations that are unusual as texts, and notes the first of each kind.
+
+    Args:
+        training_text: `TrainingText` of the model, or None if it has no record of it.
+        split: function of a line and its number; returns the sentences that were translated each by
+            itself, or only the line.
+
+    Example:
+        remarks = TextRemarks(TrainingText.read(path))
+        remarks.add_text("ONE DOG", "ein Hund")
+        print(*remarks, sep="\\n")
+    """
+
+    def __init__(self, training_text=None, split=lambda line, number: [line]):
+        self._training_text = training_text
+        self._split = split
+        self._num_lines = 0
+        self._num_taken = 0  # Lines of which `take` has returned the remarks.
+        self._counts, self._examples = collections.Counter(), {}
+        self._numbers = collections.defaultdict(list)
+
+    def add_text(self, line, translation, is_unknown=False):
+        """Adds the next line of a text.
+
+        Args:
+            line: str.
+            translation: str; "" if it was not translated.
+            is_unknown: whether the vocabulary has none of its words.
+
+        Returns:
+            Whether each of its sentences was translated by itself.
+        """
+        self._num_lines += 1
+        like, kind, example = self._training_text, "", ""
+        if like:
+            kind, example = like.unlike(line, translation)
+        if is_unknown and kind != SCRIPT:
+            kind, example = UNKNOWN, ""
+        self._note(kind, example)
+        is_split = len(self._split(line, self._num_lines)) > 1
+        if is_split:
+            self._note(IN_PARTS)
+        elif like and len(sentences(line)) > like.most_sentences:
+            self._note(SEVERAL)
+        if like and translation and not kind:  # Those of unusual lines are expected to be unusual.
+            self._note(*like.unusual_length(line, translation))
+        if repeated := loop(translation, line):
+            self._note(LOOP, repr(repeated))
+        return is_split
+
+    def _note(self, kind, example="", is_numbered=True):
+        """Counts the last line as one of a kind, which has "{}" in the place of an example.
+
+        Does nothing if the kind is "".
+        """
+        if not kind:
+            return
+        self._counts[kind] += 1
+        self._examples.setdefault(kind, example)
+        if is_numbered and len(self._numbers[kind]) < _MOST_NUMBERS:
+            self._numbers[kind].append(self._num_lines)
+
+    def __iter__(self):
+        """Yields a line of text for each kind of line that occurred."""
+        num_lines = self._num_lines - self._num_taken
+        for kind, count in self._counts.items():
+            if count:
+                numbers = self._numbers[kind]
+                which = f" ({_listed(numbers, count)})" if numbers else ""
+                what = kind.replace("{}", self._examples[kind])
+                yield f"{what}: {count:,} of {num_lines:,}{which}"
+
+    def take(self):
+        """Returns the remarks about the lines since the last call, as a list."""
+        found, self._num_taken = [*self], self._num_lines
+        self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
+        self._examples.clear()
+        self._numbers.clear()
+        return found
+
+
+class Remarks(TextRemarks):
+    """Counts lines that are empty, long, cut, untranslated or unusual.
 
     Args:
         max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
         n_best: number of translations that were asked for.
         replaces_unknowns: whether unknown words are replaced, see `Translator`.
+        **text: arguments of `TextRemarks`.
 
     Example:
         remarks = Remarks(1024, 256)
-        remarks.add([[5, 6, 3]], [[translation]])
+        remarks.add(["one dog"], [[5, 6, 3]], [[translation]])
         print(*remarks, sep="\\n")
     """
 
-    def __init__(self, max_input_tokens, max_length, n_best=1, replaces_unknowns=False):
+    def __init__(self, max_input_tokens, max_length, n_best=1, replaces_unknowns=False, **text):
+        super().__init__(**text)
+        self._replaces_unknowns = replaces_unknowns
         limit = f"{max_input_tokens:,} tokens"
-        self._num_lines = 0
-        # (what, condition on source ids, best and all translations, whether to list line numbers)
+        # (kind, condition on number of source tokens, all translations and the best one, whether to
+        # list line numbers). Of a line in sentences, no number of tokens is unusual.
+        self._max_length = max_length
         self._kinds = [
-            ("empty lines, left empty", lambda ids, *_: len(ids) <= 1, False),
-            (
-                "lines without a word that the model knows; their translations mean nothing",
-                lambda ids, *_: len(ids) > 1 and not replaces_unknowns and is_unknown(ids),
-                True,
-            ),
+            ("empty lines, left empty", lambda length, *_: length <= 1, False),
             *(
                 (
                     f"lines left untranslated ({_reason(problem, limit)})",
-                    lambda _, best, __, problem=problem: best.problem == problem,
+                    lambda _, __, best, problem=problem: best.problem == problem,
                     True,
                 )
                 for problem in PROBLEMS
@@ -42,60 +135,74 @@ class Remarks:
             (
                 f"lines of more than {limit}, translated in parts"
                 + (", with one translation each" if n_best > 1 else ""),
-                lambda ids, best, _: len(ids) > max_input_tokens and not best.problem,
+                lambda length, _, best: length > max_input_tokens and not best.problem,
                 True,
             ),
             (
                 f"lines longer than any in training ({max_length:,} tokens), translated in full "
                 "but perhaps badly",
-                lambda ids, best, _: max_length < len(ids) <= max_input_tokens and not best.problem,
+                lambda length, _, best: (
+                    max_length < length <= max_input_tokens and not best.problem
+                ),
                 False,
             ),
             (
                 "translations cut at their length limit (see --max_length_factor)",
-                lambda _, best, __: not best.finished,
+                lambda _, __, best: not best.finished,
                 False,
             ),
             (
                 "empty translations of lines that are not empty",
-                lambda ids, best, _: len(ids) > 1 and not (best.text or best.problem),
+                lambda length, _, best: length > 1 and not (best.text or best.problem),
                 True,
             ),
             (
                 f"lines with fewer than {n_best} different translations (see --beam_size; equal "
                 "draws of --sample count once)",
-                lambda ids, best, found: (
-                    1 < len(ids) <= max_input_tokens and not best.problem and len(found) < n_best
+                lambda length, found, best: (
+                    1 < length <= max_input_tokens and not best.problem and len(found) < n_best
                 ),
                 True,
             ),
         ]
-        self._counts = [0] * len(self._kinds)
-        self._numbers = [[] for _ in self._kinds]
+        self._counts.update({kind: 0 for kind, *_ in self._kinds})  # Reported in this order.
 
-    def add(self, sources, results):
+    def add(self, lines, sources, results):
         """Adds the next lines of a text.
 
         Args:
+            lines: list of str.
             sources: source ids of each line, with `</s>`.
             results: for each line, a list of `Translation`, the best first.
         """
-        for ids, found in zip(sources, results, strict=True):
-            self._num_lines += 1
-            for i, (_, holds, _) in enumerate(self._kinds):
-                if holds(ids, found[0], found):
-                    self._counts[i] += 1
-                    if len(self._numbers[i]) < _MOST_NUMBERS:
-                        self._numbers[i].append(self._num_lines)
+        for line, ids, found in zip(lines, sources, results, strict=True):
+            unknown = len(ids) > 1 and not self._replaces_unknowns and is_unknown(ids)
+            is_split = self.add_text(line, found[0].text, unknown)
+            length = min(len(ids), self._max_length) if is_split else len(ids)
+            for kind, holds, is_numbered in self._kinds:
+                if holds(length, found, found[0]):
+                    self._note(kind, is_numbered=is_numbered)
 
-    def __iter__(self):
-        """Yields a line of text for each kind of line that occurred."""
-        for (what, _, numbered), count, numbers in zip(
-            self._kinds, self._counts, self._numbers, strict=True
-        ):
-            if count:
-                which = f" ({_listed(numbers, count)})" if numbered else ""
-                yield f"{what}: {count:,} of {self._num_lines:,}{which}"
+
+def loop(text, source):
+    """Returns three words that a text repeats again and again, unlike its source; "" if none.
+
+    In languages without spaces, characters stand for words.
+    """
+    for words, count in _triples(text).most_common(1):
+        usual = max(_triples(source).values(), default=1)
+        if count >= max(_LOOPS, 2 * usual + 1):
+            return (" " if " " in text else "").join(words)
+    return ""
+
+
+def _triples(text):
+    """Counts the sequences of three words that are at least a twentieth of all in a text."""
+    words = text.split()
+    if len(words) < 2 or len(text) > 20 * len(words):
+        words = text
+    found = collections.Counter(zip(words, words[1:], words[2:], strict=False))
+    return collections.Counter({n: c for n, c in found.items() if 20 * c >= len(words)})
 
 
 def _reason(problem, limit):

@@ -19,6 +19,7 @@ _ABBREVIATION = re.compile(
     r"vgl|bzw|ca|evtl|ggf|Abs|Art|Str)$"
 )
 _WHITE_SPACE = re.compile(r"\s+")
+_WORD = re.compile(r"[^\W_]")
 
 
 def sentences(line):
@@ -27,6 +28,7 @@ def sentences(line):
     A sentence ends at `.`, `!`, `?` or `…` before white space, or at their Chinese and Japanese
     forms. A full stop attached to its word does not end a sentence before a lower-case letter, or
     after an initial, a number of one or two digits or a common abbreviation of English or German.
+    A sentence has a letter or a digit: what follows without one belongs to it.
 
     Args:
         line: str.
@@ -39,9 +41,14 @@ def sentences(line):
         >>> sentences("Dr. Smith came on 3. May. He left!")
         ['Dr. Smith came on 3. May.', 'He left!']
     """
-    bounds = [0, *(stop.end() for stop in _STOP.finditer(line) if _ends(line, stop)), len(line)]
-    found = [line[i:j].strip() for i, j in itertools.pairwise(bounds)]
-    found = [sentence for sentence in found if sentence]
+    ends = [stop.end() for stop in _STOP.finditer(line) if _ends(line, stop)]
+    bounds, has_word = [0], False
+    for start, end in itertools.pairwise([0, *ends, len(line)]):
+        has_next = _WORD.search(line, start, end) is not None
+        if has_word and has_next:
+            bounds.append(start)
+        has_word = has_word or has_next
+    found = [line[i:j].strip() for i, j in itertools.pairwise([*bounds, len(line)])]
     return found if len(found) > 1 else [line]
 
 

@@ -75,7 +75,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
                 translator.check_known(beginning, text.name)
                 beginning = None
         results = translations(translator, window, n_best, kept, advance)
-        remarks.add(translator.tokenizer.source.encode(lines), results)
+        remarks.add(lines, translator.tokenizer.source.encode(lines), results)
         if text.references:
             outputs.extend(best.text for best, *_ in results)
         return formatted(window, results)
@@ -89,7 +89,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
                     "that are still the same are used",
                     file=sys.stderr,
                 )
-        _write_all(text, lines_of, output, "translating", stack)
+        _write_all(text, lines_of, output, "translating", stack, remarks)
         if beginning and not text.prompts:  # A stream that ended sooner.
             translator.check_known(beginning, text.name)
         translator.check_asked(num_lines)
@@ -138,7 +138,7 @@ def rank_text(text, scorer, output, n_best):
         n_best.check_end(text.size)
 
 
-def _write_all(text, lines_of, output, name, stack):
+def _write_all(text, lines_of, output, name, stack, remarks=None):
     """Writes the output for a text window by window, each as soon as it is done.
 
     Args:
@@ -148,6 +148,7 @@ def _write_all(text, lines_of, output, name, stack):
         output: `Output`.
         name: of the work, for its progress.
         stack: `contextlib.ExitStack`, which completes a file in the end.
+        remarks: `Remarks` to print after each line that a person types, or None.
     """
     write, advance = output.write, lambda count: None
     if output.path:
@@ -156,3 +157,6 @@ def _write_all(text, lines_of, output, name, stack):
         advance = stack.enter_context(Progress(name, text.size, "lines")).update
     for window in windows(text.read, output.batch_size):
         write(lines_of(window, advance))
+        if remarks and text.prompts:
+            for remark in remarks.take():
+                print(remark, file=sys.stderr)

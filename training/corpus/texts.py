@@ -19,6 +19,7 @@ from data_pipeline.tokenization.vocabularies import (
     PieceVocabulary,
     is_sentencepiece,
 )
+from decoding.text.training_text import TrainingText
 from model_directory.options import size_option
 
 _HELD_OUT = {"valid": "validation", "test": "test"}
@@ -66,6 +67,10 @@ class PairText(NamedTuple):
             # Shares of an epoch depend on where one corpus ends and the next begins.
             "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
+
+    def record(self):
+        """Reads the training text once; returns what it is like, a `TrainingText`."""
+        return TrainingText.of(*self.train)
 
     def train_tokenizer(self, options):
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
@@ -138,6 +143,9 @@ class TargetText(NamedTuple):
             "training_text": encoding.text_hash(self.source, self.train),
             "validation_text": encoding.text_hash([], self.valid[1]),
         }
+
+    def record(self):
+        """Returns None: a language model gets no source text that could be unlike this one."""
 
     def train_tokenizer(self, options):
         """Makes the tokenizer that a translation model would have on the same text.

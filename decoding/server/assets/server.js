@@ -12,10 +12,11 @@
   const DEFAULT = -1; // Stands for the default in inputs of the signature "translate".
   const model = document.body.dataset.model;
   const address = `v1/models/${encodeURIComponent(model)}`;
-  const [form, text, status, result, translations, attention, explorer] = [
+  const [form, text, status, warnings, result, translations, attention, explorer] = [
     "form",
     "text",
     "status",
+    "warnings",
     "result",
     "translations",
     "attention",
@@ -41,10 +42,10 @@
     return answer;
   }
 
-  /** Calls a signature for one row; returns its outputs for that row. */
+  /** Calls a signature for one row; returns [its outputs for that row, warnings about it]. */
   async function call(signature_name, inputs) {
-    const { predictions } = await ask(":predict", { signature_name, instances: [inputs] });
-    return predictions[0];
+    const answer = await ask(":predict", { signature_name, instances: [inputs] });
+    return [answer.predictions[0], answer.warnings ?? []];
   }
 
   let known = null;
@@ -55,15 +56,20 @@
     return known;
   }
 
-  /** Returns [[translation, score], ...], the best first. */
+  /** Returns [[[translation, score], ...], warnings], the best translation first. */
   async function translate(source) {
     if ((await signatures()).includes("translate")) {
       // A model that was exported with a narrower beam refuses as many.
       for (let n_best = NUM_TRANSLATIONS; n_best; n_best--) {
         const options = { beam_size: DEFAULT, length_penalty: DEFAULT, n_best };
         try {
-          const { translation, score, count } = await call("translate", { text: source, ...options });
-          return translation.slice(0, count).map((each, i) => [each, score[i]]);
+          const [found, about] = await call("translate", { text: source, ...options });
+          // Several sentences have one translation, in parts: the server gives it by default.
+          if (about.some((each) => each.startsWith("lines of several sentences"))) {
+            break;
+          }
+          const best = found.translation.slice(0, found.count);
+          return [best.map((each, i) => [each, found.score[i]]), about];
         } catch (error) {
           if (n_best === 1 || !error.message.includes("n_best")) {
             throw error;
@@ -71,8 +77,8 @@
         }
       }
     }
-    const { translation, score } = await call("serving_default", { text: source });
-    return [[translation, score]];
+    const [{ translation, score }, about] = await call("serving_default", { text: source });
+    return [[[translation, score]], about];
   }
 
   /** Returns the MODEL of explorer.js for a pair, or null if the model gives no attention. */
@@ -80,7 +86,7 @@
     for (const name of ["attention_maps", "attention"].filter((each) => known.includes(each))) {
       let found = {};
       try {
-        found = await call(name, { source, target });
+        [found] = await call(name, { source, target });
       } catch (error) {
         if (name === "attention") {
           throw error;
@@ -173,10 +179,11 @@
     const number = ++latest;
     show("translating …");
     try {
-      const found = await translate(source);
+      const [found, about] = await translate(source);
       if (number !== latest) {
         return;
       }
+      warnings.textContent = about.map((each) => each.replace(/: 1 of 1.*$/, "")).join("; ");
       translations.replaceChildren(...found.map((each) => makeRow(source, ...each)));
       result.hidden = false;
       await choose(translations.querySelector("button"), source, found[0][0]);
@@ -184,6 +191,7 @@
       if (number === latest) {
         result.hidden = true;
         attention.hidden = true;
+        warnings.textContent = "";
         show(error.message, true);
       }
     }

@@ -7,11 +7,14 @@ from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
 LEFT = {problem: Translation("", 0.0, 0.0, True, [], problem) for problem in (TOO_LONG, NO_MEMORY)}
 
+WORDS = ["word"] * 3_000
+
 
 def said(best, lengths):
     remarks = Remarks(max_input_tokens=1000, max_length=20)
     for half in (slice(0, 3), slice(3, None)):  # Lines come in windows.
-        remarks.add([[5] * n for n in lengths[half]], [[one] for one in best[half]])
+        ids = [[5] * n for n in lengths[half]]
+        remarks.add(WORDS[: len(ids)], ids, [[one] for one in best[half]])
     return list(remarks)
 
 
@@ -47,7 +50,7 @@ def test_of_many_lines_the_first_are_numbered():
 
 def test_lines_with_fewer_translations_than_asked_for_are_numbered():
     remarks = Remarks(max_input_tokens=1000, max_length=20, n_best=2)
-    remarks.add([[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
+    remarks.add(WORDS[:3], [[5, 3], [5, 6, 3], [3]], [[FINE, FINE], [FINE], [EMPTY]])
     assert [*remarks][-1] == (
         "lines with fewer than 2 different translations (see --beam_size; equal draws of --sample "
         "count once): 1 of 3 (line 2)"
@@ -56,7 +59,7 @@ def test_lines_with_fewer_translations_than_asked_for_are_numbered():
 
 def test_lines_in_parts_are_not_numbered_as_lines_for_which_the_beam_is_too_small():
     remarks = Remarks(max_input_tokens=4, max_length=20, n_best=2)
-    remarks.add([[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
+    remarks.add(WORDS[:2], [[5, 3], [5] * 5], [[FINE, FINE], [FINE]])
     assert [*remarks] == [
         "lines of more than 4 tokens, translated in parts, with one translation each: 1 of 2 "
         "(line 2)"
@@ -67,7 +70,7 @@ def test_lines_without_a_known_word_are_numbered_unless_unknown_words_are_replac
     sources = [[UNK_ID, 5, 3], [UNK_ID, UNK_ID, 3], [3]]
     for replaces in (False, True):
         remarks = Remarks(max_input_tokens=1000, max_length=20, replaces_unknowns=replaces)
-        remarks.add(sources, [[FINE], [FINE], [EMPTY]])
+        remarks.add(WORDS[:3], sources, [[FINE], [FINE], [EMPTY]])
         expected = (
             "lines without a word that the model knows; their translations mean nothing: 1 of 3 "
             "(line 2)"
