@@ -517,9 +517,10 @@ def translate(text, translator, directories, model, config):
     seconds = None if num_used else round(time.monotonic() - began, 1)
     for remark in remarks:
         print(remark, file=sys.stderr)
-    if translator.unknowns:
-        earlier = "; lines of the earlier run are not counted" if num_used else ""
-        print(f"{translator.unknowns.summary()}{earlier}", file=sys.stderr)
+    earlier = "; lines of the earlier run are not counted" if num_used else ""
+    for counts in filter(None, (translator.unknowns, translator.keep)):
+        if summary := counts.summary():
+            print(f"{summary}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
         print_scores(outputs, text, {**config, **facts}, seconds)

@@ -10,6 +10,7 @@ from data_pipeline.tokenization.vocabularies import (
 from decoding.search.phrases import banned_phrases, has_phrase
 from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
+from decoding.text.kept_parts import KeptParts
 from model_directory.options import Option
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
@@ -68,6 +69,13 @@ OPTIONS = (
         "",
         "File of the words or phrases that the translation of each line must contain, separated by "
         "tabs.",
+        _WORDS,
+    ),
+    Option(
+        "keep",
+        "",
+        "Regular expression of parts of lines that are copied, not translated; technical: e-mail "
+        "and web addresses, placeholders, tags and entities.",
         _WORDS,
     ),
     Option(
@@ -213,7 +221,11 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
             "translation of a line, joined from those of its sentences"
         )
     if replace_unknowns:
-        _refuse(given, FILES, "cannot be combined with --replace_unknowns, which changes words")
+        _refuse(
+            given,
+            (*FILES, "keep"),
+            "cannot be combined with --replace_unknowns, which changes words",
+        )
 
 
 def _refuse(given, names, reason):
@@ -245,7 +257,7 @@ def translator_options(given, model, tokenizer):
     found = {
         name: value
         for name, value in given.items()
-        if name not in (*FILES, "shortlist", *_SHORTLIST_SIZES)
+        if name not in (*FILES, "keep", "shortlist", *_SHORTLIST_SIZES)
     }
     if found.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
@@ -254,6 +266,8 @@ def translator_options(given, model, tokenizer):
         )
     if found.get("sample"):
         found["beam_size"] = 1
+    if given.get("keep"):
+        found["keep"] = KeptParts(given["keep"], tokenizer)
     banned = []
     if given.get("banned"):
         banned = [_as_words(one, tokenizer.target) for one in read_phrases(given["banned"])]
