@@ -117,12 +117,12 @@ class AlteredPairs:
     def _with_copy(self, pair, draw):
         """Puts a string, or marks, at the same kind of place on both sides."""
         shared = _shared_words(pair)
-        if self.marks and draw.random() < 0.3:
+        if self.marks and draw.random() < 0.4:
             opening, closing = draw.choice(self.marks)
             spans = [(0, len(line)) for line in pair]
             if shared and draw.random() < 0.3:
                 spans = draw.choice(shared)
-            space = draw.choice(("", "", "", " "))
+            space = draw.choice(("", "", "", "", "", " "))  # Mostly as in running text.
             before, after = opening + space, space + closing
             return [
                 line[:start] + before + line[start:end] + after + line[end:]
@@ -154,9 +154,9 @@ class AlteredPairs:
         """Makes a string: symbols, letters of one alphabet, or an address, a code or a name."""
         kind = draw.randrange(5)
         if kind < 2 and self.symbols:
-            return "".join(draw.choices(draw.choice(self.symbols), k=draw.choice((1, 1, 2))))
+            return "".join(draw.choices(draw.choice(self.symbols), k=draw.choice((1, 1, 1, 2))))
         if kind == 2:
-            return "".join(draw.choices(_block(draw.choice(_LETTERS)), k=draw.randint(1, 6)))
+            return "".join(draw.choices(_block(draw.choice(_LETTERS)), k=draw.randint(1, 4)))
         words = _WORD.findall(" ".join(pair)) or ["w"]
 
         def fill(place):
