@@ -361,7 +361,9 @@ def requests():
 def search_options(directories, model, tokenizer):
     """Returns the arguments of `Translator` that say how to search; reads all that they need."""
     asked = requests()
-    options = {"beam_size": FLAGS.beam_size, **translator_options(asked, model, tokenizer)}
+    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
+    found = translator_options(asked, model, tokenizer, copies)
+    options = {"beam_size": FLAGS.beam_size, **found}
     if FLAGS.shortlist:
         lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
         sizes = {name: asked[f"shortlist_{name}"] for name in SIZES if f"shortlist_{name}" in asked}

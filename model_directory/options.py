@@ -191,7 +191,7 @@ OPTIONS = (
         "copy_share",
         0.0,
         "Share of the training pairs that get a string to copy on both sides, such as an emoji, "
-        "quotation marks, an address or a placeholder; others in every epoch.",
+        "quotation marks or an address; others in every epoch.",
         _PAIRS,
         0.0,
         1.0,

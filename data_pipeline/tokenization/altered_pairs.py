@@ -3,7 +3,8 @@
 A vocabulary of byte pieces can write any character, but training hardly ever shows it those pieces.
 So one emoji or curly quote spoils the translation of its line. Here a share of the pairs gets a
 random string, the same on both sides and at the same kind of place. From them a model learns to
-copy what it has never seen.
+copy what it has never seen. Few texts teach it to copy any byte, but soon it copies a few signs,
+which can stand for any text.
 """
 
 import collections
@@ -18,12 +19,12 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.bpe_dropout import mixed
 from data_pipeline.tokenization.vocabularies import UNK_ID
 
+# For private use: in translation, they stand for parts of a line that are not translated.
+SIGNS = tuple(map(chr, range(0xE000, 0xE010)))
+_SIGNS_SHARE = 0.7
 _STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.
 # First and last characters of blocks of Unicode.
-_SYMBOLS = (
-    *("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),
-    "\ue000\ue00f",  # For private use: `--keep` puts them in the place of other text.
-)
+_SYMBOLS = (*("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),)
 _LETTERS = ("À\u024f", "Ͱ\u03ff", "Ѐ\u045f", "את", "ءي", "अह", "กฮ", "ぁヾ", "一鿿", "가힣")
 # Marks around a text, and templates of strings: W is a word, N a number, C a capital.
 _MARKS = ("“”", "„“", "”“", "‘’", "«»", "»«", "‹›", "「」", "()", "[]", '""', "''", "——", "**")
@@ -116,32 +117,34 @@ class AlteredPairs:
 
     def _with_copy(self, pair, draw):
         """Puts a string, or marks, at the same kind of place on both sides."""
-        shared = _shared_words(pair)
+        shared, signs = _shared_words(pair), draw.random() < _SIGNS_SHARE
         if self.marks and draw.random() < 0.4:
-            opening, closing = draw.choice(self.marks)
+            opening, closing = draw.sample(SIGNS, 2) if signs else draw.choice(self.marks)
             spans = [(0, len(line)) for line in pair]
             if shared and draw.random() < 0.3:
                 spans = draw.choice(shared)
-            space = draw.choice(("", "", "", "", "", " "))  # Mostly as in running text.
+            # Marks mostly as in running text.
+            space = " " if signs else draw.choice(("", "", "", "", "", " "))
             before, after = opening + space, space + closing
             return [
                 line[:start] + before + line[start:end] + after + line[end:]
                 for line, (start, end) in zip(pair, spans, strict=True)
             ]
-        string = self._string(pair, draw)
+        string = draw.choice(SIGNS) if signs else self._string(pair, draw)
         if shared and draw.random() < 0.4:
             spans = draw.choice(shared)
         else:
-            string, spans = self._beside(pair, string, draw)
+            string, spans = self._beside(pair, string, signs, draw)
         return [
             line[:start] + string + line[end:]
             for line, (start, end) in zip(pair, spans, strict=True)
         ]
 
     @staticmethod
-    def _beside(pair, string, draw):
+    def _beside(pair, string, signs, draw):
         """Chooses the front, the end, or the place before the final stop; returns string, spans."""
-        space = " " if string.isalnum() or len(string) > 2 else draw.choice((" ", " ", ""))
+        may_touch = not (signs or string.isalnum() or len(string) > 2)
+        space = draw.choice((" ", " ", "")) if may_touch else " "
         place = draw.randrange(3)
         if place == 0:
             return string + space, [(0, 0)] * 2
