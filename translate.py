@@ -382,7 +382,9 @@ def requests():
 def search_options(directories, model, tokenizer):
     """Returns the arguments of `Translator` that say how to search; reads all that they need."""
     asked = requests()
-    options = {"beam_size": FLAGS.beam_size, **translator_options(asked, model, tokenizer)}
+    copies = all(directory.config()["options"].get("copy_share") for directory in directories)
+    found = translator_options(asked, model, tokenizer, copies)
+    options = {"beam_size": FLAGS.beam_size, **found}
     if FLAGS.shortlist:
         lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
         sizes = {name: asked[f"shortlist_{name}"] for name in SIZES if f"shortlist_{name}" in asked}
@@ -551,9 +553,10 @@ def translate(text, translator, directories, model, config, training_text):
     seconds = None if num_used else round(time.monotonic() - began, 1)
     for remark in remarks:
         print(remark, file=sys.stderr)
-    if translator.unknowns:
-        earlier = "; lines of the earlier run are not counted" if num_used else ""
-        print(f"{translator.unknowns.summary()}{earlier}", file=sys.stderr)
+    earlier = "; lines of the earlier run are not counted" if num_used else ""
+    for counts in filter(None, (translator.unknowns, translator.keep)):
+        if summary := counts.summary():
+            print(f"{summary}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
         print_scores(outputs, text, translator.tokenizer, {**config, **facts}, seconds)

@@ -47,6 +47,7 @@ class _Piece(NamedTuple):
         number: of the line, for errors, for what is asked of it, and for draws.
         part: place of this part in its line; 0 for a whole line.
         text: str.
+        kept: sign -> the part of the line for which it stands in `ids`, see `KeptParts`.
         ids: its ids in the source vocabulary, with `</s>`.
     """
 
@@ -54,6 +55,7 @@ class _Piece(NamedTuple):
     number: int
     part: int
     text: str
+    kept: dict
     ids: list
 
 
@@ -114,6 +116,7 @@ class Translator:
             `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
+        keep: `decoding.text.kept_parts.KeptParts`, which are not translated; None for none.
         seed: of random draws.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
@@ -138,6 +141,7 @@ class Translator:
         unknowns=None,
         engine=None,
         asked=None,
+        keep=None,
         seed=0,
         mbr=0,
         **search,
@@ -159,6 +163,7 @@ class Translator:
         elif self.options.shortlist is not None:
             check_shortlist(model, self.options, asked is not None)
         self.asked = asked
+        self.keep = keep
         self.mbr = mbr
         self._searcher = Searcher(model, self.options, tokenizer.target, seed)
 
@@ -218,11 +223,7 @@ class Translator:
             done(new)
 
         def search(batch):
-            asked = [
-                Sentence(piece.ids, piece.number, *self._asked_of(piece.number), part=piece.part)
-                for piece in batch
-            ]
-            return self._search_all(asked, self._num_candidates(n_best))
+            return self._search_all(batch, self._num_candidates(n_best))
 
         finish(range(len(lines)))  # Lines of which nothing is to be translated.
         batches = [
@@ -259,8 +260,12 @@ class Translator:
             for line, number in enumerate(numbers)
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
-        source = self.tokenizer.source.encode([text for *_, text in parts])
-        return [_Piece(*part, ids) for part, ids in zip(parts, source, strict=True)]
+        hidden = [self.keep.hide(text) if self.keep else (text, {}) for *_, text in parts]
+        source = self.tokenizer.source.encode([text for text, _ in hidden])
+        return [
+            _Piece(*part, kept, ids)
+            for part, (_, kept), ids in zip(parts, hidden, source, strict=True)
+        ]
 
     def in_sentences(self, line, number):
         """Splits a line, if it is to be split, into sentences; see `split_sentences`.
@@ -287,11 +292,33 @@ class Translator:
     def _fits(self, text):
         return len(self.tokenizer.source.encode([text])[0]) <= self.max_input_tokens
 
-    def _search_all(self, sentences, n_best):
-        """Searches a batch of `Sentence`; returns the `Hypotheses` of each, or None."""
+    def _search_all(self, batch, n_best):
+        """Searches a batch of `_Piece`; returns the `Hypotheses` of each, or None."""
+        sentences = [
+            Sentence(piece.ids, piece.number, *self._asked_of(piece.number), part=piece.part)
+            for piece in batch
+        ]
         if self._engine:
             return self._engine([s.source_ids for s in sentences], n_best, self.options)
-        return self._searcher.search(sentences, n_best)
+        found = self._searcher.search(sentences, n_best)
+        # Phrases share the beam, so signs are required only where they would be lost.
+        lost = [k for k, piece in enumerate(batch) if self._may_require(piece, found[k])]
+        if lost:
+            required = [
+                [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept)] for k in lost
+            ]
+            again = [sentences[k]._replace(required=r) for k, r in zip(lost, required, strict=True)]
+            for k, hypotheses in zip(lost, self._searcher.search(again, n_best), strict=True):
+                found[k] = hypotheses
+        return found
+
+    def _may_require(self, piece, found):
+        """Returns whether a `_Piece` lost a part, and the search can require it."""
+        if not piece.kept or found is None:
+            return False
+        text = self.tokenizer.target.decode(_until_end(found.ids[0].tolist()))
+        can = not self.options.sample and self.options.diversity_groups == 1
+        return can and self.options.shortlist is None and any(s not in text for s in piece.kept)
 
     def _num_candidates(self, n_best):
         """Returns how many hypotheses to search for, of which some may have the same text."""
@@ -333,6 +360,9 @@ class Translator:
             words = {tuple(ids): some for ids, some in zip(target_ids, replaced, strict=True)}
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
+        if piece.kept:
+            texts = [self.keep.restore(text, piece.kept) for text in texts]
+            target_ids = self.tokenizer.target.encode(texts)
         translations = [
             Translation(
                 text,
@@ -344,6 +374,8 @@ class Translator:
             for k, text, ids in zip(places, texts, target_ids, strict=True)
         ]
         chosen = self._chosen(translations)[:n_best]
+        if piece.kept:
+            self.keep.check(piece.number, piece.kept, chosen[0].text)
         if self.unknowns:
             for translation in chosen:
                 self.unknowns.count(words[tuple(translation.ids)])

@@ -8,7 +8,9 @@ from data_pipeline.batching import Batching
 from data_pipeline.files import UserError, same_paths
 from data_pipeline.mixing import parse_mixture
 from data_pipeline.text_form import is_blank
+from data_pipeline.tokenization.altered_pairs import AlteredPairs
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from data_pipeline.tokenization.epoch_text import EpochText
 from decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
 from decoding.text.training_text import TrainingText
 from model_directory.combined_models import (
@@ -17,7 +19,7 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
+from model_directory.options import ALTERATIONS, AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
 from training import pace, recipes
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
@@ -178,7 +180,9 @@ def _check_passes(config):
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
     # Counted models did not record them, nor did earlier versions.
-    unrecorded = {name: _UNRECORDED[name] for name in ("precision", "bpe_dropout", "tokenize")}
+    unrecorded = {
+        name: _UNRECORDED[name] for name in ("precision", "bpe_dropout", "tokenize", *ALTERATIONS)
+    }
     earlier = {**unrecorded, **directory.config()["options"]}
     if options["tokenize"] == AUTO:  # The packages that the choice needs may be gone by now.
         options = {**options, "tokenize": earlier["tokenize"]}
@@ -299,15 +303,24 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
         largest_first=options["largest_batch_first"],
         mixture=mixed,
     )
-    dropout = None
-    if options["bpe_dropout"]:
-        names = ("bpe_dropout", "seed", "max_length")
-        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
-        dropout = BpeDropout(tokenizer, *(options[name] for name in names), sides)
-    epochs = Epochs(encoded.corpus, batching, options["seed"], dropout, data_dir)
+    text = _epoch_text(tokenizer, options)
+    epochs = Epochs(encoded.corpus, batching, options["seed"], text, data_dir)
     if options["pad_to_bucket"]:
         epochs.restrict_shapes()
     return epochs
+
+
+def _epoch_text(tokenizer, options):
+    """Returns the `EpochText` of a run; None if every epoch has the same ids."""
+    altered = dropout = None
+    common = options["seed"], options["max_length"]
+    shares = options["copy_share"], options["uppercase_share"]
+    if any(shares):
+        altered = AlteredPairs(tokenizer, *shares, *common)
+    if options["bpe_dropout"]:
+        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
+        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)
+    return EpochText(options["max_length"], altered, dropout) if altered or dropout else None
 
 
 NAMED = (

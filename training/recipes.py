@@ -152,6 +152,8 @@ _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 by
 # an update as in `BY_MODEL`.
 _UPDATES = {"transformer_tiny": 54}
 _LEAST_UPDATES = 500
+# On the demo corpus, this taught a short run to copy, and left plain text as it was.
+_COPY_SHARE = 0.05
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.
 _ENDS = ("max_steps", "max_epochs", "max_minutes", "max_sentences_per_batch", "init_from")
@@ -161,7 +163,7 @@ MOST_TO_COUNT = 3_000_000
 # Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
 CHANGED = (
     *("num_pieces", "max_words", "bpe_dropout", "guide_weight", "max_tokens_per_batch"),
-    *("schedule", "decay_steps", "plateau_patience", "patience"),
+    *("schedule", "decay_steps", "plateau_patience", "patience", "copy_share"),
 )
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
@@ -261,9 +263,19 @@ def options(model, dataset, given, tokens=None, characters=0, replicas=1):
     found = {**DEFAULTS, **of_model, **of_corpus, **of_both, **given}
     found.update(UPDATES[found["update"]].defaults)
     found.update(BY_MODEL_AND_UPDATE.get((model, found["update"]), {}))
+    found["copy_share"] = _copy_share(model, found)
     if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
         found["max_words"] = 0
     return {**found, **given}
+
+
+def _copy_share(model, options):
+    """Returns the share of pairs with strings to copy; ready pieces may have no bytes for them."""
+    import models
+
+    makes_pieces = options["tokenizer"] == "bpe" and not options["vocab_file"]
+    by_gradient = options["update"] == "gradient" and models.model_class(model).predicts != "scores"
+    return _COPY_SHARE if makes_pieces and by_gradient else 0.0
 
 
 def options_of_size(model, tokens, given, characters=0, replicas=1):

@@ -9,15 +9,13 @@ Every random number is a function of seed, epoch, side and line, and of the plac
 line has the same pieces in whatever batch, process or part of a resumed run it is encoded.
 """
 
-import tempfile
 from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from data_pipeline.encoded import EncodedSide
 from data_pipeline.files import UserError
 
-_TOKENS_AT_ONCE = 1 << 16
 _CELLS_AT_ONCE = 1 << 21  # Words x longest word.
 _NONE = np.iinfo(np.int32).max  # The rank of two pieces that cannot be merged.
 _SPACE = "▁"
@@ -101,7 +99,7 @@ class Merges(NamedTuple):
 
 
 class BpeDropout:
-    """Encodes the sentences of a corpus anew for every epoch.
+    """Encodes the sentences of a corpus in random pieces, others in every epoch.
 
     Args:
         tokenizer: `Tokenizer` of kind "bpe".
@@ -125,45 +123,6 @@ class BpeDropout:
         self.seed = seed
         self.max_length = max_length
 
-    def resample(self, corpus, epoch, folder):
-        """Encodes a corpus for an epoch, in constant memory.
-
-        Args:
-            corpus: `EncodedCorpus` with the usual pieces.
-            epoch: counted from 0.
-            folder: where to put the ids, in a file without a name. Its space is free again when the
-                result is no longer used.
-
-        Returns:
-            `EncodedCorpus` of the same sentences.
-
-        Raises:
-            UserError: there is no space for the ids.
-        """
-        return EncodedCorpus(
-            *(
-                self._resample(usual, side, epoch, folder) if side in self.merges else usual
-                for side, usual in enumerate(corpus)
-            )
-        )
-
-    def _resample(self, encoded, side, epoch, folder):
-        lengths = np.empty(encoded.lengths.size, np.int32)
-        try:
-            with tempfile.TemporaryFile(dir=folder) as file:
-                for first, part in _parts(encoded):
-                    sampled = self.sample(part, side, epoch, first)
-                    lengths[first : first + part.lengths.size] = sampled.lengths
-                    file.write(sampled.ids.tobytes())
-                file.flush()
-                # Copy on write, because TensorFlow does not share memory that is read-only.
-                return EncodedSide(np.memmap(file, np.int32, mode="c"), lengths)
-        except OSError as error:
-            raise UserError(
-                f"{folder}: the pieces of an epoch cannot be written ({error.strerror}); "
-                "--bpe_dropout needs as much free space there as the training text as ids"
-            ) from None
-
     def sample(self, part, side, epoch, first=0):
         """Encodes consecutive sentences.
 
@@ -185,8 +144,8 @@ class BpeDropout:
         begins = line_start | (space & ~np.concatenate([[False], space[:-1]]))
         words = np.flatnonzero(begins)
         lines = np.flatnonzero(line_start)
-        stream = _mixed(
-            _mixed(_mixed(np.uint64([self.seed]), [2 * epoch + side]), first + sentence[words]),
+        stream = mixed(
+            mixed(mixed(np.uint64([self.seed]), [2 * epoch + side]), first + sentence[words]),
             words - lines[sentence[words]],
         )
         alive = self._merge(merges, symbols, words, stream)
@@ -271,25 +230,14 @@ class BpeDropout:
     def _draws(stream, width, step):
         """Returns `[words, width]` random uint32 numbers for a step of the merging of words."""
         columns = np.uint64(step << 32) + np.arange(-(-width // 2), dtype=np.uint64)
-        return _mixed(stream[:, None], columns).view("<u4")[:, :width]
-
-
-def _parts(encoded):
-    """Yields (number of the first sentence, `EncodedSide` of consecutive sentences)."""
-    ends = np.cumsum(encoded.lengths, dtype=np.int64)
-    first = begin = 0
-    while first < ends.size:
-        last = max(first + 1, int(np.searchsorted(ends, begin + _TOKENS_AT_ONCE, side="right")))
-        end = int(ends[last - 1])
-        yield first, EncodedSide(np.asarray(encoded.ids[begin:end]), encoded.lengths[first:last])
-        first, begin = last, end
+        return mixed(stream[:, None], columns).view("<u4")[:, :width]
 
 
 def _lengths(lists):
     return np.fromiter(map(len, lists), np.int32, len(lists))
 
 
-def _mixed(state, numbers):
+def mixed(state, numbers):
     """Hashes uint64 states and numbers to uint64: output `numbers` of SplitMix64 from `state`.
 
     Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17.

@@ -10,6 +10,7 @@ from data_pipeline.tokenization.vocabularies import (
 from decoding.search.phrases import banned_phrases, has_phrase
 from decoding.search.shortlist import SIZES
 from decoding.search.terms import SearchOptions
+from decoding.text.kept_parts import KeptParts, can_keep
 from model_directory.options import Option
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
@@ -68,6 +69,15 @@ OPTIONS = (
         "",
         "File of the words or phrases that the translation of each line must contain, separated by "
         "tabs.",
+        _WORDS,
+    ),
+    Option(
+        "keep",
+        "",
+        "Regular expression of parts of lines that are copied, not translated; technical: e-mail "
+        "and web addresses, placeholders, tags and entities. Parts with characters that the "
+        "vocabulary lacks are copied, too, without the flag only by models of --copy_share; none: "
+        "nothing is copied.",
         _WORDS,
     ),
     Option(
@@ -213,7 +223,11 @@ def check_requests(given, *, beam_size, n_best, split, replace_unknowns):
             "translation of a line, joined from those of its sentences"
         )
     if replace_unknowns:
-        _refuse(given, FILES, "cannot be combined with --replace_unknowns, which changes words")
+        _refuse(
+            given,
+            (*FILES, "keep"),
+            "cannot be combined with --replace_unknowns, which changes words",
+        )
 
 
 def _refuse(given, names, reason):
@@ -228,13 +242,14 @@ def _refuse_any(given, names, reason):
             raise UserError(f"--{name} {reason}")
 
 
-def translator_options(given, model, tokenizer):
+def translator_options(given, model, tokenizer, copies=False):
     """Reads the files of requests.
 
     Args:
         given: name -> value of the `OPTIONS` that were given.
         model: the model; needed for a coverage penalty only.
         tokenizer: its `Tokenizer`.
+        copies: whether the model was trained to copy what its vocabulary lacks.
 
     Returns:
         Arguments of `Translator`.
@@ -245,7 +260,7 @@ def translator_options(given, model, tokenizer):
     found = {
         name: value
         for name, value in given.items()
-        if name not in (*FILES, "shortlist", *_SHORTLIST_SIZES)
+        if name not in (*FILES, "keep", "shortlist", *_SHORTLIST_SIZES)
     }
     if found.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
@@ -254,6 +269,10 @@ def translator_options(given, model, tokenizer):
         )
     if found.get("sample"):
         found["beam_size"] = 1
+    if given.get("keep") not in (None, "none"):
+        found["keep"] = KeptParts(given["keep"], tokenizer)
+    elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
+        found["keep"] = KeptParts("", tokenizer)
     banned = []
     if given.get("banned"):
         banned = [

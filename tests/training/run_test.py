@@ -144,6 +144,20 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     assert recipes.settings("lstm_luong", "files", 1000) == {}
 
 
+def test_models_that_make_their_pieces_learn_to_copy_unless_they_cannot():
+    def share(model, dataset="files", **given):
+        return recipes.options(model, dataset, given, None if dataset == "demo" else 10**6)[
+            "copy_share"
+        ]
+
+    assert share("transformer_tiny", "demo") == share("lstm_luong") == 0.05
+    assert share("transformer_tiny", copy_share=0.2) == 0.2
+    for without in ({"tokenizer": "word"}, {"vocab_file": "any.model"}, {"copy_share": 0.0}):
+        assert share("transformer_tiny", **without) == 0
+    for model in ("ibm1", "attention_ibm1", "ibm1_factored", "ngram_lm"):
+        assert share(model) == 0
+
+
 @pytest.mark.parametrize(
     "given",
     [{"schedule": "plateau"}, {"max_steps": 9}, {"max_minutes": 1.0}, {"init_from": "runs/other"}],

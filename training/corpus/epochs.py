@@ -18,38 +18,38 @@ class Epochs:
         batching: `data_pipeline.batching.Batching`; its `num_workers` is the number of batches that
             the devices of the run take at once.
         seed: seed of the order of pairs.
-        dropout: `BpeDropout`, which encodes the corpus anew for every epoch; None: every epoch has
-            the pieces of `corpus`.
-        folder: folder for the pieces of an epoch.
+        text: `EpochText`, which encodes the corpus anew for every epoch; None: every epoch has the
+            ids of `corpus`.
+        folder: folder for the ids of an epoch.
     """
 
-    def __init__(self, corpus, batching, seed, dropout=None, folder=None):
+    def __init__(self, corpus, batching, seed, text=None, folder=None):
         self.corpus = corpus
         self.batching = batching
         self.seed = seed
-        self.dropout = dropout
+        self.text = text
         self.folder = folder
         self._sampled = {}  # Epoch -> `Future` of its corpus.
 
     def restrict_shapes(self):
         """Restricts batches to a few shapes, into which every pair of every epoch fits."""
         lengths = [side.lengths for side in self.corpus_of(0)]
-        if self.dropout:
-            lengths = [np.append(side, self.dropout.max_length) for side in lengths]
+        if self.text:
+            lengths = [np.append(side, self.text.max_length) for side in lengths]
         batching = self.batching
         shapes = choose_shapes(*lengths, batching.max_tokens, max_sentences=batching.max_sentences)
         self.batching = batching._replace(shapes=shapes)
 
     def corpus_of(self, epoch):
         """Returns the `EncodedCorpus` of an epoch, counted from 0."""
-        if not self.dropout:
+        if not self.text:
             return self.corpus
         if epoch not in self._sampled:
             self._sampled[epoch] = _in_background(self._sample, epoch)
         return self._sampled[epoch].result()
 
     def _sample(self, epoch):
-        return self.dropout.resample(self.corpus, epoch, self.folder)
+        return self.text.encode(self.corpus, epoch, self.folder)
 
     def plan(self, epoch, num_replicas):
         """Returns the `EpochPlan` of an epoch, counted from 0, for a number of replicas."""
@@ -59,7 +59,7 @@ class Epochs:
     def begin(self, epoch, num_replicas):
         """Returns the corpus and the plan of an epoch; encodes the next epoch in the background."""
         begun = self.corpus_of(epoch), self.plan(epoch, num_replicas)
-        if self.dropout:
+        if self.text:
             following = self._sampled.get(epoch + 1) or _in_background(self._sample, epoch + 1)
             self._sampled = {epoch: self._sampled[epoch], epoch + 1: following}
         return begun
@@ -72,7 +72,8 @@ class Epochs:
     def num_updates(self, accumulate_steps):
         """Returns the number of updates of an epoch, the last of which may have fewer batches.
 
-        With BPE-dropout, epochs differ in their numbers of batches; this is the first epoch's.
+        If the text is encoded anew, epochs differ in their numbers of batches; this is the first
+        epoch's.
         """
         batches_an_update = self.batching.num_workers * accumulate_steps
         return -(-self.first.batch_sizes.size // batches_an_update)
@@ -81,7 +82,7 @@ class Epochs:
         """Returns lines that describe the first epoch, and its batches if there are any."""
         plan = self.first if in_batches else None
         lines = describe(self.corpus_of(0), tokenizer, self.batching, plan)
-        if self.dropout:
+        if self.text and self.text.dropout:
             usual = sum(side.ids.size for side in self.corpus)
             sampled = sum(side.ids.size for side in self.corpus_of(0))
             lines.append(

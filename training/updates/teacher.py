@@ -79,14 +79,14 @@ def vocabulary_options(teacher, given):
     Raises:
         UserError: there is no such directory, or the user asks for another vocabulary.
     """
-    options = model_directories(teacher)[0].config()["options"]
-    options = {name: options[name] for name in VOCABULARY}
+    config = model_directories(teacher)[0].config()
+    options = {name: config["options"][name] for name in VOCABULARY}
     if changed := fine_tuning.changes(options, given):
         raise UserError(
             f"--teacher={teacher}: the vocabulary comes from that model, but "
             f"{', '.join(changed)}; leave these flags out"
         )
-    return options
+    return {**fine_tuning.alterations(config), **options}
 
 
 def teacher_tokenizer(teacher):

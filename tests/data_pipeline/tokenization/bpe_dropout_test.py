@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
 from data_pipeline.tokenization import bpe_dropout
@@ -122,35 +121,11 @@ def test_a_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
     assert found == expected and usual != found != free
 
 
-@pytest.mark.parametrize("tokens", [1, 50, 10**6])
-def test_a_corpus_is_encoded_in_parts_and_kept_in_a_file(tokenizer, tokens, tmp_path, monkeypatch):
-    monkeypatch.setattr(bpe_dropout, "_TOKENS_AT_ONCE", tokens)
-    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", tokens)
-    texts = TEXT + HARD, (TEXT + HARD)[::-1]
-    corpus = EncodedCorpus(*(encode_lines(tokenizer.source, lines) for lines in texts))
-    found = BpeDropout(tokenizer, 0.3, 1, 1000).resample(corpus, 4, tmp_path)
-    for side, lines in enumerate(texts):
-        assert isinstance(found[side].ids, np.memmap)
-        assert rows_of(found[side]) == sampled(tokenizer, lines, 0.3, epoch=4, side=side)
-    assert not list(tmp_path.iterdir())
-
-
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("side", [0, 1])
-def test_one_side_can_keep_its_usual_pieces(vocabulary, shared, side, tmp_path):
-    other = vocabulary if shared else BpeVocabulary.train(TEXT, 330)
-    tokenizer = Tokenizer("bpe", vocabulary, other)
-    corpus = EncodedCorpus(encode_lines(vocabulary, TEXT), encode_lines(other, TEXT))
-    both = BpeDropout(tokenizer, 0.3, 1, 1000).resample(corpus, 4, tmp_path)
-    found = BpeDropout(tokenizer, 0.3, 1, 1000, (side,)).resample(corpus, 4, tmp_path)
-    assert rows_of(found[side]) == rows_of(both[side]) != rows_of(corpus[side])
-    assert found[1 - side] is corpus[1 - side]
-
-
-def test_lack_of_space_is_an_error_for_people(tokenizer, tmp_path):
-    corpus = EncodedCorpus(*[encode_lines(tokenizer.source, TEXT)] * 2)
-    with pytest.raises(UserError, match="the pieces of an epoch cannot be written"):
-        BpeDropout(tokenizer, 0.3, 1, 99).resample(corpus, 0, tmp_path / "none")
+@pytest.mark.parametrize("cells", [1, 50])
+def test_words_are_merged_in_parts(tokenizer, cells, monkeypatch):
+    whole = sampled(tokenizer, TEXT + HARD, 0.3)
+    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", cells)
+    assert sampled(tokenizer, TEXT + HARD, 0.3) == whole
 
 
 def trained(**settings):

@@ -1,4 +1,4 @@
-"""Epochs with BPE-dropout: batches follow from seed and epoch, and keep to all limits."""
+"""Epochs whose text is encoded anew: batches follow from seed and epoch, and keep to all limits."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,9 @@ from data_pipeline.encoded import EncodedCorpus
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import dataset_of
+from data_pipeline.tokenization.altered_pairs import AlteredPairs
 from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from data_pipeline.tokenization.epoch_text import EpochText
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.tiny import pairs
 from training.corpus.epochs import Epochs
@@ -27,9 +29,10 @@ def corpus(tokenizer):
     return EncodedCorpus(*(encode_lines(tokenizer.source, side) for side in (SOURCE, TARGET)))
 
 
-def epochs(tokenizer, corpus, folder, rate=0.3, **batching):
-    dropout = BpeDropout(tokenizer, rate, 1, max_length=60)
-    return Epochs(corpus, Batching(MAX_TOKENS, **batching), 1, dropout, folder)
+def epochs(tokenizer, corpus, folder, rate=0.3, share=0.0):
+    altered = AlteredPairs(tokenizer, share, share, 1, 60) if share else None
+    text = EpochText(60, altered, BpeDropout(tokenizer, rate, 1, 60))
+    return Epochs(corpus, Batching(MAX_TOKENS), 1, text, folder)
 
 
 def batches(of, epoch, first=0):
@@ -47,9 +50,10 @@ def assert_same(one, other):
 
 
 def test_a_resumed_epoch_has_the_batches_of_one_that_was_never_stopped(tokenizer, corpus, tmp_path):
-    whole = epochs(tokenizer, corpus, tmp_path)
+    whole = epochs(tokenizer, corpus, tmp_path, share=0.1)
     of_epochs = [batches(whole, epoch) for epoch in range(3)]
-    assert_same(batches(epochs(tokenizer, corpus, tmp_path), 2, first=3), of_epochs[2][3:])
+    again = epochs(tokenizer, corpus, tmp_path, share=0.1)
+    assert_same(batches(again, 2, first=3), of_epochs[2][3:])
     assert_same(batches(whole, 0), of_epochs[0])
     sums = [sum(int(batch["source_ids"].sum()) for batch in epoch) for epoch in of_epochs]
     assert len(set(sums)) == 3

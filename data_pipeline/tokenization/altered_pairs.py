@@ -1,0 +1,193 @@
+"""Alters a few training pairs in every epoch: with strings to copy, or in capitals.
+
+A vocabulary of byte pieces can write any character, but training hardly ever shows it those pieces.
+So one emoji or curly quote spoils the translation of its line. Here a share of the pairs gets a
+random string, the same on both sides and at the same kind of place. From them a model learns to
+copy what it has never seen. Few texts teach it to copy any byte, but soon it copies a few signs,
+which can stand for any text.
+"""
+
+import collections
+import random
+import re
+
+import numpy as np
+
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from data_pipeline.encoding import encode_lines
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.bpe_dropout import mixed
+from data_pipeline.tokenization.vocabularies import UNK_ID
+
+# For private use: in translation, they stand for parts of a line that are not translated.
+SIGNS = tuple(map(chr, range(0xE000, 0xE010)))
+_SIGNS_SHARE = 0.7
+_STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.
+# First and last characters of blocks of Unicode.
+_SYMBOLS = (*("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),)
+_LETTERS = ("À\u024f", "Ͱ\u03ff", "Ѐ\u045f", "את", "ءي", "अह", "กฮ", "ぁヾ", "一鿿", "가힣")
+# Marks around a text, and templates of strings: W is a word, N a number, C a capital.
+_MARKS = ("“”", "„“", "”“", "‘’", "«»", "»«", "‹›", "「」", "()", "[]", '""', "''", "——", "**")
+_TEMPLATES = (
+    *("W.W@W.W", "W@W.W", "https://www.W.W/W", "http://W.W/W?W=N", "www.W.W", "{N}", "{W}", "%W"),
+    *("<W>", "</W>", "&W;", "$W", "#W", "@W", "W_W", "__N__", "[W]", "CCC-N/N", "CC N", "N.N", "N"),
+    *("N,N %", "N:N", "CW", "CW-CW", "CCC"),
+)
+_WORD = re.compile(r"\w+")
+_EQUAL = re.compile(r"\d+|\w{3,}")  # If both sides have it once, it is its own translation.
+_STOP = re.compile(r"\s*[.!?…。！？।؟]+$")
+
+
+class AlteredPairs:
+    """Alters pairs at random; a pair's draws are a function of seed, epoch and pair number.
+
+    Args:
+        tokenizer: `Tokenizer` of kind "bpe" with byte pieces.
+        copy_share: share of the pairs that get a string to copy, in [0, 1].
+        uppercase_share: share of the pairs that are written in capitals on both sides, in [0, 1].
+        seed: int.
+        max_length: longest sentence, in tokens with `</s>`. A pair with a sentence that would
+            become longer stays as it is.
+
+    Raises:
+        UserError: strings are to be copied, but a vocabulary has no byte pieces.
+    """
+
+    def __init__(self, tokenizer, copy_share, uppercase_share, seed, max_length):
+        self.vocabularies = tokenizer.source, tokenizer.target
+        if copy_share and any(UNK_ID in v.encode(["\ue000"])[0] for v in self.vocabularies):
+            raise UserError(
+                f"--copy_share={copy_share:g} needs a SentencePiece model with byte pieces "
+                "(spm_train --byte_fallback), to spell any character; leave it out"
+            )
+        self.below = [np.uint64(round(share * 2**32)) for share in (copy_share, uppercase_share)]
+        self.seed = seed
+        self.max_length = max_length
+        # A character that the vocabulary knows is translated as the text translates it.
+        self.symbols = [chars for chars in map(self._unknown, map(_block, _SYMBOLS)) if chars]
+        self.marks = [marks for marks in _MARKS if self._unknown(marks) == list(marks)]
+
+    def _unknown(self, characters):
+        return [
+            character
+            for character in characters
+            if all(v.processor.piece_to_id(character) == UNK_ID for v in self.vocabularies)
+        ]
+
+    def sample(self, part, epoch, first=0):
+        """Alters consecutive pairs.
+
+        Args:
+            part: `EncodedCorpus`.
+            epoch: counted from 0.
+            first: number of the first pair in the corpus.
+
+        Returns:
+            `EncodedCorpus` of as many pairs.
+        """
+        rows = np.arange(part.num_pairs)
+        draws = mixed(mixed(np.uint64([self.seed]), [_STREAM + epoch]), first + rows)
+        copies, capitals = draws & np.uint64(2**32 - 1) < self.below[0], draws >> 32 < self.below[1]
+        chosen = np.flatnonzero(copies | capitals)
+        if not chosen.size:
+            return part
+        pairs = zip(*map(self._lines, self.vocabularies, part, [chosen] * 2), strict=True)
+        altered = [
+            self._altered(pair, copies[row], capitals[row], random.Random(int(draws[row])))
+            for row, pair in zip(chosen, pairs, strict=True)
+        ]
+        new = list(map(encode_lines, self.vocabularies, zip(*altered, strict=True)))
+        fits = np.all([side.lengths <= self.max_length for side in new], axis=0)
+        rows[chosen[fits]] = rows.size + np.flatnonzero(fits)
+        return EncodedCorpus(*(joined(*sides).take(rows) for sides in zip(part, new, strict=True)))
+
+    @staticmethod
+    def _lines(vocabulary, side, rows):
+        """Decodes the sentences with the given numbers."""
+        sentences = side.take(rows)
+        return map(vocabulary.decode, np.split(sentences.ids, np.cumsum(sentences.lengths)[:-1]))
+
+    def _altered(self, pair, copies, capitals, draw):
+        if capitals:
+            pair = [line.upper() for line in pair]
+        if copies:
+            for _ in range(draw.choice((1, 1, 1, 2))):
+                pair = self._with_copy(pair, draw)
+        return pair
+
+    def _with_copy(self, pair, draw):
+        """Puts a string, or marks, at the same kind of place on both sides."""
+        shared, signs = _shared_words(pair), draw.random() < _SIGNS_SHARE
+        if self.marks and draw.random() < 0.4:
+            opening, closing = draw.sample(SIGNS, 2) if signs else draw.choice(self.marks)
+            spans = [(0, len(line)) for line in pair]
+            if shared and draw.random() < 0.3:
+                spans = draw.choice(shared)
+            # Marks mostly as in running text.
+            space = " " if signs else draw.choice(("", "", "", "", "", " "))
+            before, after = opening + space, space + closing
+            return [
+                line[:start] + before + line[start:end] + after + line[end:]
+                for line, (start, end) in zip(pair, spans, strict=True)
+            ]
+        string = draw.choice(SIGNS) if signs else self._string(pair, draw)
+        if shared and draw.random() < 0.4:
+            spans = draw.choice(shared)
+        else:
+            string, spans = self._beside(pair, string, signs, draw)
+        return [
+            line[:start] + string + line[end:]
+            for line, (start, end) in zip(pair, spans, strict=True)
+        ]
+
+    @staticmethod
+    def _beside(pair, string, signs, draw):
+        """Chooses the front, the end, or the place before the final stop; returns string, spans."""
+        may_touch = not (signs or string.isalnum() or len(string) > 2)
+        space = draw.choice((" ", " ", "")) if may_touch else " "
+        place = draw.randrange(3)
+        if place == 0:
+            return string + space, [(0, 0)] * 2
+        stops = [_STOP.search(line) for line in pair]
+        if place == 1 or not all(stops):
+            return space + string, [(len(line),) * 2 for line in pair]
+        return space + string, [(stop.start(),) * 2 for stop in stops]
+
+    def _string(self, pair, draw):
+        """Makes a string: symbols, letters of one alphabet, or an address, a code or a name."""
+        kind = draw.randrange(5)
+        if kind < 2 and self.symbols:
+            return "".join(draw.choices(draw.choice(self.symbols), k=draw.choice((1, 1, 1, 2))))
+        if kind == 2:
+            return "".join(draw.choices(_block(draw.choice(_LETTERS)), k=draw.randint(1, 4)))
+        words = _WORD.findall(" ".join(pair)) or ["w"]
+
+        def fill(place):
+            if place[0] == "C":
+                return draw.choice("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+            if place[0] == "N":
+                return str(draw.randrange(10 ** draw.randint(1, 4)))
+            syllables = (draw.choice("bcdfghjklmnprstvwz") + draw.choice("aeiou") for _ in range(3))
+            return draw.choice((draw.choice(words), "".join(syllables)[: draw.randint(2, 6)]))
+
+        return re.sub("[WNC]", fill, draw.choice(_TEMPLATES))
+
+
+def _block(bounds):
+    return [chr(code) for code in range(ord(bounds[0]), ord(bounds[1]) + 1)]
+
+
+def _shared_words(pair):
+    """Returns the (source span, target span) of every word that each side has once."""
+    spans = []
+    for line in pair:
+        found = collections.defaultdict(list)
+        for match in _EQUAL.finditer(line):
+            found[match[0]].append(match.span())
+        spans.append({word: at[0] for word, at in found.items() if len(at) == 1})
+    return [(span, spans[1][word]) for word, span in spans[0].items() if word in spans[1]]
+
+
+def joined(one, other):
+    """Returns the sentences of an `EncodedSide`, and those of another after them."""
+    return EncodedSide(*map(np.concatenate, zip(one, other, strict=True)))

@@ -1,0 +1,101 @@
+"""Encodes the text of every epoch anew: altered pairs, and other pieces."""
+
+import contextlib
+import tempfile
+from typing import NamedTuple
+
+import numpy as np
+
+from data_pipeline.encoded import EncodedCorpus, EncodedSide
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.altered_pairs import AlteredPairs
+from data_pipeline.tokenization.bpe_dropout import BpeDropout
+
+_TOKENS_AT_ONCE = 1 << 16
+
+
+class EpochText(NamedTuple):
+    """The text of an epoch, as a function of the corpus and the number of the epoch.
+
+    Attributes:
+        max_length: longest sentence that an epoch may have, in tokens with `</s>`.
+        altered: `AlteredPairs`; None leaves the text as it is.
+        dropout: `BpeDropout`; None leaves the pieces as they are.
+    """
+
+    max_length: int
+    altered: AlteredPairs | None = None
+    dropout: BpeDropout | None = None
+
+    def encode(self, corpus, epoch, folder):
+        """Encodes a corpus for an epoch, in constant memory.
+
+        Args:
+            corpus: `EncodedCorpus` of the text in its usual pieces.
+            epoch: counted from 0.
+            folder: where to put the ids, in files without a name. Their space is free again when
+                the result is no longer used.
+
+        Returns:
+            `EncodedCorpus` of as many pairs.
+
+        Raises:
+            UserError: there is no space for the ids.
+        """
+        sides = (0, 1) if self.altered else tuple(self.dropout.merges)
+        lengths = [side.lengths.copy() for side in corpus]
+        try:
+            with contextlib.ExitStack() as stack:
+                files = {
+                    side: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for side in sides
+                }
+                for first, part in _parts(corpus):
+                    sampled = self._sample(part, epoch, first)
+                    for side, file in files.items():
+                        found = sampled[side]
+                        lengths[side][first : first + part.num_pairs] = found.lengths
+                        file.write(found.ids.tobytes())
+                found = list(corpus)
+                for side, file in files.items():
+                    file.flush()
+                    # Copy on write, because TensorFlow does not share memory that is read-only.
+                    found[side] = EncodedSide(np.memmap(file, np.int32, mode="c"), lengths[side])
+                return EncodedCorpus(*found)
+        except OSError as error:
+            raise UserError(
+                f"{folder}: the text of an epoch cannot be written ({error.strerror}); "
+                "--copy_share, --uppercase_share and --bpe_dropout need as much free space there "
+                "as the training text as ids"
+            ) from None
+
+    def _sample(self, part, epoch, first):
+        if self.altered:
+            part = self.altered.sample(part, epoch, first)
+        merges = self.dropout.merges if self.dropout else ()
+        return EncodedCorpus(
+            *(
+                self.dropout.sample(usual, side, epoch, first) if side in merges else usual
+                for side, usual in enumerate(part)
+            )
+        )
+
+
+def _parts(corpus):
+    """Yields (number of the first pair, `EncodedCorpus` of consecutive pairs)."""
+    ends = [np.cumsum(side.lengths, dtype=np.int64) for side in corpus]
+    longer = np.maximum(*ends)
+    first, begins = 0, [0, 0]
+    while first < corpus.num_pairs:
+        limit = max(begins) + _TOKENS_AT_ONCE
+        last = max(first + 1, int(np.searchsorted(longer, limit, side="right")))
+        bounds = [slice(begin, int(end[last - 1])) for begin, end in zip(begins, ends, strict=True)]
+        yield (
+            first,
+            EncodedCorpus(
+                *(
+                    EncodedSide(np.asarray(side.ids[bound]), side.lengths[first:last])
+                    for side, bound in zip(corpus, bounds, strict=True)
+                )
+            ),
+        )
+        first, begins = last, [bound.stop for bound in bounds]

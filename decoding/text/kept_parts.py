@@ -1,0 +1,167 @@
+"""Keeps parts of lines, such as web addresses, out of translation: a sign stands for each part."""
+
+import functools
+import re
+import unicodedata
+from typing import NamedTuple
+
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.vocabularies import UNK_ID
+
+# E-mail and web addresses, placeholders, tags and entities.
+TECHNICAL = "|".join(
+    (
+        r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+",
+        r"(?:(?:https?|ftp)://|www\.)\S*[\w/]",
+        r"\$?\{[^{}\s]*\}|%(?:\(\w+\)|\d+\$)?[-+#0]*\d*(?:\.\d+)?[sdifgxu]\b",
+        r"</?[A-Za-z][^<>]*>|&(?:\w+|#\d+);",
+    )
+)
+_UNITS = re.compile(rf"{TECHNICAL}|\w+|[^\w\s]")
+_APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
+# For private use in Unicode, so that no text needs them. --copy_share trains models to copy them.
+_SIGNS = [chr(code) for code in range(0xE000, 0xE100)]
+_BYTE = re.compile("<0x..>")
+
+
+class Part(NamedTuple):
+    """A part of a line that is not translated.
+
+    Attributes:
+        text: str.
+        before: the character that touches the part in its line, or "".
+        after: the same, after it.
+    """
+
+    text: str
+    before: str
+    after: str
+
+
+class KeptParts:
+    """Hides parts of a line, and puts them into its translation.
+
+    Besides the parts that match a pattern, these are words, symbols and `TECHNICAL` texts with
+    characters that the vocabulary has only in bytes.
+
+    Args:
+        pattern: regular expression; "technical" for `TECHNICAL`; "" for none.
+        tokenizer: `Tokenizer` of the model.
+
+    Attributes:
+        lost: numbers of the lines whose best translation lacks a part.
+
+    Raises:
+        UserError: not a regular expression, or the model has no way to write the signs.
+    """
+
+    def __init__(self, pattern, tokenizer):
+        try:
+            self._pattern = re.compile(TECHNICAL if pattern == "technical" else pattern)
+        except re.error as error:
+            raise UserError(
+                f"--keep={pattern}: not a regular expression ({error}); expected a pattern of the "
+                "parts to keep, technical or none"
+            ) from None
+        if not can_keep(tokenizer):
+            raise UserError(
+                "--keep puts signs into lines, which the vocabulary of this model cannot write: it "
+                "has no byte pieces; leave the flag out, or train with --tokenizer=bpe"
+            )
+        self._source, self._target = tokenizer.source, tokenizer.target
+        self._is_new = functools.cache(self._is_in_bytes)
+        self.lost = set()
+
+    def _is_in_bytes(self, character):
+        ids = self._source.encode([character])[0]
+        return any(map(_BYTE.fullmatch, self._source.pieces(ids)))
+
+    def hide(self, line):
+        """Returns (the line with a sign in the place of each part, {sign: `Part`})."""
+        if self._is_new("’") and not self._is_new("'"):
+            line = _APOSTROPHE.sub("'", line)
+        parts, hidden, end = {}, [], 0
+        signs = (sign for sign in _SIGNS if sign not in line)
+        # Where no sign is left, parts stay in the line.
+        for (first, last), sign in zip(self._spans(line), signs, strict=False):
+            before, after = line[:first][-1:].strip(), line[last:][:1].strip()
+            parts[sign] = Part(line[first:last], before, after)
+            # A word beside a sign is to have its usual pieces, which begin with a space.
+            hidden += [line[end:first], " " * bool(before), sign, " " * bool(after)]
+            end = last
+        return "".join([*hidden, line[end:]]), parts
+
+    def _spans(self, line):
+        """Yields (first, last) of each part, in order."""
+        end = 0
+        for match in self._pattern.finditer(line):
+            if match[0]:
+                yield from self._new_spans(line, end, match.start())
+                yield match.span()
+                end = match.end()
+        yield from self._new_spans(line, end, len(line))
+
+    def _new_spans(self, line, begin, end):
+        """Yields the spans with new characters between two places; those that touch are one."""
+        span = None
+        for match in _UNITS.finditer(line, begin, end):
+            if not any(map(self._is_new, match[0])) or self._joins_words(line, match):
+                continue
+            if span and span[1] == match.start():
+                span = span[0], match.end()
+            else:
+                if span:
+                    yield span
+                span = match.span()
+        if span:
+            yield span
+
+    def _joins_words(self, line, match):
+        """Returns whether a match is a mark inside a known word, such as an apostrophe."""
+        around = line[: match.start()][-1:], line[match.end() :][:1]
+        is_mark = len(match[0]) == 1 and unicodedata.category(match[0])[0] == "P"
+        return is_mark and all(c.isalnum() and not self._is_new(c) for c in around)
+
+    def sign_ids(self, sign):
+        """Returns the target ids of a sign, as they are inside a line."""
+        ids = self._target.encode([sign])[0][:-1]
+        return ids[self._target.pieces(ids[:1]) == ["▁"] :]
+
+    @staticmethod
+    def restore(text, parts):
+        """Puts the parts into a translation, each once, at the first of its signs."""
+        for sign, part in parts.items():
+            before, *after = text.split(sign)
+            if not after:
+                continue
+            after = " ".join(filter(None, (some.strip(" ") for some in after)))
+            text = f"{before.rstrip(' ')} {part.text} {after}"
+            if _touches(part.before, before.rstrip(" ")[-1:]):
+                text = f"{before.rstrip(' ')}{part.text} {after}"
+            if _touches(part.after, after[:1]):
+                text = text.removesuffix(f" {after}") + after
+            text = text.strip(" ")
+        return text
+
+    def check(self, number, parts, text):
+        """Notes the number of a line whose best translation lacks a part."""
+        if any(part.text not in text for part in parts.values()):
+            self.lost.add(number)
+
+    def summary(self):
+        """Reports the lines that lost a part, in one line; empty if there are none."""
+        if not self.lost:
+            return ""
+        numbers = ", ".join(f"{number:,}" for number in sorted(self.lost)[:10])
+        numbers += ", ..." * (len(self.lost) > 10)
+        return f"lines that lost a part to be copied (see --keep): {len(self.lost):,} ({numbers})"
+
+
+def can_keep(tokenizer):
+    """Returns whether both vocabularies of a tokenizer can write the signs."""
+    return not any(UNK_ID in v.encode(_SIGNS[:1])[0] for v in (tokenizer.source, tokenizer.target))
+
+
+def _touches(in_source, in_text):
+    """Returns whether a part touches a character, as it touches one of its kind in the source."""
+    return bool(in_source and in_text) and in_source.isalnum() == in_text.isalnum()

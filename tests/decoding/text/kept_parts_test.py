@@ -1,0 +1,134 @@
+"""Parts of lines that are copied: hidden before translation, and put back once each."""
+
+import keras
+import pytest
+
+import models
+from data_pipeline.files import UserError
+from data_pipeline.tokenization.tokenizers import train_tokenizer
+from decoding.search.requests import translator_options
+from decoding.text.kept_parts import KeptParts
+from decoding.translator import Translator
+from tests.tiny import SMALL, pairs
+
+TEXT = [list(side) for side in zip(*pairs(100), strict=True)]
+KNOWN = (
+    "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ 0123456789 .,;:!?'\"()[]{}<>@%&/$#=_+-"
+)
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("bpe", *TEXT, vocab_size=300)
+
+
+@pytest.fixture(scope="module")
+def ascii_tokenizer():
+    return train_tokenizer("bpe", [KNOWN] * 9, [KNOWN] * 9, vocab_size=400)
+
+
+def texts(parts):
+    return [part.text for part in parts.values()]
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("write to anna.m+x@mail.example.org, or not.", ["anna.m+x@mail.example.org"]),
+        ("(see https://a.org/b?c=d#e).", ["https://a.org/b?c=d#e"]),
+        ("www.example.org is a page", ["www.example.org"]),
+        ("{0} and {name} or ${x}", ["{0}", "{name}", "${x}"]),
+        ("%s has %(count)d of %1$s, 5.2 %", ["%s", "%(count)d", "%1$s"]),
+        ("<b class='x'>a</b> &amp; b &#160;", ["<b class='x'>", "</b>", "&amp;", "&#160;"]),
+        ("a < b and c > d, 50 % of it; f(x) & g", []),
+    ],
+)
+def test_technical_parts_are_found_as_a_whole(ascii_tokenizer, line, parts):
+    hidden, found = KeptParts("technical", ascii_tokenizer).hide(line)
+    assert texts(found) == parts
+    assert KeptParts.restore(hidden, found) == line
+    assert KeptParts("", ascii_tokenizer).hide(line) == (line, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "hidden", "parts"),
+    [
+        ("a dog 😀 .", "a dog \ue000 .", ["😀"]),
+        ("“a dog.”", "\ue000 a dog. \ue001", ["“", "”"]),
+        ("✓✓ a dog…", "\ue000 a dog \ue001", ["✓✓", "…"]),
+        ("a (❤️) dog", "a ( \ue000 ) dog", ["❤️"]),
+        ("see Kovačević, or नमस्ते now", "see \ue000 , or \ue001 now", ["Kovačević", "नमस्ते"]),
+        ("你好，世界。", "\ue000", ["你好，世界。"]),
+        ("at https://a.org/ü now", "at \ue000 now", ["https://a.org/ü"]),
+        ("the dog‑house", "the dog‑house", []),
+    ],
+)
+def test_new_characters_are_hidden_with_their_words(ascii_tokenizer, line, hidden, parts):
+    found, kept = KeptParts("", ascii_tokenizer).hide(line)
+    assert (found, texts(kept)) == (hidden, parts)
+    assert KeptParts.restore(found, kept) == line
+
+
+def test_a_new_apostrophe_becomes_the_known_one(ascii_tokenizer):
+    assert KeptParts("", ascii_tokenizer).hide("I don’t")[0] == "I don't"
+
+
+def test_a_part_touches_in_a_translation_only_what_it_touches_in_its_line(ascii_tokenizer):
+    keep = KeptParts(r"\d+", ascii_tokenizer)
+    hidden, parts = keep.hide("(12) and 3, so")
+    one, two = parts
+    assert hidden == f"( {one} ) and {two} , so"
+    assert keep.restore(f"also {two} und ( {one} )", parts) == "also 3 und (12)"
+    assert keep.restore(f"{one} also {two} , und", parts) == "12 also 3, und"
+
+
+def test_a_part_is_put_back_once_and_a_missing_one_is_reported(ascii_tokenizer):
+    keep = KeptParts(r"\d+", ascii_tokenizer)
+    hidden, parts = keep.hide("3 and 4 or \ue000")
+    one, two = list(parts)[:2]
+    assert "\ue000" not in (one, two) and texts(parts)[:2] == ["3", "4"]
+    assert keep.restore(f"a {one} b {one} {two}", parts) == "a 3 b 4"
+    keep.check(7, parts, "3 or 4 \ue000")
+    assert keep.summary() == ""
+    keep.check(1200, parts, "3")
+    keep.check(8, parts, "4")
+    assert keep.summary() == "lines that lost a part to be copied (see --keep): 2 (8, 1,200)"
+
+
+def test_more_parts_than_signs_and_empty_matches_stay_in_the_line(ascii_tokenizer):
+    keep = KeptParts(r"\d*", ascii_tokenizer)
+    line = " ".join(map(str, range(300)))
+    hidden, parts = keep.hide(line)
+    assert len(parts) == 256 and hidden.endswith(" 299")
+    assert keep.restore(hidden, parts) == line
+
+
+def test_every_translation_has_each_part_once_whatever_the_model(tokenizer):
+    keras.utils.set_random_seed(3)
+    size = len(tokenizer.source)
+    model = models.create("transformer_tiny", size, size, **SMALL)
+    keep = KeptParts("technical", tokenizer)
+    lines = ["one {dog} . two a@b.org", "one dog", "", "<b> {0}"]
+    found = Translator(model, tokenizer, keep=keep).translate(lines, n_best=2)
+    for line, parts in ((0, ("{dog}", "a@b.org")), (3, ("<b>", "{0}"))):
+        best = found[line][0]
+        assert all(best.text.count(part) == 1 for part in parts)
+        assert tokenizer.target.decode(best.ids).split() == best.text.split()
+    assert found[2][0].text == "" and keep.summary() == ""
+
+
+def test_models_that_copy_keep_new_characters_unless_asked_not_to(tokenizer, tmp_path):
+    def keeps(copies, **given):
+        return "keep" in translator_options(given, None, tokenizer, copies)
+
+    (tmp_path / "words").write_text("dog\n")
+    assert keeps(True) and keeps(False, keep="technical") and not keeps(False)
+    assert not keeps(True, keep="none") and not keeps(True, required=tmp_path / "words")
+
+
+def test_what_cannot_be_kept_is_refused(tokenizer):
+    with pytest.raises(UserError, match="not a regular expression"):
+        KeptParts("(", tokenizer)
+    words = train_tokenizer("word", *TEXT, min_word_count=1)
+    with pytest.raises(UserError, match="it has no byte pieces"):
+        KeptParts("technical", words)
