@@ -43,8 +43,8 @@ demo: .venv/run
 	@echo "learning curves   $(BIN)/tensorboard --logdir=$(DEMO)/tensorboard"
 	@echo
 	@echo "Try next:"
-	@echo "  echo 'The old teacher reads a long book .' | $(BIN)/python translate.py --model_dir=$(DEMO)"
-	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='Where is the dog ?'"
+	@echo "  echo 'The old farmer sees a small bird .' | $(BIN)/python translate.py --model_dir=$(DEMO)"
+	@echo "  $(BIN)/python visualize_attention.py --model_dir=$(DEMO) --source='We believe that the old man is happy .'"
 	@echo "  and README.md, for a model of your own text"
 
 # The figures and pictures in README.md and docs/, from `make demo` and docs/results/.

@@ -14,6 +14,7 @@ from command_line import startup, quiet  # noqa: F401, I001 - first of all, in t
 import itertools
 import json
 import os
+import shlex
 
 from absl import flags
 
@@ -28,7 +29,7 @@ from data_pipeline.tokenization import tokenizers
 from model_directory import summary
 from model_directory.combined_models import model_directories
 from model_directory.directory import ModelDirectory
-from model_directory.options import BY_NAME, DEFAULTS, OPTIONS, renamed
+from model_directory.options import BY_NAME, DEFAULTS, LIMITS, OPTIONS, renamed
 from training import opening, recipes, run
 from training.devices.strategies import KINDS
 from training.request import Request, TextSize, UserChoices, settle
@@ -42,8 +43,8 @@ with group("Model and model directory"):
         "model",
         "",
         f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of the text; transformer_tiny for "
-        "the demo corpus, transformer_base for WMT14.",
+        "--init_from. Without these, a model that suits the size of the text and --max_minutes; "
+        "transformer_tiny for the demo corpus, transformer_base for WMT14.",
     )
     flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
     flags.DEFINE_multi_string(
@@ -73,7 +74,8 @@ with group("Text"):
         "valid_size",
         None,
         "Training pairs that are held out for validation if there is no --valid_source. Default: "
-        "one for twenty different source sentences, at most 1,000.",
+        "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
+        "training text validates.",
         lower_bound=1,
     )
     flags.DEFINE_integer(
@@ -160,6 +162,23 @@ def known_model(begun):
     return ModelDirectory(FLAGS.init_from).config()["model"] if FLAGS.init_from else None
 
 
+def chosen_model(dataset, size):
+    """Returns the name of the model that suits a corpus.
+
+    Args:
+        dataset: name of a corpus, or "files".
+        size: its `TextSize`; None for a corpus with a recipe of its own.
+    """
+    given = {name for name in DEFAULTS if FLAGS[name].present}
+    is_general = not FLAGS.set and FLAGS.distribution == "none" and given <= {*LIMITS, "seed"}
+    return recipes.preset(
+        dataset,
+        size and size.tokens,
+        minutes=FLAGS.max_minutes,
+        of_words=is_general and bool(size) and size.has_spaces,
+    )
+
+
 def corpus_files(reads_source):
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
 
@@ -216,7 +235,12 @@ def _own_splits(own, reads_source):
         test_size=FLAGS.test_size,
         by_target=not reads_source,
     )
-    for name in [*found.splits][1:]:
+    if not (has_valid or "valid" in found.splits):
+        print(
+            "fewer than 20 different sentences: all are for training, and validation repeats them"
+        )
+        found.splits["valid"] = found.splits["train"]
+    for name in [*found.sizes][1:]:
         files = " and ".join(str(path) for path in found.splits[name] if path)
         print(f"held out {found.sizes[name]:,} pairs in {files}")
     if found.num_dropped:
@@ -280,7 +304,7 @@ def read_flags():
     if dataset not in recipes.BY_DATASET:
         splits = splits or prepare(dataset)
         size = TextSize.of(splits["train"])
-    model = known or recipes.preset(dataset, size and size.tokens)
+    model = known or chosen_model(dataset, size)
     choices = UserChoices(
         model=model,
         dataset=dataset,
@@ -308,7 +332,8 @@ def read_flags():
 
 def train_or_plan():
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
-    this = opening.open_run(read_flags())
+    request = read_flags()
+    this = opening.open_run(request)
     if this is None:
         print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
         return 0
@@ -321,7 +346,7 @@ def train_or_plan():
     signal_number = trainer.run()
     if signal_number or not this.devices.is_chief:
         return signal_number and 128 + signal_number
-    print_end(this)
+    print_end(this, request.splits.get("test"))
     if line := this.update.closing_line(this, trainer.state["step"]):
         print(line)
     return 0
@@ -351,13 +376,27 @@ def print_run(this, model):
         print(line, flush=True)
 
 
-def print_end(this):
-    """Prints the result of a `Run`, and how to use the model."""
-    path = this.directory.path
+def print_end(this, test=None):
+    """Prints the result of a `Run`, and the command that uses the model.
+
+    Args:
+        this: `Run`.
+        test: `Split` that the corpus has for a test, or None.
+    """
+    path = str(this.directory.path)
     print(*summary.table([this.directory]), sep="\n")
-    reads_source = models.model_class(this.config["model"]).reads_source
-    flag = "model_dir" if reads_source else "language_model"
-    print(f"the model is in {path}; translate.py --{flag}={path} uses it")
+    if not models.model_class(this.config["model"]).reads_source:
+        print(f"the model is in {path}; translate.py --language_model={path} uses it")
+        return
+    use = "translate a text with"
+    flags = {"model_dir": path, "input": "text.txt", "output": "translation.txt"}
+    if test and all(test):
+        use = "translate and score the test text with"
+        source, target = map(str, test)
+        output = os.path.join(path, "test.translation")
+        flags |= {"input": source, "reference": target, "output": output}
+    command = " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())
+    print(f"the model is in {path}; {use}\n  python translate.py {command}")
     if this.companion:
         print(
             f"the reverse model is in {this.companion.path}; align.py --model_dir="

@@ -45,6 +45,7 @@ def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
         train: `Split`; its source may be an empty name.
         folder: where the parts are written, in a folder of their own. They are not written again.
         valid_size: pairs for validation; None: one for twenty different sentences, at most 1,000.
+            If that is none, there is no "valid".
         test_size: pairs for test.
         by_target: whether it is target sentences that are in one part only, as a language model
             needs, which reads nothing else; always so without a source.
@@ -116,9 +117,9 @@ def _divided(sides, side, valid_size, test_size):
     chosen, first = np.unique(keys[may], return_index=True)
     first = np.flatnonzero(may)[first]
     if valid_size is None:  # Of the different sentences, because all pairs of a sentence leave.
-        valid_size = min(max(chosen.size // 20, 1), _MOST_VALID)
+        valid_size = min(chosen.size // 20, _MOST_VALID)
     together = valid_size + test_size
-    if together >= chosen.size:
+    if together >= max(chosen.size, 1):
         remedy = "give --valid_source and --valid_target, or smaller --valid_size and --test_size"
         raise UserError(
             f"{sides[side].paths[0]}: {chosen.size:,} different sentences of at most {_LONGEST:,} "

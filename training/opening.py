@@ -392,28 +392,35 @@ def choose_precision(run):
 
 
 def choose_pace(run, undecided, seconds=None):
-    """Chooses and prints the undecided options of a new run; returns name -> value.
+    """Chooses the undecided options of a new run; prints them, and the time that it takes.
 
     Args:
         run: `Run`.
         undecided: names of options.
         seconds: seconds of an update; None if not measured.
+
+    Returns:
+        name -> value.
     """
     if not undecided:
         return {}
     options = run.options
     limit = 60 * options["max_minutes"]
-    if limit and not (seconds or why_untimed(run)):
+    updates = run.epochs.num_updates(options["accumulate_steps"])
+    is_timed = limit or pace.may_be_long(options, updates)
+    if is_timed and not (seconds or why_untimed(run)):
         seconds = seconds_an_update(run, _seconds_for_timing(run))
-    outlook = pace.outlook(
-        options,
-        run.epochs.num_updates(options["accumulate_steps"]),
-        max(limit - (time.monotonic() - quiet.BEGAN), 0.0),
-        seconds if limit else None,
-    )
+    left = max(limit - (time.monotonic() - quiet.BEGAN), 0.0)
+    outlook = pace.outlook(options, updates, left, seconds if limit else None)
     chosen = pace.choose(options, undecided, outlook)
-    for line in pace.report(chosen, options, outlook):
+    lines = pace.report(chosen, options, outlook)
+    if seconds and not limit:
+        lines += pace.announcement(outlook, seconds)
+    for line in lines:
         print(line, flush=True)
+    if "decay_steps" in chosen:
+        run.update.check(run.config["model"], {**options, **chosen}, {})
+        chosen["max_steps"] = chosen["decay_steps"]  # Further updates would change nothing.
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""The pace of a new run: its warm-up, and how often it validates and saves.
+"""The pace of a new run: its warm-up, how often it validates and saves, and how long it takes.
 
 The numbers of `training.recipes` suit long runs. A short run would end during its warm-up, without
 a validation or checkpoint before its end. So a new run gets smaller numbers where its text or its
@@ -10,6 +10,7 @@ import itertools
 import time
 from typing import NamedTuple
 
+from model_directory.options import BY_NAME
 from training import recipes
 from training.ways import UPDATES
 
@@ -19,6 +20,9 @@ _SHARE = 0.75  # Share of the time left for updates; the rest: validation, savin
 _APART = 120.0  # Seconds between validations where time is the limit.
 _LINES = 20  # Validation lines for BLEU, for each minute of such a run.
 MOST_TIMED = 10.0  # Most seconds to spend on timing updates.
+_LONG = 600.0  # Seconds of a run that is announced.
+_MANY = 2000  # Updates that may take so long.
+_PATIENT_EPOCHS = 20  # A guess, of runs that validation ends.
 _ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 
 
@@ -36,7 +40,11 @@ def undecided(dataset, options, given):
     takes_batches = UPDATES[options["update"]].takes_batches
     if not takes_batches or set(NAMES) & set(recipes.BY_DATASET.get(dataset, {})):
         return []
-    return [name for name in NAMES if name not in given]
+    names = [name for name in NAMES if name not in given]
+    # The fall of the rate follows from --max_steps, or else from the time.
+    if options["max_minutes"] and not {"decay_steps", "max_steps"} & set(given):
+        names += ["decay_steps"] * BY_NAME["decay_steps"].applies(options)
+    return names
 
 
 def resumed(options, names, earlier):
@@ -120,7 +128,8 @@ def outlook(options, updates_an_epoch, seconds_left=0.0, seconds_an_update=None)
 def choose(options, names, outlook):
     """Chooses the pace of a new run.
 
-    Warm-up takes a quarter of the expected updates. There are about eight validations, at least 50
+    Warm-up takes a quarter of the expected updates, or an eighth if the rate falls to 0 with the
+    last of them because time is the limit. There are about eight validations, at least 50
     updates apart, and about twenty checkpoints, at least 10 updates apart, so that the checkpoints
     averaged in the end come from the last quarter. An epoch of 100 updates or more has at least one
     validation and one checkpoint. There are two exceptions. If time is the limit, validations are
@@ -138,9 +147,14 @@ def choose(options, names, outlook):
     """
     expected, seconds = outlook.updates, outlook.seconds_an_update
     epoch = max(outlook.updates_an_epoch, 100)
-    found = {name: options[name] for name in NAMES}
+    found = {name: options[name] for name in (*NAMES, "decay_steps")}
+    if expected and "decay_steps" in names:
+        # A rate that rises for a given number of updates is to fall, too.
+        rising = 0 if "warmup_steps" in names else options["warmup_steps"]
+        found["decay_steps"] = max(expected, 4 * rising)
     if expected and "warmup_steps" in names:
-        found["warmup_steps"] = min(found["warmup_steps"], max(1, expected // 4))
+        share = 8 if seconds and "decay_steps" in names else 4
+        found["warmup_steps"] = min(found["warmup_steps"], max(1, expected // share))
     patient = 2 * found["warmup_steps"] // options["patience"] if options["patience"] else 0
     validation, saving = max(epoch, patient), epoch
     if expected:
@@ -166,7 +180,7 @@ def report(chosen, options, outlook):
         outlook: the `Outlook` of the run.
     """
     changed = [
-        f"--{name}={number} instead of {options[name]}"
+        f"--{name}={number}" + (f" instead of {options[name]}" if options[name] else "")
         for name, number in chosen.items()
         if number != options[name]
     ]
@@ -177,3 +191,42 @@ def report(chosen, options, outlook):
         limit = f"about {outlook.updates:,} updates at most ({limit})"
     epoch = f"{outlook.updates_an_epoch:,} updates an epoch"
     return [f"pace: {limit}, {epoch}; so {', '.join(changed)}"]
+
+
+def may_be_long(options, updates_an_epoch):
+    """Returns whether a run without --max_minutes may take so long that it should be timed first.
+
+    Args:
+        options: training options.
+        updates_an_epoch: updates of an epoch.
+    """
+    updates = outlook(options, updates_an_epoch).updates or _PATIENT_EPOCHS * updates_an_epoch
+    return not options["max_minutes"] and updates >= _MANY
+
+
+def announcement(outlook, seconds_an_update):
+    """Returns a list of one line about the time that a run takes; empty if that is not long.
+
+    Args:
+        outlook: the `Outlook` of a run without --max_minutes.
+        seconds_an_update: measured seconds of an update.
+    """
+    updates, shorter = outlook.updates, "--max_minutes=30 ends sooner, with what suits that time"
+    each = f"{seconds_an_update:.2g} s an update"
+    if not updates:
+        epoch = _words(outlook.updates_an_epoch * seconds_an_update)
+        return [
+            f"time: {each}, {epoch} an epoch on this machine, until validation no longer improves; "
+            + shorter
+        ]
+    if updates * seconds_an_update < _LONG:
+        return []
+    whole = _words(updates * seconds_an_update)
+    return [f"time: about {whole} on this machine, {updates:,} updates at {each}; {shorter}"]
+
+
+def _words(seconds):
+    for unit, name in ((86400, "days"), (3600, "hours"), (60, "minutes")):
+        if seconds >= 2 * unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} seconds"

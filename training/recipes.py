@@ -6,12 +6,13 @@ overrides `DEFAULTS`. A corpus without a recipe, such as a user's own files, is 
 
 import math
 
-from model_directory.options import BY_NAME, DEFAULTS
+from model_directory.options import AUTO, BY_NAME, DEFAULTS
 
 # Word tables without context: whole words, no label smoothing, and high learning rates, because
-# each word's weights are trained only where the word occurs.
+# each word's weights are trained only where the word occurs. Rare words are to be learned, too.
 _WORDS = {
     "tokenizer": "word",
+    "min_word_count": 1,
     "learning_rate": 2e-2,
     "warmup_steps": 100,
     "label_smoothing": 0.0,
@@ -21,12 +22,11 @@ _WORDS = {
 # faster than splitting each of them over all cores.
 _LOOPS = {"intra_op_threads": 1}
 
-# Word tables of alignment models hold every word: rare words are to be aligned, too.
+# Word tables of alignment models hold every word.
 _TABLE = {
     **_WORDS,
     "update": "em",
     "max_words": 0,
-    "min_word_count": 1,
     "average_checkpoints": 1,
     "learning_rate": 0.1,  # For --update=gradient: few sentences train each logit.
 }
@@ -134,7 +134,10 @@ BY_MODEL_AND_DATASET = {
 # Small texts are soon known by heart, and large models learn more slowly. On 10,000 pairs of
 # Europarl, lstm_lexical was 3 BLEU better than transformer_tiny after the same time (validation
 # text).
+# On 300 and 1,000 pairs, networks learn next to nothing (0.3 BLEU on 300 of the demo), but
+# hmm_fertility translates word by word (12.1 there, and 8.7 and 11.2 on 300 and 1,000 of Multi30k).
 _BY_SIZE = (
+    (20_000, "hmm_fertility", 0.3, 0.1),
     (200_000, "lstm_lexical", 0.3, 0.1),
     (3_000_000, "transformer_tiny", 0.2, 0.1),
     (30_000_000, "transformer_small", 0.1, 0.1),
@@ -154,16 +157,31 @@ _UPDATES = {"transformer_tiny": 54}
 _LEAST_UPDATES = 500
 # On the demo corpus, this taught a short run to copy, and left plain text as it was.
 _COPY_SHARE = 0.05
+# Up to so many target tokens, validation cannot tell when to end: there are hardly any sentences to
+# hold out, or none.
+_HANDFUL = 1000
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.
-_ENDS = ("max_steps", "max_epochs", "max_minutes", "max_sentences_per_batch", "init_from")
+_ENDS = ("max_steps", "max_epochs", "max_sentences_per_batch", "init_from")
+# Least --max_minutes on two CPU cores in which a model learns more than the next smaller one: for a
+# million target tokens, which are to be seen many times, and for any text. In less time, a shallow
+# `transformer_tiny` is better.
+_LEAST_MINUTES = {
+    "lstm_lexical": (75, math.inf),
+    "transformer_tiny": (50, 30),
+    "transformer_small": (math.inf, 240),
+    "transformer_base": (math.inf, 1440),
+}
+_SMALLER = ("transformer_small", "transformer_tiny")
+_MOST_IN_TIME = 1_000_000  # Tokens by which a text in limited time gets pieces; more are slow.
 # Up to so many target tokens, `options` has to know the number of characters: larger texts get more
 # pieces than any language has characters.
 MOST_TO_COUNT = 3_000_000
-# Options for which earlier versions had other recipes: a resumed run keeps those of its beginning.
+# Options for which earlier versions, or other --max_minutes, had other recipes: a resumed run keeps
+# those of its beginning.
 CHANGED = (
     *("num_pieces", "max_words", "bpe_dropout", "guide_weight", "max_tokens_per_batch"),
-    *("schedule", "decay_steps", "plateau_patience", "patience", "copy_share"),
+    *("schedule", "decay_steps", "plateau_patience", "patience", "precision", "copy_share"),
 )
 
 # Settings of the model, unless --set overrides them or the preset lacks them.
@@ -184,15 +202,38 @@ MODEL_SETTINGS_BY_DATASET = {
     # A few passes over 24,000 pairs leave no time to overfit.
     "demo": {"dropout": 0.1},
 }
+_SHALLOW = {"num_encoder_layers": 2, "num_decoder_layers": 2}
 MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
     # Its grammar is learned sooner by a shallower model that sees the text eight times.
-    ("transformer_tiny", "demo"): {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    ("transformer_tiny", "demo"): _SHALLOW,
 }
+# For --max_minutes that allow few passes over the text.
+_IN_SHORT_TIME = {"transformer_tiny": {**_SHALLOW, "dropout": 0.1}}
 
 
-def preset(dataset, tokens=None):
-    """Returns the name of the preset that suits a corpus; arguments as `settings`."""
-    return PRESET_BY_DATASET[dataset] if tokens is None else _of_size(tokens)[1]
+def preset(dataset, tokens=None, minutes=0.0, of_words=False):
+    """Returns the name of the preset that suits a corpus.
+
+    Args:
+        dataset, tokens, minutes: as `settings`.
+        of_words: whether a model of whole words will do: both sides have spaces between words, and
+            no option is given that would not suit it.
+    """
+    if tokens is None:
+        return PRESET_BY_DATASET[dataset]
+    name = _of_size(tokens)[1]
+    if name == "hmm_fertility" and not of_words:
+        name = "lstm_lexical"
+    for smaller in _SMALLER:
+        if is_hurried(name, tokens, minutes):
+            name = smaller
+    return name
+
+
+def is_hurried(model, tokens, minutes):
+    """Returns whether --max_minutes are too few for a model on a text; arguments as `settings`."""
+    of_million, most = _LEAST_MINUTES.get(model, (0, 0))
+    return 0 < minutes < min(of_million * tokens / 1e6, most)
 
 
 def _of_size(tokens):
@@ -219,16 +260,19 @@ def _num_updates(model, tokens, given, replicas):
     return max(round(updates / 500) * 500, least)
 
 
-def settings(model, dataset, tokens=None):
+def settings(model, dataset, tokens=None, minutes=0.0):
     """Returns name -> value of the model's settings that suit a corpus better than the preset's.
 
     Args:
         model: preset name.
         dataset: name of a corpus, or "files".
         tokens: approximate number of target tokens; None if their number is to choose nothing.
+        minutes: --max_minutes; 0: no limit.
     """
     if tokens is not None:
         of_size = {"dropout": _of_size(tokens)[2]} if model in _TRANSFORMERS else {}
+        if is_hurried(model, tokens, minutes):
+            of_size |= _IN_SHORT_TIME.get(model, {})
         return {**MODEL_SETTINGS_BY_MODEL.get(model, {}), **of_size}
     import models  # Here, because programs that run without TensorFlow read the tables above.
 
@@ -289,18 +333,27 @@ def options_of_size(model, tokens, given, characters=0, replicas=1):
         replicas: number of replicas that share an update; None: unknown, as the tokens of an update
             are then, so that the number of updates is not chosen.
     """
-    found = {}
+    found, minutes = {}, given.get("max_minutes", 0.0)
+    usual = {**DEFAULTS, **BY_MODEL.get(model, {})}
     if not given.get("vocab_file"):  # It has pieces already.
-        found["num_pieces"] = _num_pieces(model, tokens, characters)
+        counted = min(tokens, _MOST_IN_TIME) if minutes else tokens
+        found["num_pieces"] = _num_pieces(model, counted, characters)
     # A vocabulary that exists already may have pieces of another kind than BPE.
     if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
-        found["bpe_dropout"] = _of_size(tokens)[3]
-    falls = given.get("schedule", "cosine") in ("linear", "cosine")
-    is_known = replicas or "decay_steps" in given
-    if model in _UPDATES and falls and is_known and not any(name in given for name in _ENDS):
-        updates = _num_updates(model, tokens, given, replicas or 1)
-        found |= {"schedule": "cosine", "decay_steps": updates}
-    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
+        found["bpe_dropout"] = 0.0 if is_hurried(model, tokens, minutes) else _of_size(tokens)[3]
+    if model in _TRANSFORMERS and minutes:
+        found["precision"] = AUTO
+    if not any(name in given for name in _ENDS):
+        falls = given.get("schedule", "cosine") in ("linear", "cosine")
+        is_known = replicas or "decay_steps" in given
+        if falls and is_known and model in _UPDATES:
+            updates = _num_updates(model, tokens, given, replicas or 1)
+            found |= {"schedule": "cosine", "decay_steps": updates}
+        elif falls and is_known and model in _TRANSFORMERS and minutes:
+            found["schedule"] = "cosine"  # `training.pace` knows until when.
+        elif tokens <= _HANDFUL and given.get("update", usual["update"]) == "gradient":
+            found["max_steps"] = _LEAST_UPDATES
+    known = {**usual, **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 
 

@@ -15,6 +15,8 @@ from training.opening import check_new_model
 from training.updates.teacher import vocabulary_options
 from training.ways import check_options
 
+_LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
+
 
 class Request(NamedTuple):
     """The run that a user asks for with flags.
@@ -60,11 +62,13 @@ class TextSize(NamedTuple):
         tokens: approximate number of target tokens.
         characters: number of different characters of both sides; 0 for a text of more than
             `recipes.MOST_TO_COUNT` tokens, which gets enough pieces for any number of characters.
+        has_spaces: whether both sides have spaces between words, as far as characters are counted.
     """
 
     pairs: int
     tokens: int
     characters: int
+    has_spaces: bool = True
 
     @classmethod
     def of(cls, split):
@@ -73,10 +77,15 @@ class TextSize(NamedTuple):
         Six bytes of UTF-8 are about one word, in languages with spaces and in Chinese.
         """
         sides = streams.open_split(split) if split[0] else [streams.open_target(split)]
-        tokens, characters = sides[-1].num_bytes // 6, set()
+        tokens, characters, has_spaces = sides[-1].num_bytes // 6, set(), True
         if tokens <= recipes.MOST_TO_COUNT:
             characters.update(*itertools.chain(*sides))
-        return cls(len(sides[-1]), tokens, len(characters))
+            spaces = [sum(line.count(" ") for line in side) for side in sides]
+            has_spaces = all(
+                side.num_bytes < _LONGEST_WORD * count
+                for side, count in zip(sides, spaces, strict=True)
+            )
+        return cls(len(sides[-1]), tokens, len(characters), has_spaces)
 
 
 class UserChoices(NamedTuple):
@@ -175,7 +184,9 @@ def _of_other_models(choices):
 
 def _settings_of_recipe(choices):
     """Returns name -> value of the settings that suit the text."""
-    found = recipes.settings(choices.model, choices.dataset, choices.tokens)
+    limits = choices.begun["options"] if choices.begun else choices.options
+    minutes = limits.get("max_minutes", 0.0)
+    found = recipes.settings(choices.model, choices.dataset, choices.tokens, minutes)
     if choices.begun:  # Earlier versions had other recipes.
         begun_with = models.preset_settings(choices.model, **choices.begun["settings"])
         return {name: begun_with[name] for name in found}
@@ -210,8 +221,10 @@ def _print_chosen(choices, given, of_recipe):
         **{f"--set {name}": value for name, value in settings.items()},
     }
     if chosen:
+        minutes = choices.options.get("max_minutes")
         print(
-            f"for {choices.size.pairs:,} pairs, about {choices.tokens:,} target tokens: "
+            f"for {choices.size.pairs:,} pairs, about {choices.tokens:,} target tokens"
+            + (f", in {minutes:g} minutes: " if minutes else ": ")
             + " ".join(f"{name}={value}" for name, value in chosen.items())
             + "; give any of these flags to choose another value"
         )

@@ -6,10 +6,12 @@ import time
 from typing import Any, NamedTuple
 
 import keras
+import tensorflow as tf
 
 from command_line import console, quiet
 from data_pipeline.batching import largest_shape
 from data_pipeline.encoded import EncodedCorpus
+from data_pipeline.encoding import num_cores
 from data_pipeline.files import UserError
 from data_pipeline.pipeline import dataset_of
 from data_pipeline.tokenization.tokenizers import Tokenizer
@@ -121,24 +123,24 @@ def why_untimed(run):
     """Returns the reason why updates of a run cannot be timed before it, or an empty text."""
     if not run.update.takes_batches:
         return f"--update={run.options['update']} trains without gradients"
-    # Several devices and XLA make the speed differ from that of a few updates of a fresh model.
-    if run.devices.strategy:
-        return "updates with --distribution are not timed"
-    if run.options["jit_compile"]:
-        return "updates with --jit_compile are not timed"
+    if isinstance(run.devices.strategy, tf.distribute.TPUStrategy):
+        return "updates on a TPU are not timed"  # The host's processor would make them.
     return ""
 
 
 def seconds_an_update(run, duration):
-    """Returns mean seconds of an update of a fresh model; as `pace.seconds_an_update`."""
-    # The pace, which is chosen next, lowers a warm-up that is longer than the fall of the rate. No
-    # schedule could be made of both before that, and the rate does not change the time.
-    update = update_to_try(run.with_options(warmup_steps=1))
+    """Returns mean seconds of an update of a fresh model; as `pace.seconds_an_update`.
+
+    Several devices take about as long as one, because each has a batch and, as long as there are
+    enough, cores of its own. XLA would compile for each new shape first, so it is left out.
+    """
+    # The fall of the rate is chosen next, and the rate does not change the time.
+    update = update_to_try(run.with_options(schedule="constant", jit_compile=False))
     batches = dataset_of(run.epochs.corpus_of(0), run.epochs.first)
     seconds = pace.seconds_an_update(update, batches, run.options["accumulate_steps"], duration)
     del update
     gc.collect()  # Two models at once may be too much for an accelerator.
-    return seconds
+    return seconds * max(1.0, run.devices.num_local / num_cores())
 
 
 def print_plan(run):

@@ -91,6 +91,15 @@ def test_a_text_that_repeats_its_sentences_keeps_most_of_its_pairs(tmp_path):
     assert (found.sizes, found.num_dropped) == ({"train": 380, "valid": 2}, 18)
 
 
+def test_of_fewer_than_twenty_sentences_none_is_held_out_unasked(tmp_path):
+    paths = tmp_path / "a.en", tmp_path / "a.de"
+    for path in paths:
+        write_lines(path, [f"sentence {i % 19}" for i in range(60)])
+    found = hold_out(Split(*paths), tmp_path / "out")
+    assert found.sizes == {"train": 60, "valid": 0} and "valid" not in found.splits
+    assert hold_out(Split(*paths), tmp_path / "out", valid_size=1).sizes["valid"] == 1
+
+
 def test_several_corpora_stay_apart(tmp_path):
     both = [text(tmp_path, 200, "a"), text(tmp_path, 300, "b")]
     joined = Split(*(",".join(map(str, side)) for side in zip(*both, strict=True)))

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_pipeline.files import read_lines
+from data_pipeline.files import read_lines, write_lines
 from decoding.serving import saved_model_client
 from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive, write_archive
@@ -672,13 +673,40 @@ def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys,
 
 
 def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, corpus, capsys):
-    sizes = ["--dry_run", "--valid_size=10", "--test_size=5", f"--data_dir={folder / 'held'}"]
-    done = train([*corpus[:2], *sizes], folder, capsys, model_dir="x", quick=["--model=ibm1"])
+    sizes = ["--valid_size=10", "--test_size=5", f"--data_dir={folder / 'held'}"]
+    done = train([*corpus[:2], *sizes], folder, capsys, model_dir="held x", quick=["--model=ibm1"])
     assert done.status == 0
     files = re.findall(r"^held out (\d+) pairs in (\S+) and (\S+)$", done.out, re.M)
     assert [count for count, *_ in files] == ["10", "5"]
     for count, *paths in files:
         assert [len(read_lines(path)) for path in paths] == [int(count)] * 2
+    # The last lines give the command that scores the held-out test.
+    *_, command = done.out.splitlines()
+    python, script, *flags = shlex.split(command)
+    assert (python, script) == ("python", "translate.py")
+    assert f"--reference={files[1][2]}" in flags
+    done = run_script("translate", flags, capsys)
+    assert done.status == 0 and "BLEU" in done.out
+    assert len(read_lines(folder / "held x" / "test.translation")) == 5
+
+
+def test_a_handful_of_sentences_are_all_for_training(tmp_path, capsys):
+    """Model 1 and its successor with attention, on the example of a chapter that compares them."""
+    for side, lines in (
+        ("es", ["por qué"] * 3 + ["por", "qué"]),
+        ("en", ["why"] * 3 + ["for", "what"]),
+    ):
+        write_lines(tmp_path / f"a.{side}", lines)
+    write_lines(tmp_path / "text", ["por qué", "por", "qué"])
+    flags = [f"--train_source={tmp_path / 'a.es'}", f"--train_target={tmp_path / 'a.en'}"]
+    for model, expected in (("ibm1", ["why"] * 3), ("attention_ibm1", ["why", "for", "what"])):
+        few = ["--max_steps=100", "--bleu_lines=0"] if model != "ibm1" else []
+        quick = [f"--model={model}", f"--data_dir={tmp_path}", *few]
+        done = train(flags, tmp_path, capsys, model_dir=model, quick=quick)
+        assert done.status == 0 and "all are for training" in done.out
+        model_dir, text = f"--model_dir={tmp_path / model}", f"--input={tmp_path / 'text'}"
+        done = run_script("translate", [model_dir, text], capsys)
+        assert done.out.splitlines() == expected
 
 
 def test_sizes_of_what_is_held_out_are_refused_where_they_mean_nothing(folder, corpus, capsys):

@@ -16,6 +16,7 @@ from model_directory.directory import ModelDirectory
 from model_directory.weight_files import read_archive
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, small_flags
+from training import opening
 
 pytestmark = pytest.mark.replicas
 
@@ -53,6 +54,22 @@ def test_a_run_of_replicas_chooses_its_length_penalty(tmp_path, capsys):
     assert done.status == 0, done.err
     assert (tmp_path / "run/search.json").exists()
     assert "from now on; valid BLEU of 100 lines" in done.err
+
+
+def test_a_run_of_replicas_is_timed_so_that_its_warm_up_ends(flags, tmp_path, monkeypatch, capsys):
+    really, found = opening.seconds_an_update, []
+
+    def slow(run, duration):
+        found.append(really(run, duration))
+        return 100.0
+
+    monkeypatch.setattr(opening, "seconds_an_update", slow)
+    own = [flag for flag in flags if not flag.startswith("--warmup_steps")]
+    own += [f"--model_dir={tmp_path}", "--max_minutes=10", "--max_steps=5"]
+    done = run_script("train", [*own, "--distribution=mirrored", "--num_replicas=2"], capsys)
+    assert done.status == 0 and 0 < found[0] < 10
+    assert "(--max_minutes=10 at 100 s an update)" in done.out
+    assert "so --warmup_steps=1 instead of 100" in done.out
 
 
 def start_workers(flags, log):

@@ -104,7 +104,7 @@ def test_larger_texts_get_larger_models_and_vocabularies_and_less_dropout():
     order = models.preset_names()
     before = None
     for tokens in (1, 1000, 60_000, 200_000, 200_001, 10**6, 10**7, 10**8, 10**10):
-        preset = recipes.preset("files", tokens)
+        preset = recipes.preset("files", tokens, of_words=True)
         found = recipes.options("transformer_tiny", "files", {}, tokens)
         dropout = recipes.settings("transformer_tiny", "files", tokens)["dropout"]
         row = order.index(preset), found["num_pieces"], -dropout, -found["bpe_dropout"]
@@ -135,7 +135,7 @@ def test_the_size_of_a_text_chooses_nothing_that_is_given_or_that_does_not_fit()
     given = {"num_pieces": 700, "bpe_dropout": 0.0}
     options = recipes.options("transformer_tiny", "files", given, 1000)
     assert (options["num_pieces"], options["bpe_dropout"]) == (700, 0)
-    assert recipes.options_of_size("lstm_lexical", 1000, {"tokenizer": "word"}) == {}
+    assert recipes.options_of_size("lstm_lexical", 2000, {"tokenizer": "word"}) == {}
     ready = {"vocab_file": "unigram.model", "max_epochs": 3}
     assert recipes.options("transformer_tiny", "files", ready, 1000)["bpe_dropout"] == 0
     assert recipes.options_of_size("transformer_tiny", 1000, ready) == {}
@@ -160,7 +160,7 @@ def test_models_that_make_their_pieces_learn_to_copy_unless_they_cannot():
 
 @pytest.mark.parametrize(
     "given",
-    [{"schedule": "plateau"}, {"max_steps": 9}, {"max_minutes": 1.0}, {"init_from": "runs/other"}],
+    [{"schedule": "plateau"}, {"max_steps": 9}, {"max_epochs": 3}, {"init_from": "runs/other"}],
     ids=lambda given: next(iter(given)),
 )
 def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_run(given):
@@ -171,6 +171,50 @@ def test_the_size_of_a_text_chooses_the_number_of_updates_unless_flags_end_the_r
     found = recipes.completed(recipes.options("transformer_tiny", "files", given, 10**6))
     assert found["schedule"] == given.get("schedule", "inverse_sqrt")
     assert (found["max_steps"], found["decay_steps"]) == (given.get("max_steps", 0), 0)
+
+
+def test_little_time_gets_a_smaller_model_than_much_time_or_none():
+    order = models.preset_names()
+    for tokens, smaller, larger in (
+        (190_000, 8, 20),
+        (1_000_000, 60, 0),
+        (10_000_000, 60, 600),
+        (10**9, 60, 3000),
+        (10**9, 600, 0),
+    ):
+        found = [order.index(recipes.preset("files", tokens, float(m))) for m in (smaller, larger)]
+        by_size = order.index(recipes.preset("files", tokens))
+        assert found[1] == by_size and (tokens == 10**6 or found[0] != by_size)
+    assert recipes.preset("files", 180_000, 8.0) == "transformer_tiny"
+    short, long = (recipes.settings("transformer_tiny", "files", 180_000, m) for m in (8.0, 60.0))
+    assert short["num_encoder_layers"] == 2 and "num_encoder_layers" not in long
+    assert short["dropout"] < long["dropout"]
+    short, long = (
+        recipes.options("transformer_tiny", "files", {"max_minutes": minutes}, 180_000)
+        for minutes in (8.0, 60.0)
+    )
+    assert short["bpe_dropout"] == 0 < long["bpe_dropout"]
+    assert short["precision"] == long["precision"] == "auto"
+    large = recipes.options("transformer_tiny", "files", {"max_minutes": 60.0}, 10**8)
+    assert large["num_pieces"] == 10_000
+
+
+def test_a_tiny_text_of_words_is_for_a_word_table_and_without_words_for_pieces():
+    assert recipes.preset("files", 3000, of_words=True) == "hmm_fertility"
+    assert recipes.preset("files", 3000, 8.0, of_words=True) == "hmm_fertility"
+    assert recipes.preset("files", 3000) == "lstm_lexical"
+    assert recipes.preset("files", 60_000, of_words=True) == "lstm_lexical"
+    counts = {
+        recipes.options(m, "files", {})["min_word_count"] for m in recipes.BY_MODEL if "ibm" in m
+    }
+    assert counts == {1}
+
+
+def test_a_handful_of_sentences_ends_a_run_that_validation_would_not_end():
+    found = [recipes.options("attention_ibm1", "files", {}, n)["max_steps"] for n in (20, 10_000)]
+    assert found == [500, 0]
+    assert recipes.options("ibm1", "files", {}, 20)["max_steps"] == 10
+    assert recipes.options("attention_ibm1", "files", {"max_epochs": 3}, 20)["max_steps"] == 0
 
 
 def test_the_number_of_updates_fits_what_is_given():

@@ -17,12 +17,13 @@ class OneDevice:
         strategy: the `tf.distribute.Strategy`, or None.
         make_adam: class of the optimizer.
         num_replicas: how many batches the devices take at once.
+        num_local: how many of these the devices of this process take.
         is_chief: whether this process writes the model directory.
     """
 
     strategy = None
     make_adam = FusedAdam
-    num_replicas = 1
+    num_replicas = num_local = 1
     is_chief = True
 
     def scope(self):

@@ -152,7 +152,7 @@ class GradientUpdate(Update):
                 "--jit_compile needs --pad_to_bucket: XLA takes many seconds to compile an update "
                 "for each new shape of a batch, and without it almost every batch has a new shape"
             )
-        if BY_NAME["decay_steps"].applies(options):
+        if BY_NAME["decay_steps"].applies(options) and "decay_steps" not in undecided:
             last = options["decay_steps"] or options["max_steps"]
             least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
             if last < least:
