@@ -174,8 +174,12 @@ class Searchable(keras.Model):
     # True if extending a hypothesis never raises its score, as with log-probabilities. The search
     # may then stop early.
     scores_only_fall = True
-    # How the search chooses the extensions of hypotheses; None: the most probable ones.
-    preference = None
+    # How the search chooses further hypotheses beside the most probable ones, such as
+    # `decoding.search.required.Banks`; None: there are none.
+    banks = None
+    # Function `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this
+    # step's token; None: nothing.
+    ending = None
     # `[C]` int32, the token that each column of the logits scores; None: column v scores token v.
     tokens = None
     # True if logits are log-probabilities already, or scores that are not probabilities.

@@ -10,16 +10,37 @@ from decoding.search.diversity import extended_in_groups
 from decoding.search.largest import largest
 from decoding.search.terms import IMPOSSIBLE, EachSentence, Hypotheses, length_normaliser
 
+# How much longer live hypotheses are expected to become when they are compared with finished ones:
+# with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.
+_AHEAD = 1.25
+
 
 def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None):
     """Finds probable translations by breadth-first search.
 
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
     extensions. Among the first K of these, the extensions that end in EOS join the finished set.
-    The K best extensions that do not end in EOS are the next live hypotheses. A sentence is done
-    when K hypotheses are finished, when no live hypothesis can become one of the `n_best`, or when
-    its length limit is reached. It then leaves the batch, so that later steps compute only the
-    sentences that remain. With a beam of 1, every step takes the arg max.
+    The K best extensions that do not end in EOS are the next live hypotheses. With a beam of 1,
+    every step takes the arg max.
+
+    A sentence is done when one of these is true:
+
+    * K hypotheses are finished, and the best of them scores at least what the most probable live
+      hypothesis would score if it became a quarter longer without losing any probability;
+    * no live hypothesis can become one of the `n_best`, however long it becomes;
+    * its length limit is reached.
+
+    The first rule is a guess, but a good one: up to a length penalty of 1, no hypothesis of the
+    beam was found to end with a better score later. For a model whose scores may rise, and for
+    diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
+    so that later steps compute only the sentences that remain.
+
+    If the model has an `ending`, it is added to the scores of the K finished hypotheses in the end,
+    and they are ranked anew. It has no part in which hypotheses are followed, finished or kept.
+
+    If the model has `banks`, each sentence follows K further live hypotheses, which the banks
+    choose from what the first K leave. The first K are chosen as if there were no others, so the
+    banks can only add to what a search without them finds.
 
     Args:
         model: `models.base.Searchable`.
@@ -40,9 +61,10 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
     context = model.encode(source_ids)
     state = tf.nest.map_structure(
-        lambda leaf: tf.repeat(leaf, options.beam_size, axis=0), model.initial_state(context)
+        lambda leaf: tf.repeat(leaf, _num_live(model, options), axis=0),
+        model.initial_state(context),
     )
-    nothing = _no_hypotheses(batch_size, options, length, special_ids)
+    nothing = _no_hypotheses(batch_size, options, model, length, special_ids)
     each = n_best if isinstance(n_best, EachSentence) else ()
     rules = _Rules(
         options,
@@ -50,7 +72,9 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
         n_best=options.beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
-        preference=model.preference,
+        preference=None,
+        banks=model.banks,
+        ending=model.ending,
         tokens=model.tokens,
         each=each,
     )
@@ -73,6 +97,11 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     return _ranked(results, limits, rules)
 
 
+def _num_live(model, options):
+    """Returns the number of hypotheses of a sentence that are extended at a time."""
+    return options.beam_size * (2 if model.banks else 1)
+
+
 class _Rules(NamedTuple):
     """Settings that stay the same through a search.
 
@@ -82,7 +111,9 @@ class _Rules(NamedTuple):
         barred: `[V]` float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
         n_best: int or int32 scalar, number of translations asked for.
         may_stop_early: whether hypotheses can only fall when they are extended.
-        preference: the model's, see `models.base.Searchable`.
+        preference: `diversity.Distance` of the group that is being extended, or None.
+        banks: the model's, see `models.base.Searchable`.
+        ending: the model's, likewise.
         tokens: the model's, likewise.
         each: `EachSentence` of A sentences, or ().
     """
@@ -93,6 +124,8 @@ class _Rules(NamedTuple):
     n_best: Any
     may_stop_early: Any
     preference: Any
+    banks: Any
+    ending: Any
     tokens: Any
     each: Any
 
@@ -102,15 +135,16 @@ class _Rules(NamedTuple):
 
 
 class _Hypotheses(NamedTuple):
-    """The search results so far: K live and at most K finished hypotheses of A sentences.
+    """The search results so far: L live and at most K finished hypotheses of A sentences.
 
     Attributes:
-        live_ids: `[A, K, T]` int32.
-        live_log_probs: `[A, K]` float32.
-        last_ids: `[A, K]` int32, last token of each live hypothesis.
+        live_ids: `[A, L, T]` int32; L is K, or 2K with banks.
+        live_log_probs: `[A, L]` float32.
+        last_ids: `[A, L]` int32, last token of each live hypothesis.
         done_ids: `[A, K, T]` int32.
         done_scores: `[A, K]` float32, the best first; `IMPOSSIBLE` in unused places.
         done_log_probs: `[A, K]` float32.
+        done_extra: `[A, K]` float32, what is added to the scores in the end; () without `ending`.
     """
 
     live_ids: Any
@@ -119,6 +153,7 @@ class _Hypotheses(NamedTuple):
     done_ids: Any
     done_scores: Any
     done_log_probs: Any
+    done_extra: Any
 
 
 class _Active(NamedTuple):
@@ -127,7 +162,7 @@ class _Active(NamedTuple):
     Attributes:
         row: `[A]` int32, the row of each sentence in the batch.
         limit: `[A]` int32, most tokens of a hypothesis.
-        best_possible: `[A]` float32, the length normaliser of so many tokens.
+        best_possible: `[A]` float32, the length normaliser of `limit` tokens.
         each: `EachSentence` or ().
         hypotheses: `_Hypotheses`.
         context: the model's context of these sentences.
@@ -149,7 +184,7 @@ def _extend_until_some_leave(model, rules, step, active, state, results):
         rules: `_Rules`.
         step: number of tokens so far, scalar int32.
         active: `_Active`.
-        state: the model's state, leaves `[A * K, ...]`.
+        state: the model's state, leaves `[A * L, ...]`.
         results: `_Hypotheses` of the whole batch.
 
     Returns:
@@ -193,7 +228,7 @@ def _extend(model, rules, active, step, hypotheses, state, *_):
         hypotheses, output, model.log_normaliser(output.logits), step, rules
     )
     must_leave = is_nan | (step + 1 >= active.limit)
-    certain = _is_certain(hypotheses, active.best_possible, rules)
+    certain = _is_certain(hypotheses, step + 1, active, rules)
     hypotheses = _without_numbers(hypotheses, is_nan)
     # A sentence that is certain may stay for some steps, which change nothing any more.
     live_log_probs = tf.where(certain[:, None], IMPOSSIBLE, hypotheses.live_log_probs)
@@ -201,7 +236,7 @@ def _extend(model, rules, active, step, hypotheses, state, *_):
     leaves = must_leave | certain
     # Each new hypothesis continues from the state of its parent.
     state = output.state
-    if rules.options.beam_size > 1:
+    if hypotheses.last_ids.shape[1] > 1:
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
     some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
     return step + 1, hypotheses, state, leaves, some_leave
@@ -217,35 +252,41 @@ def _of_any_size(variables):
     return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
 
 
-def _no_hypotheses(batch_size, options, length, special_ids):
+def _no_hypotheses(batch_size, options, model, length, special_ids):
     """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones.
 
     If the beam is divided into groups, each begins with such a hypothesis.
     """
-    beam_size = options.beam_size
-    empty = tf.fill([batch_size, beam_size, length], tf.constant(special_ids.pad, tf.int32))
-    in_group = tf.range(beam_size) % (beam_size // options.diversity_groups)
+    beam_size, live = options.beam_size, _num_live(model, options)
+    live_ids, done_ids = (
+        tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
+        for count in (live, beam_size)
+    )
+    in_group = tf.range(live) % (live // options.diversity_groups)
     first_only = tf.where(in_group == 0, 0.0, IMPOSSIBLE)
     nowhere = tf.fill([batch_size, beam_size], IMPOSSIBLE)
     return _Hypotheses(
-        live_ids=empty,
-        live_log_probs=tf.broadcast_to(first_only, [batch_size, beam_size]),
-        last_ids=tf.fill([batch_size, beam_size], tf.constant(special_ids.bos, tf.int32)),
-        done_ids=empty,
+        live_ids=live_ids,
+        live_log_probs=tf.broadcast_to(first_only, [batch_size, live]),
+        last_ids=tf.fill([batch_size, live], tf.constant(special_ids.bos, tf.int32)),
+        done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
+        done_extra=tf.zeros_like(nowhere) if model.ending else (),
     )
 
 
 class _Extensions(NamedTuple):
-    """The best extensions of the live hypotheses of A sentences by a token, the best first.
+    """Extensions of the live hypotheses of A sentences by a token, the best E first.
+
+    If there are banks, each sentence has two rows: the most probable ones, and those of the banks.
 
     Attributes:
-        tokens: `[A, E]` int32.
-        parents: `[A, E]` int32, the row of the hypothesis that each one extends.
-        log_probs: `[A, E]` float32.
-        preferred: `[A, E]` float32, the numbers by which they are ranked: `log_probs`, unless the
-            model has a preference.
+        tokens: `[A, E]` or `[A * 2, E]` int32.
+        parents: of the same shape, int32, the row of the hypothesis that each one extends.
+        log_probs: of the same shape, float32.
+        preferred: of the same shape, float32, the numbers by which they are ranked: `log_probs`,
+            unless there is a preference.
         is_nan: `[A]` bool, whether a score of the sentence is not a number.
     """
 
@@ -257,40 +298,71 @@ class _Extensions(NamedTuple):
 
 
 def _best_extensions(hypotheses, output, normaliser, rules):
-    """Returns the 2K `_Extensions` of each sentence that are the best; 1 if the beam is 1.
+    """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1.
 
     Args: as `_extended`.
     """
-    beam_size = rules.options.beam_size
+    beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
     vocab_size = rules.barred.shape[0]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + len(rules.special_ids.never), vocab_size)
-    choose = rules.preference.candidates if rules.preference else _most_probable
-    log_probs, tokens = choose(output, width)  # [A * K, width]
+    chooser = rules.banks or rules.preference
+    choose = chooser.candidates if chooser else _most_probable
+    log_probs, tokens = choose(output, width)  # [A * L, width]
     if rules.tokens is not None:
         tokens = tf.gather(rules.tokens, tokens)
-    width = tf.shape(tokens)[1] if rules.preference else width
+    width = tf.shape(tokens)[1] if chooser else width
     log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
     is_nan = tf.reduce_any(tf.math.is_nan(log_probs) | ~tf.math.is_finite(normaliser), axis=1)
-    is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, beam_size]), axis=1)
-    # The best extensions of each sentence, [A, 2K].
-    by_sentence = tf.reshape(log_probs, [-1, beam_size * width])
-    preferred = by_sentence
+    is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, live]), axis=1)
+    # The best extensions of each sentence, [A, 2K], of its first K hypotheses.
+    by_sentence = tf.reshape(log_probs, [-1, live * width])
+    preferred = by_sentence[:, : beam_size * width] if rules.banks else by_sentence
     if rules.preference:
         preferred = rules.preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
-    preferred, best = tf.math.top_k(preferred, min(most, beam_size * vocab_size))
+    most = min(most, beam_size * vocab_size)
+    preferred, best = tf.math.top_k(preferred, most)
     if rules.each:  # A narrower beam looks at fewer extensions.
         narrow = rules.each.beam_size
         preferred = _only_first(preferred, tf.where(narrow > 1, 2 * narrow, 1))
-    places = best + tf.range(tf.shape(best)[0])[:, None] * (beam_size * width)
+    start = tf.range(tf.shape(best)[0])[:, None] * (live * width)
+    places = best + start
+    if rules.banks:
+        left = _without_used(by_sentence, places, tokens, rules)
+        of_banks = rules.banks.of(output, left, tf.reshape(tokens, [-1, width]))
+        of_banks, best = tf.math.top_k(of_banks, most)
+        preferred, places = (
+            tf.reshape(tf.stack(both, axis=1), [-1, most])
+            for both in ((preferred, of_banks), (places, best + start))
+        )
     log_probs = preferred
-    if rules.preference:
+    if chooser:
         log_probs = tf.gather(tf.reshape(by_sentence, [-1]), places)
+        log_probs = tf.where(preferred > IMPOSSIBLE / 2, log_probs, IMPOSSIBLE)
     tokens = tf.gather(tf.reshape(tokens, [-1]), places)
     return _Extensions(tokens, places // width, log_probs, preferred, is_nan)
+
+
+def _without_used(log_probs, places, tokens, rules):
+    """Makes those extensions impossible that the first K hypotheses end with or continue with.
+
+    Args:
+        log_probs: `[A, n]`, of all extensions.
+        places: `[A, 2K]`, where the most probable ones are in the flat `log_probs`.
+        tokens: of all extensions.
+        rules: `_Rules`.
+    """
+    beam_size = rules.options.beam_size
+    ends = tf.gather(tf.reshape(tokens, [-1]), places) == rules.special_ids.eos
+    ended = ends & (tf.range(tf.shape(places)[1]) < beam_size)
+    continued = ~ends & (tf.cumsum(tf.cast(~ends, tf.int32), axis=1) <= beam_size)
+    used = tf.boolean_mask(places, ended | continued)[:, None]
+    flat = tf.reshape(log_probs, [-1])
+    flat = tf.tensor_scatter_nd_update(flat, used, tf.fill(tf.shape(used)[:1], IMPOSSIBLE))
+    return tf.reshape(flat, tf.shape(log_probs))
 
 
 def _extended(hypotheses, output, normaliser, step, rules):
@@ -298,16 +370,16 @@ def _extended(hypotheses, output, normaliser, step, rules):
 
     Args:
         hypotheses: `_Hypotheses` of A sentences.
-        output: `StepOutput` with logits `[A * K, V]`, or a column for each of `rules.tokens`.
-        normaliser: `[A * K, 1]`, to subtract from logits.
+        output: `StepOutput` with logits `[A * L, V]`, or a column for each of `rules.tokens`.
+        normaliser: `[A * L, 1]`, to subtract from logits.
         step: scalar int32.
         rules: `_Rules`.
 
     Returns:
-        `(_Hypotheses, parents, is_nan)`: parents `[A * K]`, the row of the hypothesis that each
+        `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each
         live one extends; is_nan `[A]`, whether a score of the sentence is not a number.
     """
-    beam_size = rules.options.beam_size
+    beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
     tokens, parents, log_probs, preferred, is_nan = _best_extensions(
         hypotheses, output, normaliser, rules
     )
@@ -316,40 +388,51 @@ def _extended(hypotheses, output, normaliser, step, rules):
     ids = tf.reshape(hypotheses.live_ids, [-1, tf.shape(hypotheses.live_ids)[2]])
 
     # Finished hypotheses. Only the first K extensions may end: a beam of 1 is then greedy.
-    first = slice(None), slice(beam_size)
+    may_end, possible, ending = (  # [A, L]
+        tf.reshape(values[:, :beam_size], [-1, live]) for values in (ends, log_probs, parents)
+    )
     divisor = length_normaliser(step + 1, rules.length_penalty())
-    scores = log_probs[first] / (divisor[:, None] if rules.each else divisor)
-    possible = log_probs[first]
+    scores = possible / (divisor[:, None] if rules.each else divisor)
+    may_end &= possible > IMPOSSIBLE / 2
     if rules.each:
-        possible = _only_first(possible, rules.each.beam_size)
-    may_end = ends[first] & (possible > IMPOSSIBLE / 2)
+        may_end &= tf.range(live) < rules.each.beam_size[:, None]
     scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
-    new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, parents[first]))  # [A, K, T]
+    new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, ending))  # [A, L, T]
     done_scores, kept = tf.math.top_k(scores, beam_size)
     done_ids, done_log_probs = (
         _picked(tf.concat(both, axis=1), kept)
         for both in (
             (hypotheses.done_ids, new_ids),
-            (hypotheses.done_log_probs, log_probs[first]),
+            (hypotheses.done_log_probs, possible),
         )
     )
+
+    done_extra = hypotheses.done_extra
+    if rules.ending:
+        gained = tf.gather(rules.ending(output), ending)
+        done_extra = _picked(tf.concat([done_extra, gained], axis=1), kept)
 
     # Live hypotheses.
     live_log_probs, kept = tf.math.top_k(tf.where(ends, IMPOSSIBLE, preferred), beam_size)
     tokens, parents = _picked(tokens, kept), _picked(parents, kept)
-    if rules.preference:
+    if rules.preference or rules.banks:
         live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
+    tokens, parents, live_log_probs = (
+        tf.reshape(values, [-1, live]) for values in (tokens, parents, live_log_probs)
+    )
     live_ids = tf.where(here, tokens[:, :, None], tf.gather(ids, parents))
     if rules.each:
         done_scores, live_log_probs = (
             _only_first(values, rules.each.beam_size) for values in (done_scores, live_log_probs)
         )
-    found = _Hypotheses(live_ids, live_log_probs, tokens, done_ids, done_scores, done_log_probs)
+    found = _Hypotheses(
+        live_ids, live_log_probs, tokens, done_ids, done_scores, done_log_probs, done_extra
+    )
     return found, tf.reshape(parents, [-1]), is_nan
 
 
 def _most_probable(output, width):
-    """Returns the best tokens of each hypothesis: `(logits, tokens)`, `[A * K, width]` each."""
+    """Returns the best tokens of each hypothesis: `(logits, tokens)`, `[A * L, width]` each."""
     return largest(output.logits, width)
 
 
@@ -369,16 +452,19 @@ def _only_first(log_probs, counts):
     return tf.where(is_first, log_probs, IMPOSSIBLE)
 
 
-def _is_certain(hypotheses, best_possible, rules):
-    """Returns `[A]` bool: whether the translations asked for cannot change any more.
+def _is_certain(hypotheses, length, active, rules):
+    """Returns `[A]` bool: whether the sentence is done before its limit, see `beam_search`.
 
     Args:
         hypotheses: `_Hypotheses`.
-        best_possible: that of `_Active`. Log-probabilities are negative, so no extension of a live
-            hypothesis scores better than its log-probability now, divided by this.
+        length: tokens of the live hypotheses, scalar int32.
+        active: `_Active`.
         rules: `_Rules`.
     """
-    scores = hypotheses.done_scores
+    scores, limit = hypotheses.done_scores, tf.cast(active.limit, tf.float32)
+    most_probable = tf.reduce_max(hypotheses.live_log_probs, axis=1)
+    ahead = tf.minimum(_AHEAD * tf.cast(length, tf.float32), limit)
+    likely = most_probable / length_normaliser(ahead, rules.length_penalty())
     if rules.each:  # Scores are sorted.
         worst, worst_wanted = (
             tf.gather(scores, count - 1, axis=1, batch_dims=1)
@@ -387,9 +473,13 @@ def _is_certain(hypotheses, best_possible, rules):
     else:
         worst = tf.reduce_min(scores, axis=1)
         worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
-    certain = worst > IMPOSSIBLE / 2
+    if rules.ending:  # Any of the K may become the best.
+        worst_wanted = worst
+    certain = (worst > IMPOSSIBLE / 2) & (tf.reduce_max(scores, axis=1) >= likely)
     if rules.may_stop_early:
-        certain |= worst_wanted >= tf.reduce_max(hypotheses.live_log_probs, 1) / best_possible
+        # Log-probabilities are negative, so no extension of a live hypothesis scores better than
+        # its log-probability now, divided by the largest length normaliser.
+        certain |= worst_wanted >= most_probable / active.best_possible
     return certain
 
 
@@ -438,11 +528,15 @@ def _ranked(hypotheses, limits, rules):
     live_scores = hypotheses.live_log_probs
     live_scores /= length_normaliser(limits, rules.length_penalty())[:, None]
     finished = hypotheses.done_scores > IMPOSSIBLE / 2
-    is_finished = tf.concat([finished, tf.zeros_like(finished)], axis=1)
-    scores = tf.concat([hypotheses.done_scores, live_scores], axis=1)
+    is_live = tf.ones_like(live_scores, tf.bool)
+    is_finished = tf.concat([finished, ~is_live], axis=1)
+    done_scores = hypotheses.done_scores
+    if rules.ending:
+        done_scores += hypotheses.done_extra
+    scores = tf.concat([done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
-    rank = tf.where(tf.concat([finished, tf.ones_like(finished)], 1), rank, 4 * IMPOSSIBLE)
+    rank = tf.where(tf.concat([finished, is_live], 1), rank, 4 * IMPOSSIBLE)
     _, best = tf.math.top_k(rank, rules.options.beam_size)
     ids, log_probs = (
         tf.concat(both, axis=1)

@@ -1,17 +1,16 @@
-"""Puts the requests of a search around a model, by changing the scores of its tokens."""
+"""Puts the requests of a search around a model, by changing the scores of its tokens and ends."""
 
 import tensorflow as tf
 
 from decoding.search import constraints
-from decoding.search.required import Preference, Progress
-from decoding.search.terms import length_normaliser
+from decoding.search.required import Banks, Progress
 from models import StepOutput
 
 # Inputs of a search that belong to its sentences, besides their ids.
 GIVEN = {
     "prefix": tf.TensorSpec([None, None], tf.int32),  # [B, P], how a translation begins; padded.
     "required": tf.TensorSpec([None, None, None], tf.int32),  # [B, R, L], phrases; padded.
-    "uniform": tf.TensorSpec([None, None], tf.float32),  # [B, T], random numbers in [0, 1).
+    "noise": tf.TensorSpec([None, None], tf.int32),  # [B, T], random 32 bits for each draw.
 }
 
 
@@ -46,10 +45,12 @@ class Constrained:
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
         self.tokens = None
-        self.preference = None
+        self.banks = self.ending = None
         if "required" in given:
-            self.preference = Preference(
-                lambda output: Progress(*output.state["required"]), self.joints
+            self.banks = Banks(lambda output: Progress(*output.state["required"]), self.joints)
+        if options.coverage_penalty:
+            self.ending = lambda output: (
+                options.coverage_penalty * constraints.coverage_penalty(output.state["attended"])
             )
 
     def log_normaliser(self, logits):
@@ -86,7 +87,8 @@ class Constrained:
         if self.options.banned is not None:
             state["banned"] = self.options.banned.start(num_rows)
         if self.options.coverage_penalty:
-            state["attended"] = tf.zeros_like(context["is_word"], tf.float32)
+            # What is no word needs no attention.
+            state["attended"] = tf.cast(~context["is_word"], tf.float32)
         if "required" in self.given:
             state["required"] = tuple(Progress.start(context["given"]["required"]))
         return state
@@ -131,12 +133,6 @@ class Constrained:
             scores = self._requiring(scores, log_probs, step, state, context)
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
-        if options.coverage_penalty:
-            # The search divides by the length penalty; the coverage penalty is not to be divided.
-            penalty = constraints.coverage_penalty(state["attended"], context["is_word"])
-            penalty *= length_normaliser(step + 1, options.length_penalty)
-            is_end = tf.range(self.target_vocab_size) == eos
-            scores += tf.where(is_end, options.coverage_penalty * penalty[:, None], 0.0)
         if "prefix" in given:
             # A column of padding, so that there is one to read after the longest prefix.
             prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)
@@ -145,10 +141,10 @@ class Constrained:
             forced = constraints.only(log_probs, token)
             scores = tf.where(is_given[:, None], forced, scores)
         if options.sample:
-            uniform = given["uniform"][:, tf.minimum(step, tf.shape(given["uniform"])[1] - 1)]
+            noise = given["noise"][:, tf.minimum(step, tf.shape(given["noise"])[1] - 1)]
             token = constraints.draw(
                 scores,
-                uniform,
+                noise,
                 temperature=options.temperature,
                 top_k=options.top_k,
                 top_p=options.top_p,
@@ -161,11 +157,9 @@ class Constrained:
         progress = Progress(*state["required"])
         left = progress.num_left
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
-        # "Haus" is not met by "Haustür".
-        scores = constraints.bar(scores, self.joints[0] & progress.just_completed[:, None])
         room = context["limit"] - step - 2
         fits = progress.leaves_room(room, self.joints)
-        scores = constraints.bar(scores, ~fits & (left > 0)[:, None])
+        scores = constraints.bar(scores, ~fits)
         # Where only phrases fit, they may repeat n-grams.
         is_urgent = (left > 0) & (progress.num_unmet > room)
         return tf.where(is_urgent[:, None], constraints.bar(log_probs, ~fits), scores)

@@ -8,6 +8,7 @@ nothing uses the model itself.
 
 import tensorflow as tf
 
+from decoding.search.largest import largest
 from decoding.search.terms import IMPOSSIBLE
 
 _LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
@@ -46,26 +47,30 @@ def bar_repeated_ngrams(log_probs, ids, n):
     return tf.tensor_scatter_nd_min(log_probs, ends, tf.where(same, IMPOSSIBLE, tf.float32.max))
 
 
-def coverage_penalty(attended, source_mask):
+def coverage_penalty(attended):
     """`sum_j log(min(attended_j, 1))`, Wu et al. 2016, equation 14, for a factor beta of 1.
 
     Args:
-        attended: `[N, S]` float32, the attention that each source token has received so far.
-        source_mask: `[N, S]` bool, True for source words.
+        attended: `[N, S]` float32, the attention that each source token has received so far; at
+            least 1 for what is no word.
 
     Returns:
         `[N]` float32, at most 0.
     """
-    logs = tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0))
-    return tf.reduce_sum(tf.where(source_mask, logs, 0.0), axis=1)
+    return tf.reduce_sum(tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0)), axis=1)
 
 
-def draw(log_probs, uniform, *, temperature, top_k, top_p):
-    """Draws a token for each hypothesis.
+def draw(log_probs, noise, *, temperature, top_k, top_p):
+    """Draws a token for each hypothesis: that of the largest sum of log-probability and noise.
+
+    The noise has the Gumbel distribution, so each token is drawn with its probability. Each token
+    has noise of its own, so a small change of the probabilities, as by rounding in a batch of
+    another size, changes hardly any draw. Where it moves a token across the border of `top_k` or
+    `top_p`, only the draws of this token change.
 
     Args:
         log_probs: `[N, V]`.
-        uniform: `[N]` float32 random numbers in [0, 1).
+        noise: `[N]` int32, random 32 bits.
         temperature: divides the log-probabilities; 0 takes the most probable token.
         top_k: only the `top_k` most probable tokens are drawn; 0: all.
         top_p: only the most probable tokens are drawn that have this probability together (the
@@ -77,13 +82,29 @@ def draw(log_probs, uniform, *, temperature, top_k, top_p):
     if temperature == 0:
         return tf.argmax(log_probs, axis=1, output_type=tf.int32)
     count = log_probs.shape[1]
-    scores, tokens = tf.math.top_k(log_probs, min(top_k, count) if top_k else count)
-    probabilities = tf.nn.softmax(scores / temperature)
-    before = tf.cumsum(probabilities, axis=1, exclusive=True)
+    scores = log_probs / temperature
+    if 0 < top_k < count:
+        scores = bar(scores, scores < largest(scores, top_k)[0][:, -1:])
     if top_p < 1:
-        probabilities = tf.where(before < top_p, probabilities, 0.0)
-    sums = tf.cumsum(probabilities, axis=1)
-    # The first token whose sum exceeds the random share of the total.
-    share = tf.minimum(uniform[:, None], 1 - 2.0**-23) * sums[:, -1:]
-    place = tf.argmax(sums > share, axis=1, output_type=tf.int32)
-    return tf.gather(tokens, place, batch_dims=1)
+        probabilities = tf.nn.softmax(tf.cast(scores, tf.float64))
+        ordered = tf.sort(probabilities, axis=1, direction="DESCENDING")
+        is_inside = tf.cumsum(ordered, axis=1, exclusive=True) < top_p
+        least = tf.reduce_min(tf.where(is_inside, ordered, ordered[:, :1]), axis=1, keepdims=True)
+        scores = bar(scores, probabilities < least)
+    return tf.argmax(scores + _gumbel(noise, count), axis=1, output_type=tf.int32)
+
+
+def _gumbel(noise, count):
+    """Returns `[N, count]` float32 numbers of the Gumbel distribution, made of `noise` `[N]`.
+
+    The bits of each number depend on its row's noise and its column, by the last steps of the hash
+    function MurmurHash3 of Appleby.
+    """
+    bits = tf.bitcast(noise, tf.uint32)[:, None]
+    bits ^= tf.cast(tf.range(count), tf.uint32) * tf.constant(0x9E3779B9, tf.uint32)
+    for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1)):
+        bits ^= tf.bitwise.right_shift(bits, tf.constant(shift, tf.uint32))
+        bits *= tf.constant(factor, tf.uint32)
+    # Small numbers, of which the most probable draws are made, are exact in float32.
+    share = (tf.cast(bits, tf.float32) + 0.5) * 2.0**-32
+    return -tf.math.log(-tf.math.log1p(-share))

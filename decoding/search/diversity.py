@@ -31,7 +31,7 @@ def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
     for start in range(0, beam_size, size):
         group = slice(start, start + size)
         rows = tf.reshape(by_sentence[:, group], [-1])
-        here = type(hypotheses)(*(leaf[:, group] for leaf in hypotheses))
+        here = tf.nest.map_structure(lambda leaf, group=group: leaf[:, group], hypotheses)
         logits = tf.gather(output.logits, rows)
         preference = Distance(tf.repeat(taken, size, axis=0)) if groups else None
         found, parents, is_nan = extended(

@@ -6,7 +6,8 @@ from decoding.search.terms import Hypotheses
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
 # head of a layer. A Transformer caches keys and values of A x K x T target positions for every
-# layer: `transformer_base` needs 0.8 GB for MAX_TARGET_POSITIONS.
+# layer: `transformer_base` needs 0.8 GB for MAX_TARGET_POSITIONS, and twice as much where phrases
+# are required.
 MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
 

@@ -1,9 +1,11 @@
 """Phrases that a translation must contain: how much of them a hypothesis has, and which to extend.
 
 Post and Vilar 2018, "Fast Lexically Constrained Decoding with Dynamic Beam Allocation for Neural
-Machine Translation". Hypotheses with equally many tokens of the phrases form a bank, and the beam
-is shared among the banks: each in turn gives its next best extension, so that hypotheses that have
-begun a phrase do not lose to more probable ones that have not.
+Machine Translation". Hypotheses with equally many tokens of the phrases form a bank, and a beam is
+shared among the banks: each in turn gives its next best extension, so that hypotheses that have
+begun a phrase do not lose to more probable ones that have not. Unlike in the paper, this beam is
+beside the one of the most probable hypotheses. So a translation that has the phrases anyway is not
+lost to the banks, of which each has few places.
 
 Shapes: R phrases of at most L tokens for each sentence, padded.
 """
@@ -82,14 +84,15 @@ class Progress(NamedTuple):
     def leaves_room(self, room, joints):
         """Finds the tokens after which all that is then still to be written fits.
 
-        A token may complete a phrase, or break off one that is begun.
+        A token may complete a phrase, break off one that is begun, or continue the word at the end
+        of one, which is then not met: "Haus" is not met by "Haustür".
 
         Args:
             room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
             joints: as `follow`.
 
         Returns:
-            `[N, V]` bool.
+            `[N, V]` bool; True where nothing is still to be written.
         """
         # The tokens of the phrases are tried; all others break off what is begun.
         num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])
@@ -98,7 +101,8 @@ class Progress(NamedTuple):
         each = tf.nest.map_structure(lambda leaf: tf.repeat(leaf, count, axis=0), self)
         left = each.follow(tf.reshape(tokens, [-1]), joints).num_left
         fits = tf.reshape(left, tf.shape(tokens)) <= room[:, None]
-        needed = self.num_unmet[:, None]
+        undone = tf.reduce_sum(tf.where(self.just_met, self.lengths, 0), axis=1, keepdims=True)
+        needed = self.num_unmet[:, None] + tf.where(joints[0], undone, 0)
         needed += tf.where(needed > 0, tf.cast(joints[1], tf.int32), 0)
         rows = tf.broadcast_to(tf.range(num_rows)[:, None], tf.shape(tokens))
         fitting = tf.tensor_scatter_nd_max(
@@ -106,7 +110,7 @@ class Progress(NamedTuple):
             tf.stack([rows, tokens], axis=-1),
             tf.cast(fits, tf.int32),
         )
-        return (needed <= room[:, None]) | (fitting > 0)
+        return (needed <= room[:, None]) | (needed == 0) | (fitting > 0)
 
     def follow(self, token_ids, joints):
         """Returns the progress after one more token of each hypothesis.
@@ -129,13 +133,8 @@ class Progress(NamedTuple):
         is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
         return tf.reduce_any(spelt & is_last, axis=2)
 
-    @property
-    def just_completed(self):
-        """`[N]` bool, whether the last token ended a phrase."""
-        return tf.reduce_any(self._complete(self.spelt), axis=1)
 
-
-class Preference:
+class Banks:
     """Prefers extensions by turns: the best of each bank, then the second best, and so on.
 
     Args:
@@ -151,7 +150,7 @@ class Preference:
         """Returns the best tokens of each hypothesis, and those that continue phrases.
 
         Returns:
-            `(logits, tokens)`, `[A * K, width + R]` each. A token that is there twice is impossible
+            `(logits, tokens)`, `[A * L, width + R]` each. A token that is there twice is impossible
             the second time.
         """
         best, tokens = largest(output.logits, width)
@@ -169,16 +168,16 @@ class Preference:
 
         Args:
             output: `StepOutput`.
-            log_probs: `[A, K * width]`.
-            tokens: `[A * K, width]`.
+            log_probs: `[A, L * width]`.
+            tokens: `[A * L, width]`.
 
         Returns:
-            `[A, K * width]` float32, larger for candidates that come first.
+            `[A, L * width]` float32, larger for candidates that come first.
         """
         width = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
         banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met
-        banks = tf.reshape(banks, tf.shape(log_probs))  # [A, K * width]
+        banks = tf.reshape(banks, tf.shape(log_probs))  # [A, L * width]
         # By bank, and in a bank by log-probability.
         order = tf.argsort(log_probs, axis=1, direction="DESCENDING", stable=True)
         by_bank = tf.argsort(tf.gather(banks, order, batch_dims=1), axis=1, stable=True)

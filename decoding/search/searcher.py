@@ -162,11 +162,11 @@ class Searcher:
             most = max(
                 self.options.length_limit(len(s.source_ids)) + len(s.prefix) for s in sentences
             )
-            given["uniform"] = np.stack(
+            given["noise"] = np.stack(
                 [
                     np.random.default_rng(
                         [self.seed, s.number, place, *([s.part] if s.part else [])]
-                    ).random(most, np.float32)
+                    ).integers(-(2**31), 2**31, most, np.int32)
                     for s, place in zip(sentences, places, strict=True)
                 ]
             )

@@ -100,7 +100,8 @@ class Shortlisted:
         tokens: `[C]` int32, the token of each column; padded, as `largest` needs.
     """
 
-    preference = None
+    banks = None
+    ending = None
 
     def __init__(self, model, shortlist, source_ids, most_wanted):
         self.model = model

@@ -17,7 +17,8 @@ class Hypotheses(NamedTuple):
         ids: `[B, K, T]` int32, with EOS, padded after it.
         log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
             model that combines others: the sum of its scores.
-        scores: `[B, K]` float32, `log_probs` divided by the length penalty.
+        scores: `[B, K]` float32, `log_probs` divided by the length penalty, and for finished ones
+            the coverage penalty added.
         finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
             hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
             unused places have a log-probability of -1e8 or less.
