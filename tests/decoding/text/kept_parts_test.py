@@ -84,7 +84,7 @@ def test_a_part_touches_in_a_translation_only_what_it_touches_in_its_line(ascii_
 
 def test_a_part_is_put_back_once_and_a_missing_one_is_reported(ascii_tokenizer):
     keep = KeptParts(r"\d+", ascii_tokenizer)
-    hidden, parts = keep.hide("3 and 4 or \ue000")
+    _, parts = keep.hide("3 and 4 or \ue000")
     one, two = list(parts)[:2]
     assert "\ue000" not in (one, two) and texts(parts)[:2] == ["3", "4"]
     assert keep.restore(f"a {one} b {one} {two}", parts) == "a 3 b 4"
