@@ -87,24 +87,15 @@ class Tokenizer(NamedTuple):
         return digest.hexdigest()
 
 
-def train_tokenizer(
-    kind,
-    source_lines,
-    target_lines,
-    *,
-    vocab_size=None,
-    min_word_count=2,
-    vocab_file=None,
-    form="nfc",
-):
+def train_tokenizer(kind, *lines, vocab_size=None, min_word_count=2, vocab_file=None, form="nfc"):
     """Makes the tokenizer of a training corpus.
 
     Args:
         kind: "bpe" (one vocabulary learnt from both sides, or a ready-made one), "word" (one
             vocabulary per side), or "pretokenized" (the text is already in pieces, listed in
             `vocab_file`).
-        source_lines: list of str, or `data_pipeline.streams.FileLines`.
-        target_lines: the same, with equally many lines.
+        *lines: source lines and target lines, equally many; each a list of str, or
+            `data_pipeline.streams.FileLines`.
         vocab_size: "bpe": number of pieces; "word": most entries per side, 4 of them
             special tokens; None for no limit.
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
@@ -119,17 +110,11 @@ def train_tokenizer(
         if vocab_file:
             both = BpeVocabulary.from_model(vocab_file, form)
         else:
-            lines = sample_lines(source_lines, target_lines, SAMPLE_PAIRS)
-            both = BpeVocabulary.train(lines, vocab_size, form)
+            both = BpeVocabulary.train(sample_lines(*lines, SAMPLE_PAIRS), vocab_size, form)
         return Tokenizer(kind, both, both)
     if kind == "word":
-        return Tokenizer(
-            kind,
-            *(
-                WordVocabulary.train(lines, vocab_size, min_word_count, form)
-                for lines in (source_lines, target_lines)
-            ),
-        )
+        sides = (WordVocabulary.train(side, vocab_size, min_word_count, form) for side in lines)
+        return Tokenizer(kind, *sides)
     if kind == "pretokenized":
         if not vocab_file:
             raise UserError("--tokenizer=pretokenized needs --vocab_file, a list of pieces")

@@ -33,4 +33,6 @@ def joined(lines, texts, scores, found, length_penalty):
     together /= length_normaliser(length, length_penalty)
     alone = tf.gather(scores, lines.row_starts())
     score = tf.where(lines.row_lengths() == 1, alone, together)
-    return tf.strings.reduce_join(lines.with_values(texts), axis=1, separator="\n"), score
+    # Not by `separator`, which TensorFlow leaves out after empty strings at the beginning.
+    texts = tf.strings.reduce_join(lines.with_values("\n" + texts), axis=1)
+    return tf.strings.regex_replace(texts, "^\n", "", replace_global=False), score

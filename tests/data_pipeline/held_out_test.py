@@ -8,6 +8,7 @@ from data_pipeline.datasets import Split
 from data_pipeline.files import UserError, read_lines, write_lines
 from data_pipeline.held_out import hold_out
 from data_pipeline.streams import names_of
+from data_pipeline.text_form import is_blank, normalised
 
 
 def text(folder, count=400, name="a"):
@@ -15,7 +16,7 @@ def text(folder, count=400, name="a"):
     rng = random.Random(1)
     sources = [f"sentence {rng.randrange(count // 2)}" for _ in range(count)]
     targets = [f"{source} translated {i}" for i, source in enumerate(sources)]
-    sources[7], targets[8], sources[9] = "", " ", "x" * 2000
+    sources[7], targets[8], sources[9] = "", "\u00a0\u200b", "x" * 2000
     paths = [folder / f"{name}.en", folder / f"{name}.de"]
     for path, lines in zip(paths, (sources, targets), strict=True):
         write_lines(path, lines)
@@ -41,7 +42,7 @@ def test_no_source_sentence_is_on_both_sides_and_every_pair_is_counted(tmp_path)
     assert all(set(part) <= set(everything) for part in parts.values())
     assert parts["train"] == [pair for pair in everything if pair in set(parts["train"])]
     held_out = [line for part in ("valid", "test") for pair in parts[part] for line in pair]
-    assert all(line.strip() and len(line) < 1000 for line in held_out)
+    assert all(not is_blank(line) and len(line) < 1000 for line in held_out)
 
 
 def test_no_target_sentence_is_on_both_sides_for_a_model_that_reads_targets_only(tmp_path):
@@ -60,11 +61,12 @@ def test_a_sentence_with_other_spaces_is_the_same_sentence(tmp_path):
     sentences = [f"sentence {i}" for i in range(30)]
     paths = tmp_path / "a.en", tmp_path / "a.de"
     for path in paths:
-        write_lines(path, [*sentences, *(f"  {line.replace(' ', '   ')} " for line in sentences)])
+        others = ["  " + line.replace(" ", " \u00a0") + "\u200b " for line in sentences]
+        write_lines(path, [*sentences, *others])
     found = hold_out(Split(*paths), tmp_path / "out", valid_size=10)
     assert (found.sizes, found.num_dropped) == ({"train": 40, "valid": 10}, 10)
     words = [
-        {tuple(source.split()) for source, _ in pairs(found.splits[name])}
+        {normalised(source) for source, _ in pairs(found.splits[name])}
         for name in ("train", "valid")
     ]
     assert not words[0] & words[1]

@@ -116,7 +116,7 @@ def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
     assert list(source) == list(target) == ["a", "b", "a"]
 
 
-@pytest.mark.parametrize("nothing", [b"", b"\n", b" \n\t\r\n"])
+@pytest.mark.parametrize("nothing", [b"", b"\n", b" \n\t\r\n", "\u00a0\n\u200b".encode()])
 def test_empty_half_is_refused(tmp_path, nothing, block_bytes):
     empty, full = written(tmp_path / "empty", nothing), written(tmp_path / "full", b"\na\n\n")
     with pytest.raises(UserError, match=r"empty: empty or blank; expected one sentence a line"):

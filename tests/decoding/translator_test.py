@@ -389,6 +389,53 @@ def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
         assert {len(values) for values in found.values()} == {0}
 
 
+TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", "dog\ncat\ndog"]
+ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", " one\ndog . "]
+
+
+def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts):
+    translator = Translator(*parts, beam_size=3)
+    found = translator.translate(TEXTS, n_best=2)
+    for text, best in zip(TEXTS, found, strict=True):
+        lines = text.strip().split("\n")
+        alone = translator.translate(lines, n_best=2)
+        assert best[0].text == "\n".join(one[0].text for one in alone)
+        assert best[0].log_prob == pytest.approx(sum(one[0].log_prob for one in alone), abs=1e-4)
+        assert len(best) == (len(alone[0]) if len(lines) == 1 else 1)
+    translator.max_input_tokens = 3  # "one dog" has more, as pieces or as words.
+    assert translator.translate(["dog\none dog one dog"])[0][0].problem == TOO_LONG
+
+
+def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, served):
+    for n_best in (1, 3):
+        found = Translator(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
+        best = [(one.text.encode(), one.score) for one, *_ in found]
+        answer = served("translate", asked(TEXTS, *[(3, 0.6, n_best)] * len(TEXTS)))
+        assert answer["count"].tolist() == [len(some) for some in found]
+        answers = [(answer["translation"][:, 0], answer["score"][:, 0])]
+        if n_best == 1:
+            answer = served("serving_default", {"text": TEXTS})
+            answers.append((answer["translation"], answer["score"]))
+        for texts, scores in answers:
+            assert texts.tolist() == [text for text, _ in best]
+            np.testing.assert_allclose(scores, [score for _, score in best], atol=1e-4)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"text\[1\] has \d+ tokens"):
+        served("serving_default", {"text": ["dog", "dog dog dog\n" * 300]})
+
+
+def test_texts_that_look_alike_are_alike_everywhere(parts, served):
+    model, tokenizer = parts
+    (scored, *others) = Scorer(model, tokenizer).score(ALIKE, ALIKE[::-1])
+    assert {(other.log_prob, *other.ids) for other in others} == {(scored.log_prob, *scored.ids)}
+    answer = served("score", {"source": ALIKE, "target": ALIKE[::-1]})
+    assert len(set(answer["log_prob"].tolist())) == 1
+    assert len({best[0].text for best in Translator(*parts).translate(ALIKE[:3])}) == 1
+    assert len({*served("serving_default", {"text": ALIKE[:3]})["translation"]}) == 1
+    blank = ["\u00a0", "\u200b\ufeff", "\u3000\t", "\u2028"]
+    assert [best[0].text for best in Translator(*parts).translate(blank)] == [""] * 4
+    assert not any(served("serving_default", {"text": blank})["translation"])
+
+
 LONG = "dog " * 2000
 THREE = [[4, 5, 3], [4, 5, 3]]
 REFUSED = {

@@ -97,10 +97,12 @@ def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("word", tie_embeddings="target")
     engine, loaded = export(tmp_path, model, tokenizer)
-    lines = ["", "dog " * 60, *LINES[:10]]
+    lines = ["", "\u00a0\ufeff", "dog " * 60, f"\u3000{LINES[0]}\u00ad", *LINES[:10]]
     settings = {"max_input_tokens": 40, "batch_size": 3, "beam_size": 3}
     ours = Translator(model, tokenizer, **settings).translate(lines, n_best=2)
     theirs = Translator(None, loaded, engine=engine, **settings).translate(lines, n_best=2)
+    assert theirs[3][0].text == theirs[4][0].text and not theirs[1][0].text
+    assert "Unicode normal form C" in (tmp_path / "README.md").read_text()
     for a, b in zip(ours, theirs, strict=True):
         assert [(t.text, t.finished, t.problem) for t in a] == [
             (t.text, t.finished, t.problem) for t in b
