@@ -85,10 +85,7 @@ class TemporaryArrays:
 
     def write(self, place, array):
         """Writes an array in the place of another one."""
-        try:
-            self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
-        except OSError as error:
-            raise self._failed(error) from None
+        self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
 
     def read(self, place):
         """Returns the array of a place."""
@@ -98,14 +95,17 @@ class TemporaryArrays:
 
     def _transfer(self, place, array, move):
         rest = array.view(np.uint8).data
-        with self._lock:
-            self._file.seek(place.offset)
-            while rest:  # A call may move less than is left.
-                rest = rest[move(rest) :]
+        try:
+            with self._lock:
+                self._file.seek(place.offset)
+                while rest:  # A call may move less than is left.
+                    rest = rest[move(rest) :]
+        except OSError as error:
+            raise self._failed(error) from None
 
     def _failed(self, error):
         return UserError(
-            f"a temporary file of {self._size / 1e9:.1f} GB or more cannot be written "
+            f"a temporary file of {self._size / 1e9:.1f} GB or more cannot be kept "
             f"({error.strerror}); name a folder with more room: TMPDIR=FOLDER, found "
             f"TMPDIR={os.environ.get('TMPDIR', '')}"
         )
@@ -178,9 +178,8 @@ class Direction:
         Rows of all chunks come in the order of the source words, so numbers take the place of
         target words that have been read before.
         """
-        sources, firsts = (
-            [self._file.read(places[kind]) for places in self._places] for kind in (2, 1)
-        )
+        sources = [self._file.read(places.source_words) for places in self._places]
+        firsts = [self._file.read(places.first_pairs) for places in self._places]
         sizes = [p.numbers.size for p in self._places]
         found = np.zeros(self.vocab_sizes[0], np.int64)
         for words, starts, size in zip(sources, firsts, sizes, strict=True):
