@@ -3,8 +3,7 @@
 A vocabulary of byte pieces can write any character, but training hardly ever shows it those pieces.
 So one emoji or curly quote spoils the translation of its line. Here a share of the pairs gets a
 random string, the same on both sides and at the same kind of place. From them a model learns to
-copy what it has never seen. Few texts teach it to copy any byte, but soon it copies a few signs,
-which can stand for any text.
+copy what it has never seen, and soonest the signs that stand for other text.
 """
 
 import collections
@@ -17,11 +16,9 @@ from data_pipeline.encoded import EncodedCorpus, EncodedSide
 from data_pipeline.encoding import encode_lines
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.bpe_dropout import mixed
-from data_pipeline.tokenization.vocabularies import UNK_ID
+from data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
-# For private use: in translation, they stand for parts of a line that are not translated.
-SIGNS = tuple(map(chr, range(0xE000, 0xE010)))
-_SIGNS_SHARE = 0.7
+_SIGNS_SHARE = 0.7  # Of the strings. Few texts teach to copy signs, more teach to copy bytes.
 _STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.
 # First and last characters of blocks of Unicode.
 _SYMBOLS = (*("¡¿", "‐‧", "‰⁞", "₠₿", "←⇿", "∀⋿", "■◿", "☀➿", "😀🙏", "🌀🗿", "🚀🛼", "🤀🧿"),)

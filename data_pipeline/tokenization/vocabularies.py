@@ -19,6 +19,9 @@ from data_pipeline.tokenization.sentencepiece_models import with_special_ids
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")
+# Characters for private use, which can stand for any text that is not translated: own pieces of BPE
+# vocabularies, which a model learns to copy much sooner than it copies bytes.
+SIGNS = tuple(map(chr, range(0xE000, 0xE010)))
 
 _WORD_BYTES = re.compile(rb"[^ ]+")  # In a normalised line.
 # In a list of words or pieces: those from elsewhere may have other spaces than ASCII's as pieces.
@@ -70,8 +73,8 @@ class BpeVocabulary:
 
         Args:
             lines: iterable of str.
-            vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
-                text.
+            vocab_size: number of pieces, including 4 specials, `SIGNS`, 256 bytes and the
+                characters of the text.
             form: as for the class.
 
         Raises:
@@ -90,6 +93,7 @@ class BpeVocabulary:
                 vocab_size=vocab_size,
                 hard_vocab_limit=False,
                 byte_fallback=True,
+                user_defined_symbols=list(SIGNS),
                 character_coverage=0.9999,
                 # `normalised` does it: a translation must be able to equal its reference.
                 normalization_rule_name="identity",

@@ -6,7 +6,7 @@ import unicodedata
 from typing import NamedTuple
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import UNK_ID
+from data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
 # E-mail and web addresses, placeholders, tags and entities.
 TECHNICAL = "|".join(
@@ -19,8 +19,6 @@ TECHNICAL = "|".join(
 )
 _UNITS = re.compile(rf"{TECHNICAL}|\w+|[^\w\s]")
 _APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
-# For private use in Unicode, so that no text needs them. --copy_share trains models to copy them.
-_SIGNS = [chr(code) for code in range(0xE000, 0xE100)]
 _BYTE = re.compile("<0x..>")
 
 
@@ -81,7 +79,7 @@ class KeptParts:
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
         parts, hidden, end = {}, [], 0
-        signs = (sign for sign in _SIGNS if sign not in line)
+        signs = (sign for sign in SIGNS if sign not in line)
         # Where no sign is left, parts stay in the line.
         for (first, last), sign in zip(self._spans(line), signs, strict=False):
             before, after = line[:first][-1:].strip(), line[last:][:1].strip()
@@ -159,7 +157,7 @@ class KeptParts:
 
 def can_keep(tokenizer):
     """Returns whether both vocabularies of a tokenizer can write the signs."""
-    return not any(UNK_ID in v.encode(_SIGNS[:1])[0] for v in (tokenizer.source, tokenizer.target))
+    return not any(UNK_ID in v.encode(SIGNS[:1])[0] for v in (tokenizer.source, tokenizer.target))
 
 
 def _touches(in_source, in_text):
