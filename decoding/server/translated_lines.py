@@ -58,9 +58,9 @@ class LineTranslations:
             outputs = await self._queue.answer(model, signature, inputs)
         else:
             try:
-                async with asyncio.timeout(self._seconds):
-                    outputs = await self._joined(model, signature, inputs, parts)
-            except TimeoutError:
+                joined = self._joined(model, signature, inputs, parts)
+                outputs = await asyncio.wait_for(joined, self._seconds)
+            except asyncio.TimeoutError:  # Before Python 3.11, no TimeoutError.
                 raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
         return outputs, await asyncio.to_thread(_warnings, model, parts, inputs, outputs)
 
