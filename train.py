@@ -174,7 +174,7 @@ def chosen_model(dataset, size):
     return recipes.preset(
         dataset,
         size and size.tokens,
-        minutes=FLAGS.max_minutes,
+        minutes=FLAGS.max_minutes or 0.0,
         of_words=is_general and bool(size) and size.has_spaces,
     )
 
