@@ -158,5 +158,6 @@ def _write_all(text, lines_of, output, name, stack, remarks=None):
     for window in windows(text.read, output.batch_size):
         write(lines_of(window, advance))
         if remarks and text.prompts:
-            for remark in remarks.take():
+            found = remarks.take()
+            for remark in found if any(map(str.strip, window[1])) else ():
                 print(remark, file=sys.stderr)

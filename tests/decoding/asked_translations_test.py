@@ -165,6 +165,14 @@ def test_parts_of_a_line_have_draws_of_their_own(parts):
     assert joined.ids[:-1] != first * 3
 
 
+def test_lines_of_which_something_is_asked_are_not_split(parts):
+    asked = [("", []), ("Hund", []), ("", ["Hund"])]
+    translator = Translator(*parts, asked=asked, split_sentences=2)
+    two, three = "One dog. Big cat.", "One dog. Big cat. One dog."
+    assert [len(translator.in_sentences(three, n)) for n in (1, 2, 3)] == [3, 1, 1]
+    assert translator.in_sentences(two, 1) == [two]  # No more than two sentences.
+
+
 def test_a_line_without_its_request_is_named(parts):
     translator = Translator(*parts, asked=[("Hund", [])])
     with pytest.raises(UserError, match="has 1 lines, and the text has 2 or more"):

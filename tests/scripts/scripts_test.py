@@ -75,6 +75,7 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
         "metrics.jsonl",
         "tensorboard",
         "tokenizer",
+        "training_text.json",
     }
     records = _records(trained)
     assert [r["step"] for r in records if r["kind"] == "train"] == [2, 4, 6]
@@ -205,7 +206,7 @@ def test_a_pipe_is_translated_line_by_line_as_soon_as_it_pauses(trained):
 
 def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, capsys, monkeypatch):
     keyboard, terminal = pty.openpty()
-    os.write(keyboard, b"one dog\n\nhouse\n\x04")  # Ctrl-D
+    os.write(keyboard, "one dog\n\nhouse ✓ dog\n\x04".encode())  # Ctrl-D
     with open(terminal) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
         done = run_script("translate", [f"--model_dir={trained}"], capsys)
@@ -213,6 +214,8 @@ def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, capsys, monke
     assert done.status == 0, done.err
     assert [bool(line) for line in done.out.split("\n")] == [True, False, True, False]
     assert done.err.startswith("> > > > ") and "translating" not in done.err
+    (remark,) = (line for line in done.err.splitlines() if "✓" in line)
+    assert " such as ✓ (U+2713): 1 of " in remark and remark.endswith("(line 3)")
 
 
 def test_a_text_that_standard_input_reads_is_not_replaced(trained, tmp_path, capsys, monkeypatch):
@@ -371,8 +374,12 @@ def test_long_lines_are_left_or_split_and_every_output_stays_well_formed(trained
     done = run_script("translate", [*flags, "--split_sentences"], capsys)
     assert "left untranslated" in done.err  # A lower-case letter begins no sentence.
     text.write_text("one dog\n" + "Big cat runs. " * 12 + "\n\n")
-    done = run_script("translate", [*flags, "--split_sentences"], capsys)
-    assert "left untranslated" not in done.err
+    done = run_script("translate", [*flags, "--n_best=2"], capsys)
+    assert "may be missing in the translations (see --split_sentences): 1 of 3" in done.err
+    for more in (["--split_sentences"], []):  # Training text has a sentence a line.
+        done = run_script("translate", [*flags, *more], capsys)
+        assert "left untranslated" not in done.err
+        assert "each translated by itself (see --split_sentences): 1 of 3 (line 2)" in done.err
     assert [bool(line) for line in done.out.split("\n")] == [True, True, False, False]
 
 
@@ -571,6 +578,9 @@ def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder
         arguments = [*flags, f"--input={text}", f"--output={output}-{len(flags)}"]
         assert run_script("translate", arguments).status == 0
     ours, theirs = (read_lines(f"{output}-{n}") for n in (1, 2))
+    assert (serving / "1" / "training_text.json").read_bytes() == (
+        trained / "training_text.json"
+    ).read_bytes()
     # An unfinished model of words expects UNK, which CTranslate2 forbids in its own way.
     alike = sum(a == b for a, b in zip(ours, theirs, strict=True))
     assert alike >= 10
@@ -897,6 +907,10 @@ BAD_TRANSLATION = {
     "a metric without a reference": (["--metrics=ter"], "--metrics needs --reference"),
     "a column of a plain file": (["--input_column=1"], "ends in .tsv"),
     "scores in JSON": (["--format=jsonl", "--scores"], "has the scores already"),
+    "an unknown way to split": (
+        ["--split_sentences=maybe"],
+        "--split_sentences=maybe: expected auto, always or never",
+    ),
     "missing lexicon": (["--replace_unknowns", "--lexicon=/no/such.lex"], "/no/such.lex"),
 }
 

@@ -1,5 +1,7 @@
 """Tests of training that starts from a model with another vocabulary."""
 
+from types import SimpleNamespace
+
 import keras
 import numpy as np
 import pytest
@@ -8,10 +10,12 @@ import tensorflow as tf
 import models
 from data_pipeline.tokenization.tokenizers import Tokenizer
 from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from decoding.text.training_text import TrainingText
 from model_directory.directory import ModelDirectory, model_arrays
 from tests.tiny import small_flags
 from training import recipes
 from training.fine_tuning import mapping, start, vocabulary_axes
+from training.opening import _record
 
 OLD, NEW = ["a", "b", "ab", "c", "zz"], ["c", "abc", "b", "qa", "a", "q"]
 
@@ -86,3 +90,13 @@ def test_the_axes_of_vocabularies_are_found_by_what_they_count():
     ]
     shared = vocabulary_axes({"model": "transformer_tiny", "settings": {}})
     assert [each for each in shared if each] == [{0: "target"}]
+
+
+def test_the_record_of_the_training_text_includes_that_of_the_first_model(tmp_path):
+    first, second = (TrainingText.of([line], [line]) for line in ("a dog", "ein Hund"))
+    text = SimpleNamespace(record=lambda: second)
+    options = {"init_from": str(tmp_path)}
+    assert _record(text, options) is None  # It is not known what the first model has seen.
+    ModelDirectory(tmp_path).training_text_path.write_text(first.text())
+    assert {*"dogHund"} <= {*_record(text, options).characters}
+    assert _record(text, {"init_from": ""}) == second
