@@ -22,7 +22,7 @@ from training.expectation_maximisation.word_pairs import Cells, Rows, index_word
 # Most cells of a chunk, unless one sentence pair has more. In larger chunks more word pairs recur.
 _CHUNK_CELLS = 1 << 20
 # Word pairs that are merged or changed at once: bounds the working memory of a whole table.
-_WORD_PAIRS = 1 << 22
+_WORD_PAIRS = 1 << 21
 
 
 def in_order(work, items, threads):
