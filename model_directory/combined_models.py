@@ -58,6 +58,11 @@ def check_same_tokenizer(found, directory, expected, first):
     """Raises `UserError` unless a model encodes sources and targets as the first model does."""
     remedy = "train it with the same --tokenizer and --vocab_file"
     of_words = "train both on the same text with the same --max_words and --min_word_count"
+    if found.source.form != expected.source.form:
+        raise UserError(
+            f"{directory.path}: its text has --normalise={found.source.form}, and that of "
+            f"{first.path} {expected.source.form}; train both with the same"
+        )
     if found.kind != expected.kind:
         raise UserError(
             f"{directory.path}: its text is encoded by --tokenizer={found.kind}, and that of "

@@ -280,7 +280,7 @@ def _load_guide(options, config, tokenizer):
             "guided; leave it out"
         )
     names = {"bpe": ["num_pieces"], "word": ["max_words", "min_word_count"]}.get(tokenizer.kind, [])
-    names = ["tokenizer", *(["vocab_file"] if options["vocab_file"] else names)]
+    names = ["tokenizer", *(["vocab_file"] if options["vocab_file"] else names), "normalise"]
     flags = " ".join(f"--{name}={options[name]}" for name in names)
     return load_guide(
         ModelDirectory(path), tokenizer, f"train it on the text of this run with {flags}"

@@ -7,8 +7,9 @@ import shutil
 import pytest
 
 from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from model_directory.combined_models import load_models
+from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from model_directory.combined_models import check_same_tokenizer, load_models
 from model_directory.configuration import read_configuration
 from model_directory.directory import ModelDirectory, model_arrays
 from model_directory.weight_files import write_archive
@@ -226,3 +227,14 @@ def test_a_model_has_the_length_penalty_chosen_for_it_and_an_ensemble_their_mean
     other.write_search({"length_penalty": 2.0})
     penalties = [load_models(some)[2]["length_penalty"] for some in ([other], [directory, other])]
     assert penalties == [2.0, 1.5]
+
+
+def test_models_of_texts_in_different_forms_are_not_combined(tmp_path):
+    one, other = (
+        Tokenizer("word", *[WordVocabulary([*SPECIALS, "a"], form=form)] * 2)
+        for form in ("nfc", "none")
+    )
+    directories = [ModelDirectory(tmp_path / name) for name in "xy"]
+    check_same_tokenizer(one, directories[0], one, directories[1])
+    with pytest.raises(UserError, match=r"x: its text has --normalise=nfc, and that of .*y none; "):
+        check_same_tokenizer(one, directories[0], other, directories[1])
