@@ -16,6 +16,7 @@ from decoding.search.phrases import phrase_ids
 from decoding.search.searcher import Searcher, Sentence
 from decoding.search.shortlist import check_shortlist
 from decoding.search.terms import SearchOptions, length_normaliser
+from decoding.text.kept_parts import Hidden
 from decoding.text.splitting import sentences, split_line
 
 
@@ -47,7 +48,8 @@ class _Piece(NamedTuple):
         number: of the line, for errors, for what is asked of it, and for draws.
         part: place of this part in its line; 0 for a whole line.
         text: str.
-        kept: sign -> the part of the line for which it stands in `ids`, see `KeptParts`.
+        kept: `decoding.text.kept_parts.Hidden`, of which `ids` has the text alone; None: `ids` has
+            all of `text`.
         ids: its ids in the source vocabulary, with `</s>`.
     """
 
@@ -55,7 +57,7 @@ class _Piece(NamedTuple):
     number: int
     part: int
     text: str
-    kept: dict
+    kept: Hidden | None
     ids: list
 
 
@@ -260,12 +262,10 @@ class Translator:
             for line, number in enumerate(numbers)
             for part, text in enumerate(self._parts_of(normalised(lines[line], form), number))
         ]
-        hidden = [self.keep.hide(text) if self.keep else (text, {}) for *_, text in parts]
-        source = self.tokenizer.source.encode([text for text, _ in hidden])
-        return [
-            _Piece(*part, kept, ids)
-            for part, (_, kept), ids in zip(parts, hidden, source, strict=True)
-        ]
+        kept = [self.keep and self.keep.hide(text) for *_, text in parts]
+        texts = [one.text if one else text for one, (*_, text) in zip(kept, parts, strict=True)]
+        source = self.tokenizer.source.encode(texts)
+        return [_Piece(*part, *one) for part, *one in zip(parts, kept, source, strict=True)]
 
     def in_sentences(self, line, number):
         """Splits a line, if it is to be split, into sentences; see `split_sentences`.
@@ -305,7 +305,8 @@ class Translator:
         lost = [k for k, piece in enumerate(batch) if self._may_require(piece, found[k])]
         if lost:
             required = [
-                [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept)] for k in lost
+                [*sentences[k].required, *map(self.keep.sign_ids, batch[k].kept.parts)]
+                for k in lost
             ]
             again = [sentences[k]._replace(required=r) for k, r in zip(lost, required, strict=True)]
             for k, hypotheses in zip(lost, self._searcher.search(again, n_best), strict=True):
@@ -314,11 +315,13 @@ class Translator:
 
     def _may_require(self, piece, found):
         """Returns whether a `_Piece` lost a part, and the search can require it."""
-        if not piece.kept or found is None:
+        if found is None or not (piece.kept and piece.kept.parts):
+            return False
+        options = self.options
+        if options.sample or options.diversity_groups > 1 or options.shortlist is not None:
             return False
         text = self.tokenizer.target.decode(_until_end(found.ids[0].tolist()))
-        can = not self.options.sample and self.options.diversity_groups == 1
-        return can and self.options.shortlist is None and any(s not in text for s in piece.kept)
+        return any(sign not in text for sign in piece.kept.parts)
 
     def _num_candidates(self, n_best):
         """Returns how many hypotheses to search for, of which some may have the same text."""
@@ -361,8 +364,9 @@ class Translator:
         else:
             texts = [self.tokenizer.target.decode(ids) for ids in target_ids]
         if piece.kept:
-            texts = [self.keep.restore(text, piece.kept) for text in texts]
-            target_ids = self.tokenizer.target.encode(texts)
+            restored = [self.keep.restore(text, piece.kept) for text in texts]
+            if restored != texts:
+                texts, target_ids = restored, self.tokenizer.target.encode(restored)
         translations = [
             Translation(
                 text,

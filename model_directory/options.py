@@ -118,7 +118,7 @@ OPTIONS = (
     Option(
         "num_pieces",
         8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
-        "Number of subword pieces that both sides share.",
+        "Number of subword pieces that both sides share, besides 16 signs for text to copy.",
         _VOCABULARY,
         0,
         only_with=("tokenizer", ("bpe",)),

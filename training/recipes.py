@@ -150,7 +150,7 @@ _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("trans
 # 3,500 (validation text).
 _PIECES = {"lstm_lexical": 24, "transformer_tiny": 10}
 _USUAL_PIECES = 6
-_OTHER_PIECES = 277  # Of BPE, besides characters and merges: 4 specials, 256 bytes, 16 signs, "▁".
+_OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
 # Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
 # an update as in `BY_MODEL`.
 _UPDATES = {"transformer_tiny": 54}

@@ -73,8 +73,8 @@ class BpeVocabulary:
 
         Args:
             lines: iterable of str.
-            vocab_size: number of pieces, including 4 specials, `SIGNS`, 256 bytes and the
-                characters of the text.
+            vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
+                text, but not `SIGNS`.
             form: as for the class.
 
         Raises:
@@ -90,7 +90,7 @@ class BpeVocabulary:
                 sentence_iterator=_noting(filter(None, texts), raised),
                 model_writer=writer,
                 model_type="bpe",
-                vocab_size=vocab_size,
+                vocab_size=vocab_size + len(SIGNS),
                 hard_vocab_limit=False,
                 byte_fallback=True,
                 user_defined_symbols=list(SIGNS),
@@ -109,8 +109,8 @@ class BpeVocabulary:
                 raise raised[0] from None
             too_small = re.search(r"required_chars\. -?\d+ vs (\d+)", str(error))
             remedy = (
-                f"its bytes and characters alone take {too_small[1]} pieces; give a larger "
-                "--num_pieces"
+                f"its bytes and characters alone take {int(too_small[1]) - len(SIGNS)} pieces; "
+                "give a larger --num_pieces"
                 if too_small
                 else f"check the training files and --num_pieces ({' '.join(str(error).split())})"
             )

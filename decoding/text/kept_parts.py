@@ -18,6 +18,8 @@ TECHNICAL = "|".join(
     )
 )
 _UNITS = re.compile(rf"{TECHNICAL}|\w+|[^\w\s]")
+_STOP = re.compile(r"\s*[.!?…。！？।؟]*\s*$")
+_PAIRED = {"Pi", "Pf", "Ps", "Pe"}  # Unicode's categories of quotes and brackets.
 _APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _BYTE = re.compile("<0x..>")
 
@@ -34,6 +36,24 @@ class Part(NamedTuple):
     text: str
     before: str
     after: str
+
+
+class Hidden(NamedTuple):
+    """A line without the parts that are not translated.
+
+    Attributes:
+        text: the line, in which signs stand for parts, and symbols at its ends are left out.
+        parts: sign -> `Part`.
+        front: what stood before the text, with its spaces.
+        before_stop: what stood before the final stop.
+        end: what stood after the text.
+    """
+
+    text: str
+    parts: dict
+    front: str = ""
+    before_stop: str = ""
+    end: str = ""
 
 
 class KeptParts:
@@ -75,9 +95,10 @@ class KeptParts:
         return any(map(_BYTE.fullmatch, self._source.pieces(ids)))
 
     def hide(self, line):
-        """Returns (the line with a sign in the place of each part, {sign: `Part`})."""
+        """Returns the `Hidden` of a line."""
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
+        line, *ends = self._without_ends(line)
         parts, hidden, end = {}, [], 0
         signs = (sign for sign in SIGNS if sign not in line)
         # Where no sign is left, parts stay in the line.
@@ -87,7 +108,33 @@ class KeptParts:
             # A word beside a sign is to have its usual pieces, which begin with a space.
             hidden += [line[end:first], " " * bool(before), sign, " " * bool(after)]
             end = last
-        return "".join([*hidden, line[end:]]), parts
+        return Hidden("".join([*hidden, line[end:]]), parts, *ends)
+
+    def _without_ends(self, line):
+        """Cuts symbols off both ends of a line, where no model is needed to place them.
+
+        Returns:
+            (the rest of the line, what stood before it, before its final stop, and after it).
+        """
+        spans = [(i, j) for i, j in self._spans(line) if not any(map(str.isalnum, line[i:j]))]
+        first, rest, before_stop, after = 0, line, "", ""
+        if spans and not line[: spans[0][0]].strip():
+            first = spans.pop(0)[1]
+            first += len(line[first:]) - len(line[first:].lstrip())
+        if spans and _STOP.fullmatch(line[spans[-1][1] :]):
+            begin, end = spans[-1]
+            begin = len(line[:begin].rstrip())
+            rest, before_stop, after = line[:begin], line[begin:end], line[end:]
+            if after.strip():
+                rest, after = rest + after, ""
+            else:
+                before_stop, after = "", before_stop + after
+        found = line[:first], before_stop + after
+        # Of quotes and brackets, the other one may stand elsewhere.
+        front, end = (any(unicodedata.category(c) in _PAIRED for c in text) for text in found)
+        if front != end or not any(map(str.isalnum, rest[first:])):
+            return line, "", "", ""
+        return rest[first:], line[:first], before_stop, after
 
     def _spans(self, line):
         """Yields (first, last) of each part, in order."""
@@ -126,9 +173,9 @@ class KeptParts:
         return ids[self._target.pieces(ids[:1]) == ["▁"] :]
 
     @staticmethod
-    def restore(text, parts):
+    def restore(text, hidden):
         """Puts the parts into a translation, each once, at the first of its signs."""
-        for sign, part in parts.items():
+        for sign, part in hidden.parts.items():
             before, *after = text.split(sign)
             if not after:
                 continue
@@ -139,11 +186,13 @@ class KeptParts:
             if _touches(part.after, after[:1]):
                 text = text.removesuffix(f" {after}") + after
             text = text.strip(" ")
-        return text
+        stop = len(text) - len(_STOP.search(text)[0])
+        text = text[:stop] + hidden.before_stop + text[stop:]
+        return hidden.front + text + hidden.end
 
-    def check(self, number, parts, text):
+    def check(self, number, hidden, text):
         """Notes the number of a line whose best translation lacks a part."""
-        if any(part.text not in text for part in parts.values()):
+        if any(part.text not in text for part in hidden.parts.values()):
             self.lost.add(number)
 
     def summary(self):

@@ -33,7 +33,7 @@ def quick(preset, *more, corpus=CORPUS, model_dir="run"):
     if not any(os.fsencode(flag).startswith(b"--model_dir") for flag in more):
         more = (f"--model_dir={model_dir}", *more)
     has_pieces = any(os.fsencode(flag).startswith(b"--vocab_file") for flag in more)
-    pieces = () if has_pieces else ("--vocab_size=320",)
+    pieces = () if has_pieces else ("--vocab_size=300",)
     return (*corpus, *small_flags(preset), *rate_flags(preset)[1:], *QUICK, *pieces, *more)
 
 

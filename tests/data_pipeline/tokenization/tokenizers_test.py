@@ -15,6 +15,7 @@ from data_pipeline.tokenization.vocabularies import (
     BOS_ID,
     EOS_ID,
     PAD_ID,
+    SIGNS,
     SPECIALS,
     UNK_ID,
     BpeVocabulary,
@@ -123,7 +124,7 @@ def test_bpe_merges_what_is_frequent(bpe):
 
 
 def test_bpe_vocabulary_has_the_size_asked_for_or_what_the_text_gives(bpe):
-    assert len(bpe) == 400
+    assert len(bpe) == 400 + len(SIGNS)
     assert 256 + len(SPECIALS) < len(BpeVocabulary.train(["a b ab"], 5000)) < 300
 
 
@@ -149,7 +150,7 @@ def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
     with pytest.raises(UserError) as e:
         BpeVocabulary.train(LINES, 100)
     smallest = int(str(e.value).split("alone take ")[1].split(" pieces")[0])
-    assert len(BpeVocabulary.train(LINES, smallest)) == smallest
+    assert len(BpeVocabulary.train(LINES, smallest)) == smallest + len(SIGNS)
     with pytest.raises(UserError):
         BpeVocabulary.train(LINES, smallest - 1)
 

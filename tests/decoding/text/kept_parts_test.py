@@ -9,7 +9,7 @@ import models
 from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import train_tokenizer
 from decoding.search.requests import translator_options
-from decoding.text.kept_parts import KeptParts
+from decoding.text.kept_parts import Hidden, KeptParts
 from decoding.translator import Translator
 from tests.tiny import SMALL, pairs
 
@@ -27,8 +27,8 @@ def ascii_tokenizer():
     return train_tokenizer("bpe", [KNOWN] * 9, [KNOWN] * 9, vocab_size=400)
 
 
-def texts(parts):
-    return [part.text for part in parts.values()]
+def texts(hidden):
+    return [part.text for part in hidden.parts.values()]
 
 
 @pytest.mark.parametrize(
@@ -44,19 +44,19 @@ def texts(parts):
     ],
 )
 def test_technical_parts_are_found_as_a_whole(ascii_tokenizer, line, parts):
-    hidden, found = KeptParts("technical", ascii_tokenizer).hide(line)
-    assert texts(found) == parts
-    assert KeptParts.restore(hidden, found) == line
-    assert KeptParts("", ascii_tokenizer).hide(line) == (line, {})
+    hidden = KeptParts("technical", ascii_tokenizer).hide(line)
+    assert texts(hidden) == parts
+    assert KeptParts.restore(hidden.text, hidden) == line
+    assert KeptParts("", ascii_tokenizer).hide(line) == Hidden(line, {})
 
 
 @pytest.mark.parametrize(
     ("line", "hidden", "parts"),
     [
-        ("a dog 😀 .", "a dog \ue000 .", ["😀"]),
-        ("“a dog.”", "\ue000 a dog. \ue001", ["“", "”"]),
-        ("✓✓ a dog…", "\ue000 a dog \ue001", ["✓✓", "…"]),
+        ("a 😀 dog .", "a \ue000 dog .", ["😀"]),
+        ("“a” dog.", "\ue000 a \ue001 dog.", ["“", "”"]),
         ("a (❤️) dog", "a ( \ue000 ) dog", ["❤️"]),
+        ("✓ 😀", "\ue000 \ue001", ["✓", "😀"]),
         ("see Kovačević, or नमस्ते now", "see \ue000 , or \ue001 now", ["Kovačević", "नमस्ते"]),
         ("你好，世界。", "\ue000", ["你好，世界。"]),
         ("at https://a.org/ü now", "at \ue000 now", ["https://a.org/ü"]),
@@ -64,43 +64,61 @@ def test_technical_parts_are_found_as_a_whole(ascii_tokenizer, line, parts):
     ],
 )
 def test_new_characters_are_hidden_with_their_words(ascii_tokenizer, line, hidden, parts):
-    found, kept = KeptParts("", ascii_tokenizer).hide(line)
-    assert (found, texts(kept)) == (hidden, parts)
-    assert KeptParts.restore(found, kept) == line
+    found = KeptParts("", ascii_tokenizer).hide(line)
+    assert (found.text, texts(found)) == (hidden, parts)
+    assert KeptParts.restore(found.text, found) == line
+
+
+@pytest.mark.parametrize(
+    ("line", "translation", "expected"),
+    [
+        ("“is it a dog ?”", "Hund ?", "“Hund ?”"),
+        ("✓ a dog", "ein Hund .", "✓ ein Hund ."),
+        ("a dog 😀 .", "ein Hund .", "ein Hund 😀 ."),
+        ("a dog 😀.", "Hund", "Hund 😀"),
+        ("a dog ! 😀", "Hund", "Hund 😀"),
+        ("— a dog…", "ein Hund", "— ein Hund…"),
+    ],
+)
+def test_symbols_at_the_ends_need_no_model(ascii_tokenizer, line, translation, expected):
+    hidden = KeptParts("", ascii_tokenizer).hide(line)
+    assert hidden.text.isascii() and not hidden.parts
+    assert KeptParts.restore(translation, hidden) == expected
+    assert KeptParts.restore(hidden.text, hidden) == line
 
 
 def test_a_new_apostrophe_becomes_the_known_one(ascii_tokenizer):
-    assert KeptParts("", ascii_tokenizer).hide("I don’t")[0] == "I don't"
+    assert KeptParts("", ascii_tokenizer).hide("I don’t").text == "I don't"
 
 
 def test_a_part_touches_in_a_translation_only_what_it_touches_in_its_line(ascii_tokenizer):
     keep = KeptParts(r"\d+", ascii_tokenizer)
-    hidden, parts = keep.hide("(12) and 3, so")
-    one, two = parts
-    assert hidden == f"( {one} ) and {two} , so"
-    assert keep.restore(f"also {two} und ( {one} )", parts) == "also 3 und (12)"
-    assert keep.restore(f"{one} also {two} , und", parts) == "12 also 3, und"
+    hidden = keep.hide("(12) and 3, so")
+    one, two = hidden.parts
+    assert hidden.text == f"( {one} ) and {two} , so"
+    assert keep.restore(f"also {two} und ( {one} )", hidden) == "also 3 und (12)"
+    assert keep.restore(f"{one} also {two} , und", hidden) == "12 also 3, und"
 
 
 def test_a_part_is_put_back_once_and_a_missing_one_is_reported(ascii_tokenizer):
     keep = KeptParts(r"\d+", ascii_tokenizer)
-    _, parts = keep.hide("3 and 4 or \ue000")
-    one, two = list(parts)[:2]
-    assert "\ue000" not in (one, two) and texts(parts)[:2] == ["3", "4"]
-    assert keep.restore(f"a {one} b {one} {two}", parts) == "a 3 b 4"
-    keep.check(7, parts, "3 or 4 \ue000")
+    hidden = keep.hide("3 and 4 or \ue000 dogs")
+    one, two = list(hidden.parts)[:2]
+    assert "\ue000" not in hidden.parts and texts(hidden) == ["3", "4"]
+    assert keep.restore(f"a {one} b {one} {two}", hidden) == "a 3 b 4"
+    keep.check(7, hidden, "3 or 4")
     assert keep.summary() == ""
-    keep.check(1200, parts, "3")
-    keep.check(8, parts, "4")
+    keep.check(1200, hidden, "3")
+    keep.check(8, hidden, "4")
     assert keep.summary() == "lines that lost a part to be copied (see --keep): 2 (8, 1,200)"
 
 
 def test_more_parts_than_signs_and_empty_matches_stay_in_the_line(ascii_tokenizer):
     keep = KeptParts(r"\d*", ascii_tokenizer)
     line = " ".join(map(str, range(300)))
-    hidden, parts = keep.hide(line)
-    assert len(parts) == 16 and hidden.endswith(" 299")
-    assert keep.restore(hidden, parts) == line
+    hidden = keep.hide(line)
+    assert len(hidden.parts) == 16 and hidden.text.endswith(" 299")
+    assert keep.restore(hidden.text, hidden) == line
 
 
 def test_every_translation_has_each_part_once_whatever_the_model(tokenizer):
