@@ -334,7 +334,6 @@ def options_of_size(model, tokens, given, characters=0, replicas=1):
             are then, so that the number of updates is not chosen.
     """
     found, minutes = {}, given.get("max_minutes", 0.0)
-    usual = {**DEFAULTS, **BY_MODEL.get(model, {})}
     if not given.get("vocab_file"):  # It has pieces already.
         counted = min(tokens, _MOST_IN_TIME) if minutes else tokens
         found["num_pieces"] = _num_pieces(model, counted, characters)
@@ -344,17 +343,25 @@ def options_of_size(model, tokens, given, characters=0, replicas=1):
     if model in _TRANSFORMERS and minutes:
         found["precision"] = AUTO
     if not any(name in given for name in _ENDS):
-        falls = given.get("schedule", "cosine") in ("linear", "cosine")
-        is_known = replicas or "decay_steps" in given
-        if falls and is_known and model in _UPDATES:
-            updates = _num_updates(model, tokens, given, replicas or 1)
-            found |= {"schedule": "cosine", "decay_steps": updates}
-        elif falls and is_known and model in _TRANSFORMERS and minutes:
-            found["schedule"] = "cosine"  # `training.pace` knows until when.
-        elif tokens <= _HANDFUL and given.get("update", usual["update"]) == "gradient":
-            found["max_steps"] = _LEAST_UPDATES
-    known = {**usual, **found, **given}
+        found |= _end(model, tokens, given, replicas)
+    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
     return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
+
+
+def _end(model, tokens, given, replicas):
+    """Returns name -> value of the options that end a run; arguments as `options_of_size`."""
+    minutes, update = given.get("max_minutes"), BY_MODEL.get(model, {}).get("update", "gradient")
+    if given.get("schedule", "cosine") in ("linear", "cosine") and (
+        replicas or "decay_steps" in given
+    ):
+        if model in _UPDATES:
+            updates = _num_updates(model, tokens, given, replicas or 1)
+            return {"schedule": "cosine", "decay_steps": updates}
+        if model in _TRANSFORMERS and minutes:
+            return {"schedule": "cosine"}  # `training.pace` knows until when.
+    if tokens > _HANDFUL or minutes or "decay_steps" in given:
+        return {}
+    return {"max_steps": _LEAST_UPDATES} if given.get("update", update) == "gradient" else {}
 
 
 def completed(options):
