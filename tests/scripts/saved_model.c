@@ -2,8 +2,8 @@
  *
  *     saved_model OPS FOLDER INPUT... -- OUTPUT... < lines > answers
  *
- * OPS is the library with the SentencePiece operations of tensorflow_text. INPUT and OUTPUT are
- * tensors of a signature, such as "serving_default_text:0" (as `saved_model_cli show --all
+ * OPS are the libraries with the operations of tensorflow_text, with commas between them. INPUT and
+ * OUTPUT are tensors of a signature, such as "serving_default_text:0" (as `saved_model_cli show --all
  * --dir=FOLDER` prints them). An input of strings has the lines; of several such inputs, each has a
  * column of the lines, which are separated by tabs. "NAME=i4" is an input of the integer 4 for each
  * line, "NAME=f0.6" one of a decimal. An answer has all values of the outputs for a line, separated
@@ -110,8 +110,10 @@ int main(int argc, char** argv) {
     fail("usage", "saved_model OPS FOLDER INPUT... -- OUTPUT... < lines > answers");
   }
   TF_Status* status = TF_NewStatus();
-  TF_LoadLibrary(argv[1], status);
-  check(status);
+  for (char* library = strtok(argv[1], ","); library; library = strtok(NULL, ",")) {
+    TF_LoadLibrary(library, status);
+    check(status);
+  }
   TF_Graph* graph = TF_NewGraph();
   TF_SessionOptions* options = TF_NewSessionOptions();
   const char* tags[] = {"serve"};

@@ -55,7 +55,9 @@ def call(
     """
     import tensorflow_text
 
-    ops = Path(tensorflow_text.__file__).parent / "python" / "ops" / "_sentencepiece_tokenizer.so"
+    folder_of_ops = Path(tensorflow_text.__file__).parent / "python" / "ops"
+    libraries = "_sentencepiece_tokenizer.so", "_normalize_ops.so"
+    ops = ",".join(str(folder_of_ops / library) for library in libraries)
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((folder / "saved_model.pb").read_bytes())
     signature = saved.meta_graphs[0].signature_def[signature]
