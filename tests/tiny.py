@@ -157,6 +157,40 @@ def traced_search(model, limit, beam_size=3, alpha=0.6, forbidden=(UNK_ID,), n_b
     return lambda ids: tf.nest.map_structure(lambda t: t.numpy(), search(ids))
 
 
+class Markov(models.Searchable):
+    """A model of random weights: the next token depends on the last one, the step and the source.
+
+    Each sentence has weights of its own, so that a batch searches many models at once. Attention
+    depends on the last token.
+    """
+
+    VOCAB = 7
+
+    def __init__(self, seed, **kwargs):
+        super().__init__(self.VOCAB, self.VOCAB, **kwargs)
+        self.logits = np.random.default_rng(seed).normal(size=(1000, 8, 7, 7)).astype("float32")
+        self.built = True
+
+    def encode(self, source_ids, training=False):
+        return {"model": source_ids[:, 0]}
+
+    def initial_state(self, context):
+        return {}
+
+    def decode_step(self, token_ids, step, state, context):
+        models_of = tf.repeat(
+            context["model"], tf.size(token_ids) // tf.maximum(tf.size(context["model"]), 1)
+        )
+        places = tf.stack([models_of, tf.fill(tf.shape(models_of), step % 8), token_ids], axis=1)
+        logits = tf.gather_nd(2 * self.logits, places)
+        return models.StepOutput(logits, {}, self.attention(token_ids)[:, None])
+
+    @staticmethod
+    def attention(token_ids):
+        """Returns how much each token attends to a source of one word, `[N]`."""
+        return tf.cast(token_ids, tf.float32) / 20
+
+
 def echo_batch(lengths):
     """Makes source ids `[B, S]` int32, from 4 to 7, of sentences of these lengths with `</s>`."""
     ids = np.full((len(lengths), max(lengths)), PAD_ID, np.int32)

@@ -82,7 +82,7 @@ def draw(log_probs, noise, *, temperature, top_k, top_p):
     if temperature == 0:
         return tf.argmax(log_probs, axis=1, output_type=tf.int32)
     count = log_probs.shape[1]
-    scores = log_probs / temperature
+    scores = tf.convert_to_tensor(log_probs) / temperature
     if 0 < top_k < count:
         scores = bar(scores, scores < largest(scores, top_k)[0][:, -1:])
     if top_p < 1:

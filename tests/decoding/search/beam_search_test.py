@@ -9,7 +9,7 @@ import tensorflow as tf
 
 import models
 from decoding.search.terms import EachSentence, length_normaliser
-from tests.tiny import Echo, echo_batch, traced_search
+from tests.tiny import Echo, Markov, echo_batch, traced_search
 
 PAD, UNK, BOS, EOS = range(4)
 TINY = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 16, "num_heads": 2}
@@ -141,34 +141,6 @@ def test_never_emits_padding_start_or_forbidden_ids(model):
     found = search(model, beam_size=5, limit=6, forbidden=(UNK, 5))
     for row in found.ids.reshape(-1, found.ids.shape[-1]):
         assert not {PAD, BOS, UNK, 5} & set(tokens(row))
-
-
-class Markov(models.Searchable):
-    """A model of random weights: the next token depends on the last one, the step and the source.
-
-    Each sentence has weights of its own, so that a batch searches many models at once.
-    """
-
-    VOCAB = 7
-
-    def __init__(self, seed, **kwargs):
-        super().__init__(self.VOCAB, self.VOCAB, **kwargs)
-        self.logits = np.random.default_rng(seed).normal(size=(1000, 8, 7, 7)).astype("float32")
-        self.built = True
-
-    def encode(self, source_ids, training=False):
-        return {"model": source_ids[:, 0]}
-
-    def initial_state(self, context):
-        return {}
-
-    def decode_step(self, token_ids, step, state, context):
-        models_of = tf.repeat(
-            context["model"], tf.size(token_ids) // tf.maximum(tf.size(context["model"]), 1)
-        )
-        places = tf.stack([models_of, tf.fill(tf.shape(models_of), step), token_ids], axis=1)
-        logits = tf.gather_nd(2 * self.logits, places)
-        return models.StepOutput(logits, {}, tf.zeros([tf.size(token_ids), 1]))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])

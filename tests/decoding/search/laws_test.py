@@ -1,0 +1,117 @@
+"""Laws of every search, on a thousand random models at once: nothing better is left behind."""
+
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
+from decoding.search import beam_search
+from decoding.search.searcher import make_search
+from decoding.search.terms import EachSentence, SearchOptions
+from tests.tiny import Markov
+
+SOURCE = np.arange(4, 1000, dtype=np.int32)[:, None]
+BEAM = 3
+NO_JOINTS = np.zeros([2, Markov.VOCAB], bool)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def without_graphs():
+    """Runs the searches, whose steps are few and wide, without making graphs first."""
+    tf.config.run_functions_eagerly(True)
+    yield
+    tf.config.run_functions_eagerly(False)
+
+
+def search(alpha=0.6, source=SOURCE, n_best=BEAM, required=None, **options):
+    options = {"max_length_factor": 0.0, "max_length_extra": 8, **options}
+    options = SearchOptions(BEAM, alpha, **options)
+    given = {} if required is None else {"required": np.tile(required, [len(source), 1, 1])}
+    each = isinstance(n_best, EachSentence)
+    found = make_search(Markov(1), options, tuple(given), NO_JOINTS, each_sentence=each)
+    return tf.nest.map_structure(
+        lambda t: t.numpy(), found(source, n_best, *([given] if given else []))
+    )
+
+
+def without_a_stop(monkeypatch):
+    """Lets every search go on to its length limit."""
+    monkeypatch.setattr(
+        beam_search,
+        "_is_certain",
+        lambda hypotheses, *_: tf.zeros_like(hypotheses.last_ids[:, 0]) > 0,
+    )
+
+
+def has(ids, phrase):
+    return any((ids[i : i + len(phrase)] == phrase).all() for i in range(len(ids)))
+
+
+@pytest.mark.parametrize(("alpha", "most"), [(0.0, 0), (0.6, 2), (1.0, 5)])
+def test_a_search_ends_with_the_best_that_its_beam_finds(monkeypatch, alpha, most):
+    found = search(alpha, n_best=1)
+    without_a_stop(monkeypatch)
+    best = search(alpha)
+    lost = best.finished[:, 0] & (best.scores[:, 0] > found.scores[:, 0] + 1e-5)
+    assert lost.sum() <= most
+
+
+def test_each_sentence_of_a_mixed_batch_ends_by_the_same_rule():
+    alphas = np.resize([0.0, 0.6, 1.5], len(SOURCE)).astype(np.float32)
+    beams = np.full(len(SOURCE), BEAM, np.int32)
+    together = search(n_best=EachSentence(beams, alphas, np.ones_like(beams)))
+    for place in range(3):
+        alone = search(float(alphas[place]), SOURCE[place::3], n_best=1)
+        np.testing.assert_array_equal(together.ids[place::3, 0], alone.ids[:, 0])
+        np.testing.assert_allclose(together.scores[place::3, 0], alone.scores[:, 0], rtol=1e-5)
+
+
+@pytest.mark.parametrize("phrases", [[[5]], [[4, 6]], [[6, 0], [5, 4]]])
+def test_what_is_required_costs_nothing_where_the_plain_beam_has_it(phrases):
+    some = SOURCE[:300]
+    plain = search(source=some)
+    found = search(source=some, required=np.array(phrases, np.int32), n_best=1)
+    wanted = [[token for token in phrase if token != PAD_ID] for phrase in phrases]
+    met = 0
+    for row in range(len(some)):
+        assert all(has(found.ids[row, 0], phrase) for phrase in wanted)
+        for k in np.flatnonzero(plain.finished[row]):
+            if all(has(plain.ids[row, k], phrase) for phrase in wanted):
+                met += 1
+                assert found.scores[row, 0] >= plain.scores[row, k] - 1e-5
+    assert met > 30
+
+
+def test_no_hypothesis_is_found_twice_beside_the_banks():
+    found = search(source=SOURCE[:300], required=np.array([[[5]]], np.int32))
+    for ids, log_probs in zip(found.ids, found.log_probs, strict=True):
+        possible = ids[log_probs > -1e8]
+        assert len(np.unique(possible, axis=0)) == len(possible)
+
+
+@pytest.mark.parametrize("beta", [0.5, 3.0])
+def test_coverage_ranks_what_the_plain_beam_finds(beta):
+    plain, found = search(), search(coverage_penalty=beta, n_best=1)
+    before = np.pad(plain.ids, [[0, 0], [0, 0], [1, 0]], constant_values=BOS_ID)
+    attended = np.where(before[:, :, :-1] * (plain.ids != PAD_ID) > 0, before[:, :, :-1] / 20, 0)
+    attended = np.where(plain.ids != PAD_ID, attended, 0).sum(axis=2)
+    scores = plain.scores + beta * np.log(np.clip(attended, 1e-9, 1))
+    best = np.where(plain.finished, scores, -np.inf).max(axis=1)
+    assert (found.scores[:, 0] >= best - 1e-4).all()
+    assert (np.abs(found.scores[:, 0] - best) < 1e-4).mean() > 0.9
+
+
+def test_a_longer_word_may_have_the_required_one_as_its_beginning():
+    """Token 5 is the rest of a word, so "4 5 4" has the word 4 and "4 5" does not."""
+    joints = NO_JOINTS.copy()
+    joints[0, 5] = True
+    options = SearchOptions(64, max_length_factor=0.0, max_length_extra=3)
+    find = make_search(Markov(1), options, ("required",), joints)
+    found = find(SOURCE[:1], 64, {"required": np.array([[[4]]], np.int32)})
+    ids = found.ids[0].numpy()[found.log_probs[0].numpy() > -1e8]
+    targets = [tuple(i for i in some if i != PAD_ID) for some in ids]
+    assert (4, 5, 4, EOS_ID) in targets
+    for target in targets:  # Also those that are cut at their limit.
+        assert any(pair[0] == 4 and pair[1] != 5 for pair in itertools.pairwise((*target, EOS_ID)))
