@@ -16,7 +16,7 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import ALTERATIONS, AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
 from training import pace, recipes
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
@@ -157,7 +157,7 @@ def _check_passes(config):
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
     # Counted models did not record them, nor did earlier versions.
-    unrecorded = {name: DEFAULTS[name] for name in ("precision", "bpe_dropout", *ALTERATIONS)}
+    unrecorded = {name: DEFAULTS[name] for name in ("precision", "bpe_dropout", "copy_share")}
     earlier = {**unrecorded, **directory.config()["options"]}
     found = pace.resumed(options, names, earlier)
     kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
@@ -277,9 +277,8 @@ def _epoch_text(tokenizer, options):
     """Returns the `EpochText` of a run; None if every epoch has the same ids."""
     altered = dropout = None
     common = options["seed"], options["max_length"]
-    shares = options["copy_share"], options["uppercase_share"]
-    if any(shares):
-        altered = AlteredPairs(tokenizer, *shares, *common)
+    if options["copy_share"]:
+        altered = AlteredPairs(tokenizer, options["copy_share"], *common)
     if options["bpe_dropout"]:
         sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
         dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)
