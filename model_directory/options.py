@@ -207,16 +207,6 @@ OPTIONS = (
         only_with=("tokenizer", ("bpe",)),
     ),
     Option(
-        "uppercase_share",
-        0.0,
-        "Share of the training pairs that are written in capitals on both sides; others in every "
-        "epoch.",
-        _PAIRS,
-        0.0,
-        1.0,
-        only_with=("tokenizer", ("bpe",)),
-    ),
-    Option(
         "max_tokens_per_batch",
         4096,
         "Largest batch, in tokens: its rows times its longer padded side.",
@@ -546,8 +536,6 @@ LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
 PATHS = tuple(option.name for option in OPTIONS if option.is_path)
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
-# Options of the changes of training pairs, which a model keeps when it learns from another.
-ALTERATIONS = ("copy_share", "uppercase_share")
 
 
 def check_given(options, given):

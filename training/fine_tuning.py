@@ -9,7 +9,7 @@ from data_pipeline.files import UserError
 from data_pipeline.tokenization.tokenizers import SIDES
 from data_pipeline.tokenization.vocabularies import SPECIALS
 from model_directory.directory import ModelDirectory
-from model_directory.options import ALTERATIONS, VOCABULARY
+from model_directory.options import VOCABULARY
 
 
 def inherit(path, model, given, given_settings):
@@ -22,7 +22,7 @@ def inherit(path, model, given, given_settings):
         given_settings: name -> value of the settings of the model that the user gave.
 
     Returns:
-        `(options of vocabulary and pairs, settings of the model)`, name -> value.
+        `(options of the vocabulary and copy_share, settings of the model)`, name -> value.
 
     Raises:
         UserError: there is no model directory, or its model, vocabulary or settings differ from
@@ -56,12 +56,8 @@ def inherit(path, model, given, given_settings):
             f"--init_from={path}: vocabulary and settings come from that model, but "
             f"{', '.join(of_vocabulary + of_model)}; {remedy}"
         )
-    return {**alterations(config), **options}, config["settings"]
-
-
-def alterations(config):
-    """Returns name -> share of `ALTERATIONS`, of a configuration that may lack them."""
-    return {name: config["options"].get(name, 0.0) for name in ALTERATIONS}
+    options["copy_share"] = config["options"].get("copy_share", 0.0)
+    return options, config["settings"]
 
 
 def changes(was, now):

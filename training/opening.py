@@ -19,7 +19,7 @@ from model_directory.combined_models import (
     model_directories,
 )
 from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import ALTERATIONS, AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
+from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
 from training import pace, recipes
 from training.corpus.epochs import Epochs
 from training.corpus.preparation import prepare
@@ -180,9 +180,8 @@ def _check_passes(config):
 def _resumed_options(options, names, directory):
     """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
     # Counted models did not record them, nor did earlier versions.
-    unrecorded = {
-        name: _UNRECORDED[name] for name in ("precision", "bpe_dropout", "tokenize", *ALTERATIONS)
-    }
+    names_of_old = ("precision", "bpe_dropout", "tokenize", "copy_share")
+    unrecorded = {name: _UNRECORDED[name] for name in names_of_old}
     earlier = {**unrecorded, **directory.config()["options"]}
     if options["tokenize"] == AUTO:  # The packages that the choice needs may be gone by now.
         options = {**options, "tokenize": earlier["tokenize"]}
@@ -314,9 +313,8 @@ def _epoch_text(tokenizer, options):
     """Returns the `EpochText` of a run; None if every epoch has the same ids."""
     altered = dropout = None
     common = options["seed"], options["max_length"]
-    shares = options["copy_share"], options["uppercase_share"]
-    if any(shares):
-        altered = AlteredPairs(tokenizer, *shares, *common)
+    if options["copy_share"]:
+        altered = AlteredPairs(tokenizer, options["copy_share"], *common)
     if options["bpe_dropout"]:
         sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
         dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)

@@ -1,4 +1,4 @@
-"""Alters a few training pairs in every epoch: with strings to copy, or in capitals.
+"""Alters a few training pairs in every epoch: puts strings to copy into both sides.
 
 A vocabulary of byte pieces can write any character, but training hardly ever shows it those pieces.
 So one emoji or curly quote spoils the translation of its line. Here a share of the pairs gets a
@@ -40,24 +40,23 @@ class AlteredPairs:
 
     Args:
         tokenizer: `Tokenizer` of kind "bpe" with byte pieces.
-        copy_share: share of the pairs that get a string to copy, in [0, 1].
-        uppercase_share: share of the pairs that are written in capitals on both sides, in [0, 1].
+        share: share of the pairs that get a string to copy, in [0, 1].
         seed: int.
         max_length: longest sentence, in tokens with `</s>`. A pair with a sentence that would
             become longer stays as it is.
 
     Raises:
-        UserError: strings are to be copied, but a vocabulary has no byte pieces.
+        UserError: a vocabulary has no byte pieces.
     """
 
-    def __init__(self, tokenizer, copy_share, uppercase_share, seed, max_length):
+    def __init__(self, tokenizer, share, seed, max_length):
         self.vocabularies = tokenizer.source, tokenizer.target
-        if copy_share and any(UNK_ID in v.encode(["\ue000"])[0] for v in self.vocabularies):
+        if any(UNK_ID in v.encode(["\ue000"])[0] for v in self.vocabularies):
             raise UserError(
-                f"--copy_share={copy_share:g} needs a SentencePiece model with byte pieces "
+                f"--copy_share={share:g} needs a SentencePiece model with byte pieces "
                 "(spm_train --byte_fallback), to spell any character; leave it out"
             )
-        self.below = [np.uint64(round(share * 2**32)) for share in (copy_share, uppercase_share)]
+        self.below = np.uint64(round(share * 2**32))
         self.seed = seed
         self.max_length = max_length
         # A character that the vocabulary knows is translated as the text translates it.
@@ -84,13 +83,12 @@ class AlteredPairs:
         """
         rows = np.arange(part.num_pairs)
         draws = mixed(mixed(np.uint64([self.seed]), [_STREAM + epoch]), first + rows)
-        copies, capitals = draws & np.uint64(2**32 - 1) < self.below[0], draws >> 32 < self.below[1]
-        chosen = np.flatnonzero(copies | capitals)
+        chosen = np.flatnonzero(draws & np.uint64(2**32 - 1) < self.below)
         if not chosen.size:
             return part
         pairs = zip(*map(self._lines, self.vocabularies, part, [chosen] * 2), strict=True)
         altered = [
-            self._altered(pair, copies[row], capitals[row], random.Random(int(draws[row])))
+            self._altered(pair, random.Random(int(draws[row])))
             for row, pair in zip(chosen, pairs, strict=True)
         ]
         new = list(map(encode_lines, self.vocabularies, zip(*altered, strict=True)))
@@ -104,12 +102,9 @@ class AlteredPairs:
         sentences = side.take(rows)
         return map(vocabulary.decode, np.split(sentences.ids, np.cumsum(sentences.lengths)[:-1]))
 
-    def _altered(self, pair, copies, capitals, draw):
-        if capitals:
-            pair = [line.upper() for line in pair]
-        if copies:
-            for _ in range(draw.choice((1, 1, 1, 2))):
-                pair = self._with_copy(pair, draw)
+    def _altered(self, pair, draw):
+        for _ in range(draw.choice((1, 1, 1, 2))):
+            pair = self._with_copy(pair, draw)
         return pair
 
     def _with_copy(self, pair, draw):

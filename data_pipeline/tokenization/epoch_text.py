@@ -64,8 +64,8 @@ class EpochText(NamedTuple):
         except OSError as error:
             raise UserError(
                 f"{folder}: the text of an epoch cannot be written ({error.strerror}); "
-                "--copy_share, --uppercase_share and --bpe_dropout need as much free space there "
-                "as the training text as ids"
+                "--copy_share and --bpe_dropout need as much free space there as the training text "
+                "as ids"
             ) from None
 
     def _sample(self, part, epoch, first):

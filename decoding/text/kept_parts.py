@@ -1,4 +1,7 @@
-"""Keeps parts of lines, such as web addresses, out of translation: a sign stands for each part."""
+"""Hides from a model what it cannot translate: web addresses, new characters, and capitals.
+
+A sign stands for each hidden part. Lines in capitals are translated in small letters.
+"""
 
 import functools
 import re
@@ -20,6 +23,7 @@ TECHNICAL = "|".join(
 _UNITS = re.compile(rf"{TECHNICAL}|\w+|[^\w\s]")
 _STOP = re.compile(r"\s*[.!?…。！？।؟]*\s*$")
 _PAIRED = {"Pi", "Pf", "Ps", "Pe"}  # Unicode's categories of quotes and brackets.
+_WORDS = re.compile(rf"({TECHNICAL})|[^\W\d_]+")
 _APOSTROPHE = re.compile(r"(?<=\w)’(?=\w)")
 _BYTE = re.compile("<0x..>")
 
@@ -42,7 +46,8 @@ class Hidden(NamedTuple):
     """A line without the parts that are not translated.
 
     Attributes:
-        text: the line, in which signs stand for parts, and symbols at its ends are left out.
+        text: the line, in which signs stand for parts, and symbols at its ends are left out; in
+            small letters if the line is in capitals that the vocabulary hardly knows.
         parts: sign -> `Part`.
         front: what stood before the text, with its spaces.
         before_stop: what stood before the final stop.
@@ -54,10 +59,11 @@ class Hidden(NamedTuple):
     front: str = ""
     before_stop: str = ""
     end: str = ""
+    in_capitals: bool = False
 
 
 class KeptParts:
-    """Hides parts of a line, and puts them into its translation.
+    """Hides parts of a line and capitals, and puts them into its translation.
 
     Besides the parts that match a pattern, these are words, symbols and `TECHNICAL` texts with
     characters that the vocabulary has only in bytes.
@@ -99,16 +105,32 @@ class KeptParts:
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
         line, *ends = self._without_ends(line)
+        original, line = line, self._in_small_letters(line)
         parts, hidden, end = {}, [], 0
         signs = (sign for sign in SIGNS if sign not in line)
         # Where no sign is left, parts stay in the line.
         for (first, last), sign in zip(self._spans(line), signs, strict=False):
             before, after = line[:first][-1:].strip(), line[last:][:1].strip()
-            parts[sign] = Part(line[first:last], before, after)
+            parts[sign] = Part(original[first:last], before, after)
             # A word beside a sign is to have its usual pieces, which begin with a space.
             hidden += [line[end:first], " " * bool(before), sign, " " * bool(after)]
             end = last
-        return Hidden("".join([*hidden, line[end:]]), parts, *ends)
+        return Hidden("".join([*hidden, line[end:]]), parts, *ends, line != original)
+
+    def _in_small_letters(self, line):
+        """Returns a line as a sentence if all its words are in capitals, spelled letter by letter.
+
+        Other lines stay as they are.
+        """
+        words = [match for match in _WORDS.finditer(line) if not match[1]]
+        if len(words) < 2 or not all(word[0].isupper() for word in words):
+            return line
+        small = _WORDS.sub(lambda match: match[0] if match[1] else match[0].lower(), line)
+        first = words[0].start()
+        if not self._is_new(line[first]):
+            small = small[:first] + line[first] + small[first + 1 :]
+        spelled, usual = map(len, self._source.encode([line, small]))
+        return small if spelled > 1.5 * usual and len(small) == len(line) else line
 
     def _without_ends(self, line):
         """Cuts symbols off both ends of a line, where no model is needed to place them.
@@ -175,6 +197,8 @@ class KeptParts:
     @staticmethod
     def restore(text, hidden):
         """Puts the parts into a translation, each once, at the first of its signs."""
+        if hidden.in_capitals:
+            text = text.upper()
         for sign, part in hidden.parts.items():
             before, *after = text.split(sign)
             if not after:

@@ -93,8 +93,8 @@ BAD = {
     "another tokenizer": (["--teacher={first}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
     "damaged weights": (["--teacher={folder}/damaged"], "best.npz: damaged"),
     "a language model": (["--teacher={folder}/counted"], "ngram_lm, which does not translate"),
-    "other vocabularies": (["--teacher={first},{other}"], "its vocabulary (310 entries) differs"),
-    "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (310 entries)"),
+    "other vocabularies": (["--teacher={first},{other}"], "its vocabulary (326 entries) differs"),
+    "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (326 entries)"),
     "a new vocabulary": (
         ["--teacher={first}", "--init_from={first}", "--new_vocabulary"],
         "another vocabulary than that of --teacher",

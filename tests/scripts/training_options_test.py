@@ -21,8 +21,7 @@ OPTIONS = [
     *("--keep_best_by=bleu", "--bleu_lines=6"),
     *("--optimizer=adamw", "--weight_decay=0.1", "--schedule=cosine", "--decay_steps=40"),
     *("--warmup_steps=2", "--eval_every_steps=5", "--save_every_steps=7", "--pad_to_bucket"),
-    *("--r_drop=5", "--bpe_dropout=0.3", "--source_token_dropout=0.1"),
-    *("--copy_share=0.4", "--uppercase_share=0.2"),
+    *("--r_drop=5", "--bpe_dropout=0.3", "--source_token_dropout=0.1", "--copy_share=0.4"),
     *("--target_token_dropout=0.1", "--token_dropout_unit=word"),
 ]
 

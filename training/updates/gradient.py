@@ -37,7 +37,6 @@ _NOT_WITH_SCORES = {
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "copy_share": "whose table has only the word pairs of the text",
-    "uppercase_share": "whose table has only the word pairs of the text",
     "source_token_dropout": "whose table has only the word pairs of the text",
 }
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
@@ -75,8 +74,7 @@ class GradientUpdate(Update):
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
         *("plateau_factor", "clip_norm", "loss_average", "label_smoothing", "r_drop"),
         *("bpe_dropout", "bpe_dropout_side", "guide", "guide_weight", "teacher", "teacher_weight"),
-        *("source_token_dropout", "target_token_dropout", "token_dropout_unit"),
-        *("copy_share", "uppercase_share"),
+        *("source_token_dropout", "target_token_dropout", "token_dropout_unit", "copy_share"),
     )
     takes_batches = True
 

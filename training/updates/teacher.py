@@ -86,7 +86,7 @@ def vocabulary_options(teacher, given):
             f"--teacher={teacher}: the vocabulary comes from that model, but "
             f"{', '.join(changed)}; leave these flags out"
         )
-    return {**fine_tuning.alterations(config), **options}
+    return {**options, "copy_share": config["options"].get("copy_share", 0.0)}
 
 
 def teacher_tokenizer(teacher):

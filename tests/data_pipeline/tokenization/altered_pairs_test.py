@@ -28,8 +28,8 @@ def corpus(tokenizer):
     return EncodedCorpus(*(encode_lines(tokenizer.source, side) for side in (SOURCE, TARGET)))
 
 
-def altered(tokenizer, copy_share=0.0, uppercase_share=0.0, seed=1, max_length=100):
-    return AlteredPairs(tokenizer, copy_share, uppercase_share, seed, max_length)
+def altered(tokenizer, share=1.0, seed=1, max_length=100):
+    return AlteredPairs(tokenizer, share, seed, max_length)
 
 
 def lines_of(tokenizer, corpus):
@@ -45,14 +45,14 @@ def added(before, after):
 
 @pytest.mark.parametrize("epoch", range(3))
 def test_both_sides_change_by_the_same_characters_and_keep_all_others(tokenizer, corpus, epoch):
-    found = lines_of(tokenizer, altered(tokenizer, copy_share=1.0).sample(corpus, epoch))
+    found = lines_of(tokenizer, altered(tokenizer).sample(corpus, epoch))
     for source, target, new_source, new_target in zip(SOURCE, TARGET, *found, strict=True):
         assert new_source != source
         assert added(source, new_source) == added(target, new_target)
 
 
 def test_bytes_are_trained_and_characters_of_the_text_are_left_to_the_text(tokenizer, corpus):
-    of = altered(tokenizer, copy_share=1.0)
+    of = altered(tokenizer)
     epochs = [of.sample(corpus, epoch) for epoch in range(5)]
     for side in (0, 1):
         ids = np.concatenate([epoch[side].ids for epoch in epochs])
@@ -67,7 +67,7 @@ def test_an_epoch_alters_its_share_of_the_pairs_and_other_epochs_other_pairs(tok
     usual = rows_of(big.source)
     chosen = []
     for seed, epoch in ((1, 0), (1, 1), (2, 0)):
-        found = rows_of(altered(tokenizer, copy_share=0.1, seed=seed).sample(big, epoch).source)
+        found = rows_of(altered(tokenizer, 0.1, seed).sample(big, epoch).source)
         changed = [new != old for new, old in zip(found, usual, strict=True)]
         assert 0.08 < np.mean(changed) < 0.12
         chosen.append(changed)
@@ -75,26 +75,17 @@ def test_an_epoch_alters_its_share_of_the_pairs_and_other_epochs_other_pairs(tok
 
 
 def test_a_pair_is_altered_alike_in_whatever_part_it_is_encoded(tokenizer, corpus):
-    of = altered(tokenizer, copy_share=0.5, uppercase_share=0.3)
+    of = altered(tokenizer, 0.5)
     whole = of.sample(corpus, 2)
     part = EncodedCorpus(*(side.take(np.arange(30, 80)) for side in corpus))
     for side, found in zip(whole, of.sample(part, 2, first=30), strict=True):
         assert rows_of(found) == rows_of(side)[30:80]
 
 
-def test_capitals_are_written_on_both_sides(tokenizer, corpus):
-    found = lines_of(tokenizer, altered(tokenizer, uppercase_share=0.4).sample(corpus, 0))
-    states = []
-    for source, target, *new in zip(SOURCE, TARGET, *found, strict=True):
-        assert new in ([source, target], [source.upper(), target.upper()])
-        states.append(new[0] != source)
-    assert 0.25 < np.mean(states) < 0.55
-
-
 def test_a_pair_that_would_become_too_long_stays_as_it_is(tokenizer, corpus):
     most = max(side.lengths.max() for side in corpus)
-    found = altered(tokenizer, 1.0, 1.0, max_length=most + 3).sample(corpus, 0)
-    free = altered(tokenizer, 1.0, 1.0, max_length=1000).sample(corpus, 0)
+    found = altered(tokenizer, max_length=most + 3).sample(corpus, 0)
+    free = altered(tokenizer, max_length=1000).sample(corpus, 0)
     fits = np.all([side.lengths <= most + 3 for side in free], axis=0)
     assert 0 < fits.sum() < fits.size
     for usual, side, other in zip(corpus, found, free, strict=True):
@@ -109,4 +100,4 @@ def test_pieces_without_bytes_are_refused(tokenizer):
 
     without = Tokenizer("bpe", tokenizer.source, NoBytes())
     with pytest.raises(UserError, match="needs a SentencePiece model with byte pieces"):
-        altered(without, copy_share=0.1)
+        altered(without)

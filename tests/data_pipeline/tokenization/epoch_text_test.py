@@ -39,7 +39,7 @@ def test_a_corpus_is_encoded_in_parts_and_kept_in_a_file(
     tokenizer, corpus, tokens, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(epoch_text, "_TOKENS_AT_ONCE", tokens)
-    altered, dropout = AlteredPairs(tokenizer, 0.5, 0.1, 1, 99), BpeDropout(tokenizer, 0.3, 1, 99)
+    altered, dropout = AlteredPairs(tokenizer, 0.5, 1, 99), BpeDropout(tokenizer, 0.3, 1, 99)
     found = EpochText(99, altered, dropout).encode(corpus, 4, tmp_path)
     of_altered = altered.sample(corpus, 4)
     for side in (0, 1):
@@ -63,6 +63,6 @@ def test_one_side_can_keep_its_usual_pieces(vocabulary, shared, side, tmp_path):
 
 
 def test_lack_of_space_is_an_error_for_people(tokenizer, corpus, tmp_path):
-    text = EpochText(99, AlteredPairs(tokenizer, 0.1, 0.0, 1, 99))
+    text = EpochText(99, AlteredPairs(tokenizer, 0.1, 1, 99))
     with pytest.raises(UserError, match="the text of an epoch cannot be written"):
         text.encode(corpus, 0, tmp_path / "none")
