@@ -87,15 +87,24 @@ class Tokenizer(NamedTuple):
         return digest.hexdigest()
 
 
-def train_tokenizer(kind, *lines, vocab_size=None, min_word_count=2, vocab_file=None, form="nfc"):
+def train_tokenizer(
+    kind,
+    source_lines,
+    target_lines,
+    *,
+    vocab_size=None,
+    min_word_count=2,
+    vocab_file=None,
+    form="nfc",
+):
     """Makes the tokenizer of a training corpus.
 
     Args:
         kind: "bpe" (one vocabulary learnt from both sides, or a ready-made one), "word" (one
             vocabulary per side), or "pretokenized" (the text is already in pieces, listed in
             `vocab_file`).
-        *lines: source lines and target lines, equally many; each a list of str, or
-            `data_pipeline.streams.FileLines`.
+        source_lines: list of str, or `data_pipeline.streams.FileLines`.
+        target_lines: the same, with equally many lines.
         vocab_size: "bpe": number of pieces; "word": most entries per side, 4 of them
             special tokens; None for no limit.
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
@@ -110,10 +119,14 @@ def train_tokenizer(kind, *lines, vocab_size=None, min_word_count=2, vocab_file=
         if vocab_file:
             both = BpeVocabulary.from_model(vocab_file, form)
         else:
-            both = BpeVocabulary.train(sample_lines(*lines, SAMPLE_PAIRS), vocab_size, form)
+            sample = sample_lines(source_lines, target_lines, SAMPLE_PAIRS)
+            both = BpeVocabulary.train(sample, vocab_size, form)
         return Tokenizer(kind, both, both)
     if kind == "word":
-        sides = (WordVocabulary.train(side, vocab_size, min_word_count, form) for side in lines)
+        sides = (
+            WordVocabulary.train(lines, vocab_size, min_word_count, form)
+            for lines in (source_lines, target_lines)
+        )
         return Tokenizer(kind, *sides)
     if kind == "pretokenized":
         if not vocab_file:
