@@ -50,7 +50,7 @@ BAD_FLAGS = {
         "--flagfile=/no/such": "/no/such",
     },
     "visualize_attention": {
-        "--layer=0": "--layer=0: expected a whole number from 1",
+        "--layer=0": "--layer=0: expected a number, counted from 1, or all",
         "--source_file=a": "--source_file is now --source of align.py",
         "--symmetrise=union": "--symmetrise is now --symmetrise of align.py",
         "--source=A dog \udcff": "--source: not UTF-8 (byte 0xff)",
