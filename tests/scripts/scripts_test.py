@@ -209,7 +209,7 @@ def test_a_terminal_is_asked_for_lines_until_it_ends_them(trained, capsys, monke
     os.write(keyboard, "one dog\n\nhouse ✓ dog\n\x04".encode())  # Ctrl-D
     with open(terminal) as stdin:
         monkeypatch.setattr(sys, "stdin", stdin)
-        done = run_script("translate", [f"--model_dir={trained}"], capsys)
+        done = run_script("translate", [f"--model_dir={trained}", "--keep=none"], capsys)
     os.close(keyboard)
     assert done.status == 0, done.err
     assert [bool(line) for line in done.out.split("\n")] == [True, False, True, False]
@@ -543,14 +543,16 @@ def test_exports_and_the_export_needs_nothing_of_this_project(
     assert [text for _, text in found] == translated
     # The other signatures answer alike in a session and without Python.
     lines = read_lines(text)
+    # An unfinished model repeats itself: the maps of whole translations would be too large.
+    targets = [text[:30].strip() for text in translated]
     pairs = folder / "served.pairs"
-    both = zip(lines, translated, strict=True)
+    both = zip(lines, targets, strict=True)
     pairs.write_text("".join("\t".join(pair) + "\n" for pair in both), encoding="utf-8")
     options = {"beam_size": -1, "length_penalty": -1.0, "n_best": 2}
     with saved_model_client.loaded(version) as answer:
         asked = {name: [value] * len(lines) for name, value in options.items()}
         two = answer("translate", {"text": lines, **asked})
-        pair = {"source": lines, "target": translated}
+        pair = {"source": lines, "target": targets}
         scored, maps = answer("score", pair), answer("attention_maps", pair)
     found = call_in_c(version, text, "translate", ("translation",), **options)
     expected = [b"\t".join(texts).decode() for texts in two["translation"]]
@@ -581,9 +583,9 @@ def test_an_export_for_ctranslate2_says_how_many_lines_are_alike(trained, folder
     assert (serving / "1" / "training_text.json").read_bytes() == (
         trained / "training_text.json"
     ).read_bytes()
-    # An unfinished model of words expects UNK, which CTranslate2 forbids in its own way.
+    # An unfinished model repeats itself up to the limit, where many hypotheses are almost equal.
     alike = sum(a == b for a, b in zip(ours, theirs, strict=True))
-    assert alike >= 10
+    assert alike >= 4
     assert done.out.startswith(f"wrote {serving / '1'}; {alike} of 20 lines translated alike")
     for script, flags, refusal in (
         ("translate", [*engine, model], "cannot use --model_dir"),
@@ -870,7 +872,7 @@ def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, caps
     BpeVocabulary.train(list(WORDS), 290).save(tmp_path / "m/tokenizer/shared.model")
     arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
     done = run_script("translate", arguments, capsys)
-    assert done.status == 1 and "but the model has 300" in done.err
+    assert done.status == 1 and "but the model has 316" in done.err
 
 
 BAD_TRANSLATION = {

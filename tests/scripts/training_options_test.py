@@ -249,7 +249,7 @@ def test_another_run_may_have_a_vocabulary_of_its_own(trained, folder, corpus, t
     flags = [f"--init_from={trained}", "--new_vocabulary", "--vocab_size=310", "--max_steps=1"]
     done = train(folder, "other_words", *here, *flags, capsys=capsys)
     assert done.status == 0, done.err
-    assert re.search(r"^vocabulary of both sides: \d+ of 300 entries kept, \d+ new", done.out, re.M)
+    assert re.search(r"^vocabulary of both sides: \d+ of 316 entries kept, \d+ new", done.out, re.M)
     done = train(folder, "nothing", *corpus, *QUICK, "--new_vocabulary", capsys=capsys)
     assert done.status == 1 and "--new_vocabulary needs --init_from" in done.err
 
