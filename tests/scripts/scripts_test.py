@@ -732,6 +732,21 @@ def test_sizes_of_what_is_held_out_are_refused_where_they_mean_nothing(folder, c
         assert done.status == 1 and expected in done.err
 
 
+def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus, capsys):
+    same = [flag.replace("train", "valid", 1) for flag in corpus[:2]]
+    for flags, count in ((["--dry_run"], 1), (["--max_steps=1"], 1), (["--max_steps=1"], 0)):
+        flags = [*corpus[:2], *same, *flags]
+        done = train(flags, folder, capsys, model_dir="overlap", quick=["--model=ibm1"])
+        assert done.status == 0
+        assert done.out.count("validation sources are in the training text, too") == count
+
+
+def test_a_file_of_both_sides_is_to_be_named_for_both(folder, capsys):
+    done = train(["--train_source=a.tsv"], folder, capsys, model_dir="x")
+    assert done.status == 1
+    assert "missing: --train_target; a.tsv has both sides: name it for both" in done.err
+
+
 # "word" is slow-only, because every_preset_test.py uses it for all presets.
 @pytest.mark.parametrize(
     "tokenizer", [pytest.param("word", marks=pytest.mark.slow), "pretokenized"]
