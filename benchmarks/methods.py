@@ -82,7 +82,7 @@ class Corpus(NamedTuple):
 # On one core, because two runs side by side make more updates than one after the other on both.
 _ALL = (
     *("--average_checkpoints=8", "--save_every_steps=250", "--patience=0"),
-    *("--precision=bfloat16", "--intra_op_threads=1"),
+    *("--precision=bfloat16", "--intra_op_threads=1", "--copy_share=0"),
 )
 _TINY = ("--model=transformer_tiny", "--schedule=cosine", "--learning_rate=3e-3", *_ALL)
 _MULTI30K = (
@@ -145,6 +145,7 @@ CORPORA = {
 METHODS = {
     "plain": (),
     "bpe_dropout": ("--bpe_dropout=0.1",),
+    "copies": ("--copy_share=0.05",),
     "r_drop": ("--r_drop=5",),
     "token_dropout": ("--source_token_dropout=0.1", "--target_token_dropout=0.1"),
     "relative": ("--set=positions=relative",),

@@ -22,7 +22,7 @@ _NAME = re.compile(
     r"translation|reference|original|[a-z]{2,3}([-_][a-z]{2,4})?|english|german|deutsch|french|"
     r"français|spanish|español|italian|italiano|portuguese|dutch|russian|chinese|japanese|korean|"
     r"arabic|turkish|czech|polish|ukrainian|vietnamese|hindi)"
-    r"([ _-]?(\d|[a-z]{2}|id|text|sentence|language|lang))?"
+    r"([ _-]?\d|[ _-]([a-z]{2}|id|text|sentence|language|lang))?"
 )
 
 

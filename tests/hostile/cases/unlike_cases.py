@@ -24,7 +24,7 @@ def cases():
 
 
 def _translate(group, name, expected, *flags, text=_PLAIN, prepare=None):
-    arguments = ("--model_dir=../models/bpe", "--beam_size=2", *flags)
+    arguments = ("--model_dir=../models/bpe", "--beam_size=1", *flags)
     data = f"{text}\n".encode()
     return Case(group, name, "translate", arguments, expected, prepare=prepare, stdin=data)
 
@@ -122,7 +122,7 @@ def _test_sets():
     def has(count):
         def check(outcome):
             lines = (outcome.folder / "out").read_text().split("\n")[:-1]
-            return "" if len(lines) == count and "<" not in "".join(lines) else f"{lines}"
+            return "" if len(lines) == count and "seg" not in "".join(lines) else f"{lines}"
 
         return Works(check)
 
