@@ -73,7 +73,7 @@ def both(request, tmp_path_factory):
     return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, engine
 
 
-@pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 2.0)])
+@pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 1.0)])
 def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_penalty):
     search, tokenizer, engine = both
     source = tokenizer.source.encode(LINES)
@@ -91,7 +91,8 @@ def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_p
             for name in ("finished", "scores", "log_probs"):
                 pair = getattr(found, name)[a[ids]], getattr(expected, name)[b[ids]]
                 np.testing.assert_allclose(*pair, rtol=2e-3, atol=1e-4)
-    # A random model has more hypotheses of nearly equal scores than a trained one.
+    # A random model has more hypotheses of nearly equal scores than a trained one, and above a
+    # length penalty of 1 the two rules of when to end differ.
     assert np.mean(same_best) >= (1 if beam_size == 1 else 0.75)
     finished = np.concatenate([each.finished for each in theirs])
     assert finished.any() and not finished.all()  # Some end at the limit.
