@@ -6,12 +6,12 @@ one language to the other, and it is the same whichever side of a pair comes fir
 
 import collections
 import functools
-import unicodedata
 from typing import NamedTuple
 
 import numpy as np
 
 from data_pipeline.checks.samples import matrix, most_frequent, units_of
+from data_pipeline.text_form import script_of
 
 _UNITS = 400
 _FEW = 3  # Units of a line that is too short to be judged.
@@ -89,8 +89,8 @@ def _units(lines):
 @functools.cache
 def _script(character):
     """Returns the first word of the name of a letter; that of Chinese and Japanese is one."""
-    name = unicodedata.name(character, "").split(" ")[0]
-    return "CJK" if name in ("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA") else name
+    name = script_of(character)
+    return "CJK" if name in ("HIRAGANA", "KATAKANA") else name
 
 
 def _main_script(line):
