@@ -23,18 +23,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.scripts import chosen, measured, own_command, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import (  # noqa: E402
-    UserError,
-    check_writable,
-    read_lines,
-    write_lines,
-)
-from decoding.alignment.links import (  # noqa: E402
+from benchmarks.parts.scripts import chosen, measured, own_command, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable, read_lines, write_lines
+from nmt_zoo.decoding.alignment.links import (
     SYMMETRISATIONS,
     read_alignments,
     read_gold,

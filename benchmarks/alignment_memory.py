@@ -17,10 +17,10 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import measured, own_command, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import check_writable, write_lines  # noqa: E402
+from benchmarks.parts.scripts import measured, own_command, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.files import check_writable, write_lines
 
 WORDS, LENGTH = 200_000, 12
 NOISE = 0.15  # Share of target words that translate nothing.

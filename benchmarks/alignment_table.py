@@ -18,17 +18,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-import models  # noqa: E402
-from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from model_directory.directory import ModelDirectory  # noqa: E402
-from training import recipes  # noqa: E402
+import models
+from benchmarks.parts.scripts import chosen, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training import recipes
 
 FLAGS = flags.FLAGS
 

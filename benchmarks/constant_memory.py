@@ -21,15 +21,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import check_writable  # noqa: E402
-from tests.tiny import WORDS, corpus_flags, small_flags  # noqa: E402
+from benchmarks.parts.scripts import own_command, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.files import check_writable
+from tests.tiny import WORDS, corpus_flags, small_flags
 
 TRAINING = ["--vocab_size=300", "--max_steps=400", "--max_tokens_per_batch=1024"]
 

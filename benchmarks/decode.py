@@ -27,9 +27,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.decode_engines import (  # noqa: E402
+from benchmarks.parts.decode_engines import (
     LENGTH_PENALTY,
     SEED,
     Source,
@@ -38,11 +38,12 @@ from benchmarks.parts.decode_engines import (  # noqa: E402
     our_engines,
     pytorch,
 )
-from benchmarks.parts.matrix_products import Task, decoding_operations, products  # noqa: E402
-from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
-from benchmarks.parts.side_by_side import Candidate, spread  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, check_writable, read_lines  # noqa: E402
+from benchmarks.parts.matrix_products import Task, decoding_operations, products
+from benchmarks.parts.scripts import own_command, require, write_record
+from benchmarks.parts.side_by_side import Candidate, spread
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable, read_lines
 
 FLAGS = flags.FLAGS
 
@@ -93,7 +94,7 @@ class Case(NamedTuple):
 
 def transformer_case(directory, lines, folder):
     """Makes the case of a trained Transformer, or of random weights if there is no directory."""
-    from decoding.serving.ctranslate2_model import write
+    from nmt_zoo.serving.export.ctranslate2_model import write
 
     source = Source(FLAGS.random, directory, str(folder), "word")
     model, tokenizer = load_ours(source, FLAGS.pieces)
@@ -135,9 +136,9 @@ def recurrent_case(directory, lines, folder):
 
 def compare_text(case):
     """Compares our translations with those of our engine for CTranslate2; exits unless all tie."""
-    from decoding.search.searcher import padded
-    from decoding.serving.ctranslate2_engine import CTranslate2Export
-    from decoding.translator import Translator
+    from nmt_zoo.decoding.search.searcher import padded
+    from nmt_zoo.decoding.translator import Translator
+    from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
 
     lines = case.lines[: FLAGS.compared]
     beam = max(FLAGS.beam)
@@ -271,13 +272,13 @@ def main(argv):
     if not lines:
         raise UserError(f"{FLAGS.source}: has no lines")
 
-    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
     import importlib.metadata
 
-    from command_line.machine import machine
+    from nmt_zoo.command_line.machine import machine
 
     versions = {name: importlib.metadata.version(name) for name in ("ctranslate2", "torch")}
     result = {

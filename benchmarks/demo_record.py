@@ -14,9 +14,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, read_lines  # noqa: E402
+from benchmarks.parts.scripts import run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
 
 RUN = "runs/demo"
 RECORD = ROOT / "docs" / "results" / "demo_en_de_transformer_tiny.json"

@@ -17,18 +17,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-import models  # noqa: E402
-from benchmarks.parts.scripts import chosen, run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, read_lines  # noqa: E402
-from decoding.pictures.figures import save_curves  # noqa: E402
-from decoding.scores import corpus_scores  # noqa: E402
+import models
+from benchmarks.parts.scripts import chosen, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.decoding.pictures.figures import save_curves
+from nmt_zoo.decoding.scores import corpus_scores
 
 FLAGS = flags.FLAGS
 

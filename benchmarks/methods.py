@@ -34,13 +34,13 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.scripts import chosen, require, run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import read_lines, write_lines  # noqa: E402
-from data_pipeline.tokenization.tokenizers import SIDES  # noqa: E402
-from decoding.scores import corpus_scores  # noqa: E402
+from benchmarks.parts.scripts import chosen, require, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.decoding.scores import corpus_scores
 
 RESULTS = ROOT / "docs" / "results" / "methods"
 

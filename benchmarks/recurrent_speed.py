@@ -19,18 +19,19 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
-from benchmarks.parts.side_by_side import (  # noqa: E402
+from benchmarks.parts.scripts import own_command, require, write_record
+from benchmarks.parts.side_by_side import (
     Candidate,
     ratio,
     read_corpus,
     record,
     take_turns,
 )
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, check_writable  # noqa: E402
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable
 
 # The process of a candidate may import only its own framework, after its number of threads is set.
 # So both frameworks are imported inside functions.
@@ -65,7 +66,7 @@ def make_batches(corpus, sentences, count, seed):
     Returns:
         List of `(source_ids [B, S], target_ids [B, T])`, int32 arrays, B = `sentences`.
     """
-    from data_pipeline.tokenization.vocabularies import PAD_ID
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 
     rng = np.random.default_rng(seed)
     order = rng.permutation(corpus.num_pairs)
@@ -92,16 +93,16 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
 
     `tensor` converts an array of ids to a tensor of the framework.
     """
-    from command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
 
     import keras
     import tensorflow as tf
 
-    import models
-    from training.updates.adam import adam
-    from training.updates.gradient import GradientUpdate
+    from nmt_zoo import models
+    from nmt_zoo.training.updates.adam import adam
+    from nmt_zoo.training.updates.gradient import GradientUpdate
 
     quiet.start()
     keras.utils.set_random_seed(seed)
@@ -232,16 +233,16 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
     import keras
     import torch
 
-    import models
-    from command_line.machine import machine
-    from training import recipes
+    from nmt_zoo import models
+    from nmt_zoo.command_line.machine import machine
+    from nmt_zoo.training import recipes
 
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, FLAGS.max_length)
     corpus, vocab_sizes = read_corpus(*text, kind="word", min_word_count=2)

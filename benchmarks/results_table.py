@@ -13,17 +13,17 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-from benchmarks.tables import (  # noqa: E402
+from benchmarks.tables import (
     model_tables,
     reliability_tables,
     score_tables,
     speed_tables,
 )
-from command_line import console  # noqa: E402
+from nmt_zoo.command_line import console
 
 DOCUMENTS = [
     *(ROOT / name for name in ("README.md", "docs/results.md", "docs/models.md")),

@@ -95,6 +95,7 @@ def _digest(path):
 def _exported(folder):
     """Returns the digest of what the exported demo makes of 100 test lines."""
     import tensorflow as tf
+    import tensorflow_text  # noqa: F401 - for its operations
 
     newest = max((folder / "export").glob("[0-9]*"), key=lambda path: int(path.name))
     function = tf.saved_model.load(str(newest)).signatures["serving_default"]

@@ -34,15 +34,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-from benchmarks.constant_memory import resident_megabytes  # noqa: E402
-from benchmarks.parts.scripts import own_command, run, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import UserError, check_writable, read_lines, write_lines  # noqa: E402
+from benchmarks.constant_memory import resident_megabytes
+from benchmarks.parts.scripts import own_command, run, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable, read_lines, write_lines
 
 PATH = "/v1/models/model:predict"
 

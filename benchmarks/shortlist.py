@@ -25,13 +25,14 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.decode_engines import LENGTH_PENALTY, SEED, Source, load_ours  # noqa: E402
-from benchmarks.parts.scripts import own_command, write_record  # noqa: E402
-from benchmarks.parts.side_by_side import spread  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError, check_writable, read_lines  # noqa: E402
+from benchmarks.parts.decode_engines import LENGTH_PENALTY, SEED, Source, load_ours
+from benchmarks.parts.scripts import own_command, write_record
+from benchmarks.parts.side_by_side import spread
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable, read_lines
 
 FLAGS = flags.FLAGS
 
@@ -55,9 +56,9 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 def trained_case():
     """Returns (model, tokenizer, {sizes: shortlist or None}, lines, references)."""
-    from decoding.search.shortlist import make_shortlist
-    from model_directory.combined_models import load_lexical_model
-    from model_directory.directory import ModelDirectory
+    from nmt_zoo.decoding.search.shortlist import make_shortlist
+    from nmt_zoo.model_directory.combined_models import load_lexical_model
+    from nmt_zoo.model_directory.directory import ModelDirectory
 
     directory = ModelDirectory(FLAGS.model_dir)
     model, tokenizer, _ = directory.load()
@@ -77,7 +78,7 @@ def trained_case():
 
 def random_case():
     """As `trained_case`, without references."""
-    from decoding.search.shortlist import Shortlist
+    from nmt_zoo.decoding.search.shortlist import Shortlist
 
     model, tokenizer = load_ours(Source("transformer_base", "", "", "word"), FLAGS.pieces)
     rng, shortlists = np.random.default_rng(SEED), {}
@@ -109,8 +110,8 @@ def measure(translators, lines, batch):
 
 def records(case, model, tokenizer, shortlists, lines, references=None):
     """Yields a record for each beam, batch and size; prints it."""
-    from decoding.scores import corpus_scores
-    from decoding.translator import Translator
+    from nmt_zoo.decoding.scores import corpus_scores
+    from nmt_zoo.decoding.translator import Translator
 
     for beam in FLAGS.beam:
         bleu = {}
@@ -155,11 +156,11 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from command_line import small_operations, quiet  # noqa: F401, I001 - before TensorFlow
+    from nmt_zoo.command_line import small_operations, quiet  # noqa: F401, I001 - before TensorFlow
 
     # isort: split
 
-    from command_line.machine import machine
+    from nmt_zoo.command_line.machine import machine
 
     quiet.start(intra_op_threads=1)
     name = Path(FLAGS.model_dir).name or "transformer_base"

@@ -31,11 +31,11 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, like train.py.
 
-from absl import flags  # noqa: E402
+from absl import flags
 
-from benchmarks.parts.matrix_products import Task, operations, products  # noqa: E402
-from benchmarks.parts.scripts import own_command, require, write_record  # noqa: E402
-from benchmarks.parts.side_by_side import (  # noqa: E402
+from benchmarks.parts.matrix_products import Task, operations, products
+from benchmarks.parts.scripts import own_command, require, write_record
+from benchmarks.parts.side_by_side import (
     Candidate,
     ratio,
     read_corpus,
@@ -43,8 +43,8 @@ from benchmarks.parts.side_by_side import (  # noqa: E402
     spread,
     take_turns,
 )
-from command_line import console  # noqa: E402
-from data_pipeline.files import check_writable  # noqa: E402
+from nmt_zoo.command_line import console
+from nmt_zoo.common.files import check_writable
 
 # The process of a candidate may import only its own framework, after its number of threads is set.
 # So both frameworks are imported inside functions.
@@ -81,14 +81,14 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 def create_model(task):
     """Starts TensorFlow and makes our model for a `Task`."""
-    from command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
 
     import keras
 
-    import models
-    from training.updates.precision import PRECISIONS
+    from nmt_zoo import models
+    from nmt_zoo.training.updates.precision import PRECISIONS
 
     quiet.start()
     keras.utils.set_random_seed(task.seed)
@@ -99,8 +99,8 @@ def create_model(task):
 
 def our_update(model, options, **of_adam):
     """Makes a `GradientUpdate` with Adam, as train.py does; `of_adam` are arguments of `adam`."""
-    from training.updates.adam import adam
-    from training.updates.gradient import GradientUpdate
+    from nmt_zoo.training.updates.adam import adam
+    from nmt_zoo.training.updates.gradient import GradientUpdate
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)
@@ -112,7 +112,7 @@ def minimal_update(model, options):
     import keras
     import tensorflow as tf
 
-    from training.updates.schedules import SCHEDULES
+    from nmt_zoo.training.updates.schedules import SCHEDULES
 
     rate = SCHEDULES["inverse_sqrt"](options["learning_rate"], options["warmup_steps"])
     optimizer = keras.optimizers.Adam(rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)
@@ -151,8 +151,8 @@ def torch_update(task, **more):
 def ours(task):
     """Returns `work(first, count)` of our update; batches come from the pipeline as in training."""
     model = create_model(task)
-    from data_pipeline import pipeline
-    from data_pipeline.batching import Batching
+    from nmt_zoo.data_pipeline import pipeline
+    from nmt_zoo.data_pipeline.batching import Batching
 
     update = our_update(model, task.options)
     feed, sums = iter(pipeline.batches(task.corpus, Batching(task.max_tokens), seed=task.seed)), {}
@@ -171,13 +171,13 @@ def ours(task):
 
 def replicas(task):
     """Returns `work(first, count)` of our update by as many replicas as operations at a time."""
-    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
-    from training import recipes
-    from training.devices.replicated_update import Share
-    from training.devices.strategies import start_devices
+    from nmt_zoo.training import recipes
+    from nmt_zoo.training.devices.replicated_update import Share
+    from nmt_zoo.training.devices.strategies import start_devices
 
     intra_op_threads, number = task.threads
     options = {**recipes.options(task.preset, "files", {}), "intra_op_threads": intra_op_threads}
@@ -284,8 +284,8 @@ def check_equal(task):
 
 def make_batches(corpus, max_tokens, count, seed):
     """Returns the first training batches, `(source_ids [B, S], target_ids [B, T])`, int32."""
-    from data_pipeline import pipeline
-    from data_pipeline.batching import Batching
+    from nmt_zoo.data_pipeline import pipeline
+    from nmt_zoo.data_pipeline.batching import Batching
 
     feed = pipeline.batches(corpus, Batching(max_tokens), seed=seed).take(count).as_numpy_iterator()
     # Copies, because PyTorch warns about read-only arrays.
@@ -372,16 +372,16 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
     # isort: split
 
     import keras
     import torch
 
-    import models
-    from command_line.machine import machine
-    from training import recipes
+    from nmt_zoo import models
+    from nmt_zoo.command_line.machine import machine
+    from nmt_zoo.training import recipes
 
     options = recipes.options(FLAGS.preset, "files", {})
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, options["max_length"])

@@ -20,9 +20,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import own_command, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from data_pipeline.files import UserError  # noqa: E402
+from benchmarks.parts.scripts import own_command, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.common.errors import UserError
 
 # Names that occur only in questions about the kind of a model or of its training.
 KINDS = {

@@ -24,25 +24,26 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: E402, F401 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
 
 # isort: split
 
-import numpy as np  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from absl import flags  # noqa: E402
+import numpy as np
+import tensorflow as tf
+from absl import flags
 
-from benchmarks.parts.rehearsal_corpus import make  # noqa: E402
-from benchmarks.parts.scripts import chosen, own_command, write_record  # noqa: E402
-from command_line import console  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline import encoding, pipeline, streams  # noqa: E402
-from data_pipeline.batching import Batching, padding_share  # noqa: E402
-from data_pipeline.downloads import cleaning  # noqa: E402
-from data_pipeline.encoded import PairFilter  # noqa: E402
-from data_pipeline.files import UserError, atomic_path, write_text  # noqa: E402
-from data_pipeline.static_shapes import MAX_SHAPES, choose_shapes  # noqa: E402
-from data_pipeline.tokenization import tokenizers  # noqa: E402
+from benchmarks.parts.rehearsal_corpus import make
+from benchmarks.parts.scripts import chosen, own_command, write_record
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.machine import machine
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, write_text
+from nmt_zoo.data_pipeline import encoding, pipeline, streams
+from nmt_zoo.data_pipeline.batching import Batching, padding_share
+from nmt_zoo.data_pipeline.downloads import cleaning
+from nmt_zoo.data_pipeline.encoded import PairFilter
+from nmt_zoo.data_pipeline.static_shapes import MAX_SHAPES, choose_shapes
+from nmt_zoo.data_pipeline.tokenization import tokenizers
 
 FLAGS = flags.FLAGS
 

@@ -11,9 +11,10 @@ import sys
 
 from absl import app, logging
 
-from command_line.flag_values import advice_on_memory, parse, shortened
-from data_pipeline.files import UserError, check_writable
-from decoding.pictures.figures import check_path
+from nmt_zoo.command_line.flag_values import advice_on_memory, parse, shortened
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_writable
+from nmt_zoo.decoding.pictures.figures import check_path
 
 _LONGEST = 1000  # Most characters of an error.
 # Characters that break the line or control the terminal.
@@ -36,7 +37,8 @@ def status_of(main, argv):
         The exit status. An error that the user can mend prints one line to standard error and
         gives 1.
     """
-    return one_line_errors(functools.partial(app.run, main, flags_parser=parse))(argv)
+    parser = functools.partial(parse, about=main.__globals__["__doc__"] or "")
+    return one_line_errors(functools.partial(app.run, main, flags_parser=parser))(argv)
 
 
 def one_line_errors(main):

@@ -4,14 +4,13 @@ import contextlib
 import difflib
 import re
 import shutil
-import sys
 import textwrap
 from pathlib import Path
 
 from absl import flags
 
-from data_pipeline.files import UserError
-from model_directory.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
@@ -116,7 +115,7 @@ def advice_on_memory():
 
 
 def define(option):
-    """Defines the flag of an `Option` of `model_directory.options`.
+    """Defines the flag of an `Option` of `configuration.options`.
 
     Its value is None unless it is given: recipes choose the default for each model and corpus.
     """
@@ -138,13 +137,14 @@ def define(option):
         make(name, None, text, option.minimum, option.maximum)
 
 
-def help_lines(width):
+def help_lines(about, width):
     """Yields the lines of --help: the script's docstring, then its flags by group.
 
     Args:
+        about: the docstring of the script.
         width: most characters of a line.
     """
-    yield from (sys.modules["__main__"].__doc__ or "").strip().splitlines()
+    yield from about.strip().splitlines()
     title = None
     for name, flag in _flags_of_script():
         if title != (title := getattr(flag, "group", "Flags")):
@@ -188,11 +188,12 @@ def _is_number(parser):
     return isinstance(parser, (flags.IntegerParser, flags.FloatParser))
 
 
-def parse(argv):
+def parse(argv, about=""):
     """Parses flags with absl.
 
     Args:
         argv: list of str, the name of the script first.
+        about: the docstring of the script, for --help.
 
     Returns:
         `argv` without flags: only the name of the script.
@@ -205,7 +206,7 @@ def parse(argv):
     """
     if any(argument in _HELP for argument in argv[1:]):
         width = min(shutil.get_terminal_size().columns, _WIDEST)
-        print(*help_lines(max(width, 60)), sep="\n")
+        print(*help_lines(about, max(width, 60)), sep="\n")
         raise SystemExit(0)
     try:
         rest = flags.FLAGS(argv)

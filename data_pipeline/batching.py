@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.mixing import Mixture
-from data_pipeline.static_shapes import assign_shapes
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.mixing import Mixture
+from nmt_zoo.data_pipeline.static_shapes import assign_shapes
 
 
 class Batching(NamedTuple):

@@ -7,12 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipeline.demo import demo_corpus
-from data_pipeline.downloads.cleaning import KEEP_ALL
-from data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError, read_bytes, write_lines
-from data_pipeline.streams import FileLines, open_split
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes, write_lines
+from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
+from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.data_pipeline.streams import FileLines, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 

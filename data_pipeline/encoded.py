@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 
 class EncodedSide(NamedTuple):

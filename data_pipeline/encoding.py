@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import itertools
 import json
-import os
 import sys
 import zlib
 from pathlib import Path
@@ -14,11 +13,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.files import UserError, atomic_path, write_text
-from data_pipeline.locks import lock
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, write_text
+from nmt_zoo.common.locks import lock
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 
 _VERSION = 2
 _PAIRS_AT_ONCE = 5_000
@@ -250,8 +251,3 @@ def _locked(folder):
             )
             lock(file, folder, wait=True)
         yield
-
-
-def num_cores():
-    """Returns the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

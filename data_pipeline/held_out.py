@@ -7,11 +7,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.downloads.corpora import Split
-from data_pipeline.files import UserError, growing_file
-from data_pipeline.progress import Progress
-from data_pipeline.streams import open_split, open_target
-from data_pipeline.text_form import core, is_blank
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import growing_file
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.downloads.corpora import Split
+from nmt_zoo.data_pipeline.streams import open_split, open_target
+from nmt_zoo.data_pipeline.text_form import core, is_blank
 
 _LONGEST = 1000  # Characters of a line that may be held out.
 _MOST_VALID = 1000

@@ -6,7 +6,8 @@ import os
 import select
 import sys
 
-from data_pipeline.files import UserError, check_plain, decode_block
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_plain, decode_block
 
 _BLOCK_BYTES = 1 << 16
 _PAUSE_SECONDS = 0.01  # A writer that is busy may leave a pipe empty for a moment.

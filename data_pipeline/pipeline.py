@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import padding_share, plan_epoch
-from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID
+from nmt_zoo.data_pipeline.batching import padding_share, plan_epoch
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID
 
 _COUNTED_AT_ONCE = 1 << 24
 

@@ -7,7 +7,7 @@ length, equal for source and target, leave much more padding, because the sides 
 
 import numpy as np
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 MAX_SHAPES = 24
 

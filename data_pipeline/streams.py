@@ -6,10 +6,11 @@ import itertools
 import os
 from typing import NamedTuple
 
-from data_pipeline.downloads import markup
-from data_pipeline.files import UserError, decode_block, open_source
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import is_blank
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import decode_block, open_source
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.downloads import markup
+from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 24
 
@@ -68,7 +69,7 @@ class Segments(NamedTuple):
 class FileLines:
     r"""The lines of text files, one file after the other; never all of them in memory.
 
-    Like the list that `data_pipeline.files.read_lines` returns, an instance has a length and can be
+    Like the list that `common.files.read_lines` returns, an instance has a length and can be
     iterated over many times. Each iteration reads the files again. The constructor reads them once,
     to count lines and to compute checksums that reveal later changes.
 

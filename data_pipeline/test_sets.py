@@ -2,9 +2,10 @@
 
 import os
 
-from data_pipeline.downloads import markup
-from data_pipeline.files import UserError, open_source
-from data_pipeline.streams import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import open_source
+from nmt_zoo.data_pipeline.downloads import markup
+from nmt_zoo.data_pipeline.streams import (
     Column,
     FileLines,
     check_lengths,
@@ -14,7 +15,7 @@ from data_pipeline.streams import (
     same_file,
     sides_of,
 )
-from data_pipeline.text_form import is_blank
+from nmt_zoo.data_pipeline.text_form import is_blank
 
 
 def source_text(path, column=None):

@@ -10,9 +10,9 @@ import os
 import re
 import unicodedata
 
-from data_pipeline.files import UserError
-from data_pipeline.text_form import is_blank, normalised, script_of
-from model_directory.options import AUTO
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.data_pipeline.text_form import is_blank, normalised, script_of
 
 METRICS = ("bleu", "chrf", "ter")
 USUAL = "13a"  # The tokenisation of BLEU for scripts with spaces between words.

@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.text_form import split_words
-from data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
-from decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
-from decoding.search.searcher import padded
-from decoding.search.terms import length_normaliser
-from decoding.translator import (
+from nmt_zoo.configuration.options import LENGTH_PENALTY
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
+from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.translator import (
     EMPTY,
     NO_MEMORY,
     TOO_LONG,
@@ -20,7 +21,6 @@ from decoding.translator import (
     not_numbers,
     untranslated,
 )
-from model_directory.options import LENGTH_PENALTY
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

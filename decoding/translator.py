@@ -8,16 +8,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.text_form import normalised
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
-from decoding.minimum_bayes_risk import expected_utilities
-from decoding.search.phrases import phrase_ids
-from decoding.search.searcher import Searcher, Sentence
-from decoding.search.shortlist import check_shortlist
-from decoding.search.terms import SearchOptions, length_normaliser
-from decoding.text.kept_parts import Hidden
-from decoding.text.splitting import sentences, split_line
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
+from nmt_zoo.decoding.search.phrases import phrase_ids
+from nmt_zoo.decoding.search.searcher import Searcher, Sentence
+from nmt_zoo.decoding.search.shortlist import check_shortlist
+from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
+from nmt_zoo.decoding.text.kept_parts import Hidden
+from nmt_zoo.decoding.text.splitting import sentences, split_line
 
 
 class Translation(NamedTuple):
@@ -114,7 +114,7 @@ class Translator:
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
-        engine: `decoding.serving.ctranslate2_engine.CTranslate2Engine` that searches in place of
+        engine: `serving.export.ctranslate2_engine.CTranslate2Engine` that searches in place of
             `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.

@@ -10,10 +10,11 @@ import math
 
 import tensorflow as tf
 
-from data_pipeline.files import UserError, read_lines
-from data_pipeline.text_form import normalised
-from data_pipeline.tokenization.vocabularies import UNK_ID
-from decoding.search.searcher import padded
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
+from nmt_zoo.decoding.search.searcher import padded
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -5,13 +5,13 @@ import sys
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
-from model_directory.directory import ModelDirectory
-from models.ensemble import Ensemble
-from models.fusion import ShallowFusion
-from models.ibm import AlignmentModel
-from models.noisy_channel import NoisyChannel
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.ensemble import Ensemble
+from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.noisy_channel import NoisyChannel
 
 FUSION_WEIGHT = 0.2
 CHANNEL_WEIGHT = 1.0

@@ -4,12 +4,13 @@ import json
 import reprlib
 from pathlib import Path
 
-import models
-from data_pipeline.files import UserError, read_lines
-from data_pipeline.tokenization.tokenizers import KINDS
-from data_pipeline.tokenization.vocabularies import SPECIALS
-from model_directory.options import DEFAULTS, OPTIONS, renamed, size_option
-from models.base import LARGEST
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.configuration.options import DEFAULTS, OPTIONS, renamed, size_option
+from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.models.base import LARGEST
 
 FORMAT = 1
 

@@ -17,6 +17,7 @@ Only this module knows the layout.
 
 import collections
 import json
+import math
 import os
 import re
 import sys
@@ -25,16 +26,18 @@ from pathlib import Path
 
 import numpy as np
 
-import models
-from data_pipeline.files import UserError, check_folder, read_lines, write_text
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
-from model_directory.configuration import FORMAT, read_configuration
-from model_directory.memory import check_fits
-from model_directory.metrics import append_record, keep_records, read_records, sync
-from model_directory.options import DEFAULTS, LENGTH_PENALTY, MAX_LENGTH_PENALTY
-from model_directory.run_lock import RunLock
-from model_directory.weight_files import DamagedError, read_archive, restore, write_archive
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_folder, read_lines, write_text
+from nmt_zoo.common.memory import available_bytes, gigabytes
+from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
+from nmt_zoo.model_directory.configuration import FORMAT, read_configuration
+from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records, sync
+from nmt_zoo.model_directory.run_lock import RunLock
+from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, restore, write_archive
+from nmt_zoo.models.base import LARGEST
 
 
 def model_of(config, dtype=None):
@@ -471,3 +474,25 @@ def training_arrays(model, optimizer):
         **{f"seed/{i:04d}": v for i, v in enumerate(seeds)},
         **{f"optimizer/{i:04d}": v for i, v in enumerate(optimizer.variables)},
     }
+
+
+def check_fits(shapes, name):
+    """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32.
+
+    Args:
+        shapes: shapes of the weights, list of tuples.
+        name: the model's name in the error message.
+    """
+    largest = max(shapes, key=math.prod)
+    count, available = sum(map(math.prod, shapes)), available_bytes()
+    if math.prod(largest) > LARGEST:
+        raise UserError(
+            f"{name} has a weight of {' x '.join(map(str, largest))} numbers; the limit is "
+            f"{LARGEST:,}: choose smaller settings or a smaller vocabulary"
+        )
+    if 4 * count > available:
+        raise UserError(
+            f"{name} has {count:,} weights, which take {gigabytes(4 * count)}; "
+            f"{gigabytes(available)} of memory are free: choose smaller settings or a "
+            "smaller vocabulary"
+        )

@@ -8,7 +8,8 @@ import json
 import math
 import os
 
-from data_pipeline.files import UserError, read_lines, write_lines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines, write_lines
 
 # kind -> the value that each record of the kind must have; null if it was not finite.
 KINDS = {"train": "nll", "valid": "perplexity"}

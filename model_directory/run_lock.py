@@ -2,8 +2,8 @@
 
 import os
 
-from data_pipeline.files import UserError
-from data_pipeline.locks import lock
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.locks import lock
 
 
 class RunLock:

@@ -1,6 +1,6 @@
 """Summarises model directories side by side."""
 
-from model_directory.metrics import read_records
+from nmt_zoo.model_directory.metrics import read_records
 
 
 def summarize(directory):

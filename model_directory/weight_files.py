@@ -6,7 +6,8 @@ import os
 
 import numpy as np
 
-from data_pipeline.files import UserError, atomic_path
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path
 
 # Arrays that archives of the first version may lack.
 ADDED = ("model/length/parameters",)

@@ -4,8 +4,8 @@
 defines the interface that all translation models share.
 """
 
-from models.base import Searchable, SettingError, StepOutput, TranslationModel, shift_right
-from models.presets import (
+from nmt_zoo.models.base import Searchable, SettingError, StepOutput, TranslationModel, shift_right
+from nmt_zoo.models.presets import (
     LANGUAGE_MODELS,
     PRESETS,
     check_settings,

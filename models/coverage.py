@@ -2,11 +2,11 @@
 
 from keras import ops
 
-from models.base import StepOutput, TranslationModel, by_hypothesis, by_sentence
-from models.layers.jumps import posterior
-from models.layers.masks import HIDDEN_SCORE, TINY
-from models.layers.source_positions import is_null
-from models.layers.translation_length import TranslationLength
+from nmt_zoo.models.base import StepOutput, TranslationModel, by_hypothesis, by_sentence
+from nmt_zoo.models.layers.jumps import posterior
+from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
+from nmt_zoo.models.layers.source_positions import is_null
+from nmt_zoo.models.layers.translation_length import TranslationLength
 
 # Tuned on validation text:
 _TRANSLATED = 0.03  # Factor on the prior of a source word that has been translated.

@@ -4,7 +4,7 @@ import math
 
 from keras import ops
 
-from models.base import StepOutput, TranslationModel, require
+from nmt_zoo.models.base import StepOutput, TranslationModel, require
 
 
 class Ensemble(TranslationModel):

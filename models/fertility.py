@@ -7,9 +7,9 @@ Markov Model for Word Alignment Using MCMC", for their place in a hidden Markov 
 import keras
 from keras import ops
 
-from models.ibm import AlignmentModel
-from models.layers.masks import padding_mask
-from models.layers.source_positions import is_null
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.layers.masks import padding_mask
+from nmt_zoo.models.layers.source_positions import is_null
 
 MOST = 4  # As in `training.expectation_maximisation.collapsed`.
 

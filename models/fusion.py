@@ -1,6 +1,6 @@
 """Shallow fusion: adds the scores of a language model to those of a translation model."""
 
-from models.base import StepOutput, TranslationModel, require
+from nmt_zoo.models.base import StepOutput, TranslationModel, require
 
 
 class ShallowFusion(TranslationModel):

@@ -10,18 +10,18 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from models.base import require, require_at_least, require_choices, require_rates
-from models.coverage import CoverageModel
-from models.layers.jumps import Jumps, arrive, first_place, move, posterior
-from models.layers.masks import TINY, padding_mask
-from models.layers.source_positions import (
+from nmt_zoo.models.base import require, require_at_least, require_choices, require_rates
+from nmt_zoo.models.coverage import CoverageModel
+from nmt_zoo.models.layers.jumps import Jumps, arrive, first_place, move, posterior
+from nmt_zoo.models.layers.masks import TINY, padding_mask
+from nmt_zoo.models.layers.source_positions import (
     Diagonal,
     PositionTable,
     Uniform,
     is_null,
     lengths_of,
 )
-from models.layers.translation_table import TranslationTable
+from nmt_zoo.models.layers.translation_table import TranslationTable
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

@@ -4,14 +4,14 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.base import (
+from nmt_zoo.models.base import (
     Searchable,
     StepOutput,
     require_at_least,
     require_at_most,
     shift_right,
 )
-from models.layers.masks import padding_mask
+from nmt_zoo.models.layers.masks import padding_mask
 
 _MOST_ORDER = 20
 _LAST = np.iinfo(np.int64).max

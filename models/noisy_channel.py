@@ -3,9 +3,9 @@
 import numpy as np
 from keras import ops
 
-from models.base import Searchable, StepOutput, by_hypothesis, by_sentence, require
-from models.layers.masks import TINY, padding_mask
-from models.ngram import IMPOSSIBLE
+from nmt_zoo.models.base import Searchable, StepOutput, by_hypothesis, by_sentence, require
+from nmt_zoo.models.layers.masks import TINY, padding_mask
+from nmt_zoo.models.ngram import IMPOSSIBLE
 
 
 class NoisyChannel(Searchable):

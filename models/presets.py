@@ -7,14 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import keras
 
-from models.base import LARGEST, SettingError, require
-from models.fertility import FertilityModel
-from models.ibm import AlignmentModel
-from models.ngram import NgramLanguageModel
-from models.rnn import RecurrentTranslationModel
-from models.transformer import Transformer
-from models.transformer_simple import SimpleTransformer
-from models.word_attention import WordAttention
+from nmt_zoo.models.base import LARGEST, SettingError, require
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.models.rnn import RecurrentTranslationModel
+from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_simple import SimpleTransformer
+from nmt_zoo.models.word_attention import WordAttention
 
 
 def _transformer(layers, width, heads, ffn_width, dropout, **settings):

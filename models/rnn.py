@@ -12,7 +12,7 @@ from typing import ClassVar
 import keras
 from keras import ops
 
-from models.base import (
+from nmt_zoo.models.base import (
     TranslationModel,
     by_hypothesis,
     by_sentence,
@@ -24,12 +24,12 @@ from models.base import (
     require_rates,
     settings_of,
 )
-from models.layers.attention_scores import SCORES
-from models.layers.dropout import Dropout
-from models.layers.embeddings import Embedding
-from models.layers.masks import padding_mask
-from models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
-from models.layers.recurrent_decoder import RecurrentDecoder
+from nmt_zoo.models.layers.attention_scores import SCORES
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import Embedding
+from nmt_zoo.models.layers.masks import padding_mask
+from nmt_zoo.models.layers.recurrent import CELLS, BidirectionalLayer, RecurrentLayer
+from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

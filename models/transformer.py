@@ -3,7 +3,7 @@
 import keras
 from keras import ops
 
-from models.base import (
+from nmt_zoo.models.base import (
     Frozen,
     TranslationModel,
     by_hypothesis,
@@ -17,8 +17,8 @@ from models.base import (
     settings_of,
     shift_right,
 )
-from models.layers.attention import MAX_DISTANCE, POSITIONS
-from models.layers.blocks import (
+from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
+from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
     StackLayer,
@@ -26,9 +26,9 @@ from models.layers.blocks import (
     layer_norm,
     layer_order,
 )
-from models.layers.dropout import Dropout
-from models.layers.embeddings import TokenEmbedding, sinusoidal_positions
-from models.layers.masks import attend_to, padding_mask
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import TokenEmbedding, sinusoidal_positions
+from nmt_zoo.models.layers.masks import attend_to, padding_mask
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

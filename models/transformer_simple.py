@@ -7,7 +7,7 @@ feed-forward layers, and a single cross-attention on top of the decoder.
 import keras
 from keras import ops
 
-from models.base import (
+from nmt_zoo.models.base import (
     TranslationModel,
     by_hypothesis,
     by_sentence,
@@ -18,11 +18,11 @@ from models.base import (
     settings_of,
     shift_right,
 )
-from models.layers.attention_scores import SourceAttention
-from models.layers.blocks import FeedForward
-from models.layers.dropout import Dropout
-from models.layers.embeddings import Embedding
-from models.layers.masks import causal_mask, padding_mask
+from nmt_zoo.models.layers.attention_scores import SourceAttention
+from nmt_zoo.models.layers.blocks import FeedForward
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import Embedding
+from nmt_zoo.models.layers.masks import causal_mask, padding_mask
 
 
 def _attention(width, name, dtype):

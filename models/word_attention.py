@@ -7,10 +7,10 @@ embeddings instead of tables, and three ways to average over the source words.
 import keras
 from keras import ops
 
-from models.base import require_at_least, require_choices
-from models.coverage import CoverageModel
-from models.layers.embeddings import Embedding
-from models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
+from nmt_zoo.models.base import require_at_least, require_choices
+from nmt_zoo.models.coverage import CoverageModel
+from nmt_zoo.models.layers.embeddings import Embedding
+from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

@@ -38,7 +38,7 @@ def pytest_configure(config):
     # A shell starts a command in the background with Ctrl-C ignored, and so would be all processes
     # that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from command_line import quiet  # Before every module that imports TensorFlow.
+    from nmt_zoo.command_line import quiet  # Before every module that imports TensorFlow.
 
     replicas = config.option.markexpr == "replicas"
     quiet.start(before=_two_devices if replicas else lambda: None)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-import models
 from benchmarks import results_table
-from decoding.search.requests import OPTIONS
-from model_directory.options import DEFAULTS
+from nmt_zoo import models
+from nmt_zoo.configuration.options import DEFAULTS
+from nmt_zoo.decoding.search.requests import OPTIONS
 
 ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = ("train", "translate", "visualize_attention", "align", "export", "serve")
@@ -19,7 +19,7 @@ TEXTS = {name: (ROOT / name).read_text(encoding="utf-8") for name in (*WRITTEN, 
 
 def flags_of(script):
     """Returns the names of the flags that a script defines."""
-    text = (ROOT / f"{script}.py").read_text(encoding="utf-8")
+    text = (ROOT / "command_line" / f"{script}.py").read_text(encoding="utf-8")
     names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text) + re.findall(r" define_(\w+)\(", text)
     if script == "translate":
         names += [option.name for option in OPTIONS]

@@ -33,7 +33,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from command_line import quiet  # noqa: E402, F401 - before every module that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: E402, F401 - before every module that imports TensorFlow
 
 # isort: split
 
@@ -41,8 +41,8 @@ import keras  # noqa: E402, F401 - imported once, for all forks
 import pytest  # noqa: E402
 from tqdm import tqdm  # noqa: E402
 
-from data_pipeline.files import write_text  # noqa: E402
-from data_pipeline.progress import Progress  # noqa: E402
+from nmt_zoo.common.files import write_text  # noqa: E402
+from nmt_zoo.common.progress import Progress  # noqa: E402
 
 tqdm.monitor_interval = 0  # No monitor thread, because forks would not have it.
 
@@ -304,7 +304,9 @@ def main():
         print(f"{room:15} {found['killed']:3} of {found['mutations']:3} killed")
     print(f"{'all':15} {report['killed']:3} of {report['mutations']:3} killed")
     if given.output:
-        from command_line.machine import machine  # After all forks: lists TensorFlow's devices.
+        from nmt_zoo.command_line.machine import (
+            machine,  # After all forks: lists TensorFlow's devices.
+        )
 
         report["command"] = [f"python {shlex.join(sys.argv)}"]
         text = json.dumps({**report, "machine": machine()}, indent=2, ensure_ascii=False)

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from models.ngram import NgramLanguageModel
+from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.training.ngrams.counting import estimate
 from tests.training.expectation_maximisation.textbook import side
-from training.ngrams.counting import estimate
 
 VOCAB = 9
 

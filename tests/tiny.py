@@ -5,11 +5,11 @@ import random
 import numpy as np
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
-from training.ways import ways_of
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.decoding.search.beam_search import beam_search
+from nmt_zoo.decoding.search.terms import SearchOptions, SpecialIds
+from nmt_zoo.training.ways import ways_of
 
 WORDS = {
     "one": "eins",

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import SIDES
-from data_pipeline.tokenization.vocabularies import SPECIALS
-from model_directory.directory import ModelDirectory
-from model_directory.options import VOCABULARY
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.model_directory.directory import ModelDirectory
 
 
 def inherit(path, model, given, given_settings):

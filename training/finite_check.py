@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 ADVICE = (
     "try a lower --learning_rate or more --warmup_steps (--update=em: a larger --alpha) in a new "

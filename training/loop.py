@@ -5,17 +5,17 @@ import itertools
 import math
 import time
 
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from model_directory.directory import model_arrays, restore
-from model_directory.options import LENGTH_PENALTY
-from training.devices.one_device import OneDevice
-from training.finite_check import ADVICE, check_finite
-from training.reports.tensorboard import Board
-from training.stopping import stop_on_signals
-from training.validation.averages import most_tries, try_averages
-from training.validation.best_weights import BestWeights
-from training.validation.evaluation import CRITERIA, perplexity
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration.options import LENGTH_PENALTY
+from nmt_zoo.model_directory.directory import model_arrays, restore
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.finite_check import ADVICE, check_finite
+from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.stopping import stop_on_signals
+from nmt_zoo.training.validation.averages import most_tries, try_averages
+from nmt_zoo.training.validation.best_weights import BestWeights
+from nmt_zoo.training.validation.evaluation import CRITERIA, perplexity
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.

@@ -2,33 +2,34 @@
 
 import time
 
-import models
-from command_line import quiet
-from data_pipeline.batching import Batching
-from data_pipeline.files import UserError, same_paths
-from data_pipeline.mixing import parse_mixture
-from data_pipeline.text_form import is_blank
-from data_pipeline.tokenization.altered_pairs import AlteredPairs
-from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from data_pipeline.tokenization.epoch_text import EpochText
-from decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
-from decoding.text.training_text import TrainingText
-from model_directory.combined_models import (
+from nmt_zoo import models
+from nmt_zoo.command_line import quiet
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import same_paths
+from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.mixing import parse_mixture
+from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
+from nmt_zoo.decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
+from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.model_directory.combined_models import (
     check_same_tokenizer,
     load_guide,
     model_directories,
 )
-from model_directory.directory import ModelDirectory, check_model
-from model_directory.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
-from training import pace, recipes
-from training.corpus.epochs import Epochs
-from training.corpus.preparation import prepare
-from training.corpus.texts import open_text, print_faults
-from training.devices.strategies import start_devices
-from training.run import UNNOTED, Run, seconds_an_update, why_untimed
-from training.updates.precision import comparison, faster
-from training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
-from training.ways import update_of
+from nmt_zoo.model_directory.directory import ModelDirectory, check_model
+from nmt_zoo.training import pace, recipes
+from nmt_zoo.training.corpus.epochs import Epochs
+from nmt_zoo.training.corpus.preparation import prepare
+from nmt_zoo.training.corpus.texts import open_text, print_faults
+from nmt_zoo.training.devices.strategies import start_devices
+from nmt_zoo.training.run import UNNOTED, Run, seconds_an_update, why_untimed
+from nmt_zoo.training.updates.precision import comparison, faster
+from nmt_zoo.training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
+from nmt_zoo.training.ways import update_of
 
 
 def open_run(request):

@@ -10,9 +10,9 @@ import itertools
 import time
 from typing import NamedTuple
 
-from model_directory.options import BY_NAME
-from training import recipes
-from training.ways import UPDATES
+from nmt_zoo.configuration.options import BY_NAME
+from nmt_zoo.training import recipes
+from nmt_zoo.training.ways import UPDATES
 
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 

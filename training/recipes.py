@@ -6,7 +6,7 @@ overrides `DEFAULTS`. A corpus without a recipe, such as a user's own files, is 
 
 import math
 
-from model_directory.options import AUTO, BY_NAME, DEFAULTS
+from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS
 
 # Word tables without context: whole words, no label smoothing, and high learning rates, because
 # each word's weights are trained only where the word occurs. Rare words are to be learned, too.
@@ -298,7 +298,7 @@ def options(model, dataset, given, tokens=None, characters=0, replicas=1):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
-    from training.ways import UPDATES  # Here, for the same reason.
+    from nmt_zoo.training.ways import UPDATES  # Here, for the same reason.
 
     of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
     if tokens is not None:
@@ -315,7 +315,7 @@ def options(model, dataset, given, tokens=None, characters=0, replicas=1):
 
 def _copy_share(model, options):
     """Returns the share of pairs with strings to copy; ready pieces may have no bytes for them."""
-    import models
+    from nmt_zoo import models
 
     makes_pieces = options["tokenizer"] == "bpe" and not options["vocab_file"]
     by_gradient = options["update"] == "gradient" and models.model_class(model).predicts != "scores"

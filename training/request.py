@@ -7,13 +7,13 @@ model and text, and, where a run is resumed, from its beginning.
 import itertools
 from typing import Any, NamedTuple
 
-import models
-from data_pipeline import streams
-from model_directory.options import AUTO, BY_NAME, VOCABULARY
-from training import fine_tuning, pace, recipes
-from training.opening import check_new_model
-from training.updates.teacher import vocabulary_options
-from training.ways import check_options
+from nmt_zoo import models
+from nmt_zoo.configuration.options import AUTO, BY_NAME, VOCABULARY
+from nmt_zoo.data_pipeline import streams
+from nmt_zoo.training import fine_tuning, pace, recipes
+from nmt_zoo.training.opening import check_new_model
+from nmt_zoo.training.updates.teacher import vocabulary_options
+from nmt_zoo.training.ways import check_options
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 

@@ -8,29 +8,29 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from command_line import console, quiet
-from data_pipeline.batching import largest_shape
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.encoding import num_cores
-from data_pipeline.files import UserError
-from data_pipeline.pipeline import dataset_of
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from decoding.scores import USUAL, remarks
-from decoding.translator import Translator
-from model_directory import memory
-from model_directory.directory import ModelDirectory, model_of
-from model_directory.options import AUTO
-from training import fine_tuning, pace
-from training.corpus.epochs import Epochs
-from training.corpus.preparation import Preparation
-from training.devices.one_device import OneDevice
-from training.limits import Limits
-from training.loop import Trainer
-from training.reports import plan as plan_report
-from training.updates.precision import PRECISIONS, comparison
-from training.validation.evaluation import Evaluator
-from training.validation.length_penalty import PenaltyChoice
-from training.ways import update_of
+from nmt_zoo.command_line import console, quiet
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import AUTO
+from nmt_zoo.data_pipeline.batching import largest_shape
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.pipeline import dataset_of
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.scores import USUAL, remarks
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.directory import ModelDirectory, model_of
+from nmt_zoo.training import fine_tuning, pace
+from nmt_zoo.training.corpus.epochs import Epochs
+from nmt_zoo.training.corpus.preparation import Preparation
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.limits import Limits
+from nmt_zoo.training.loop import Trainer
+from nmt_zoo.training.reports import memory
+from nmt_zoo.training.reports import plan as plan_report
+from nmt_zoo.training.updates.precision import PRECISIONS, comparison
+from nmt_zoo.training.validation.evaluation import Evaluator
+from nmt_zoo.training.validation.length_penalty import PenaltyChoice
+from nmt_zoo.training.ways import update_of
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
 # Entries of config.json that earlier versions did not write, and what they hold.

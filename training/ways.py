@@ -1,14 +1,14 @@
 """Lists the ways of training, and the ways that suit each model."""
 
-import models
-from data_pipeline.files import UserError
-from model_directory.options import AUTO, check_given
-from models.fertility import FertilityModel
-from models.ibm import AlignmentModel
-from models.ngram import NgramLanguageModel
-from training.expectation_maximisation.em_update import EMUpdate
-from training.ngrams.counting_update import CountingUpdate
-from training.updates.gradient import GradientUpdate
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ngrams.counting_update import CountingUpdate
+from nmt_zoo.training.updates.gradient import GradientUpdate
 
 UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
 

@@ -65,7 +65,7 @@ def ours(source, pieces, dtype, num_threads, environment):
     """Makes `work` of `decoding.translator`."""
     os.environ.update(environment)
     model, tokenizer = load_ours(source, pieces, dtype)
-    from decoding.translator import Translator
+    from nmt_zoo.decoding.translator import Translator
 
     translators = {}
 
@@ -83,16 +83,16 @@ def ours(source, pieces, dtype, num_threads, environment):
 
 def load_ours(source, pieces, dtype="float32"):
     """Starts TensorFlow and returns (model, tokenizer); `dtype` is the model's number format."""
-    from command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
 
     # isort: split
 
     import keras
 
-    import models
-    from data_pipeline.tokenization.tokenizers import Tokenizer
-    from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-    from model_directory.directory import ModelDirectory
+    from nmt_zoo import models
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+    from nmt_zoo.model_directory.directory import ModelDirectory
 
     quiet.start()
     if source.directory:
@@ -114,7 +114,7 @@ def never_end(model):
     The first number of the decoder's output becomes 1. The output weights of EOS have a large
     negative number in its place, those of all other words 0.
     """
-    from data_pipeline.tokenization.vocabularies import EOS_ID
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 
     norm = model.decoder_norm or model.decoder_layers[-1].around_feed_forward.norm
     for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
@@ -129,7 +129,7 @@ def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
     """Makes `work` of CTranslate2, which sorts the lines and makes the batches itself."""
     import ctranslate2
 
-    from data_pipeline.tokenization.tokenizers import Tokenizer
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 
     tokenizer = Tokenizer.load(source.kind, Path(source.converted, "tokenizer"))
     pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
@@ -166,10 +166,10 @@ def pytorch(source, threads):
     """Makes `work` of the network and the search of `torch_networks`."""
     import torch
 
-    import models
     from benchmarks.parts.torch_networks import LuongModel, beam_search
-    from data_pipeline.tokenization.tokenizers import Tokenizer
-    from decoding.search.searcher import padded
+    from nmt_zoo import models
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+    from nmt_zoo.decoding.search.searcher import padded
 
     torch.set_num_threads(threads)
     torch.set_flush_denormal(True)  # TensorFlow does this by default.

@@ -100,7 +100,7 @@ def products(task):
     The operands of the first `KEPT` batches are made once and used for all batches. `work` returns
     operations a second; with `count` 0 it measures products of large square matrices instead.
     """
-    from command_line import quiet
+    from nmt_zoo.command_line import quiet
 
     # isort: split
 

@@ -7,8 +7,9 @@ is useless for training, but gives a pipeline as much work as real text.
 
 import numpy as np
 
-from data_pipeline.files import UserError, atomic_path, read_lines
-from data_pipeline.progress import Progress
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, read_lines
+from nmt_zoo.common.progress import Progress
 
 # folder: (English file, German file, share of the pairs made from it)
 SOURCES = {

@@ -7,7 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from data_pipeline.files import UserError, write_text
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 # Runs a command in a process of a process. The peak memory of a new process counts from that of its

@@ -11,7 +11,7 @@ import statistics
 import time
 from pathlib import Path
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 
 def read_corpus(source, target, data_dir, max_length, **tokenizer):
@@ -33,10 +33,10 @@ def read_corpus(source, target, data_dir, max_length, **tokenizer):
     """
     import numpy as np
 
-    from data_pipeline import datasets
-    from data_pipeline.encoded import EncodedCorpus, PairFilter
-    from data_pipeline.encoding import encode_lines
-    from data_pipeline.tokenization import tokenizers
+    from nmt_zoo.data_pipeline import datasets
+    from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
+    from nmt_zoo.data_pipeline.encoding import encode_lines
+    from nmt_zoo.data_pipeline.tokenization import tokenizers
 
     if bool(source) != bool(target):
         raise UserError("--source and --target go together")

@@ -3,9 +3,9 @@
 import itertools
 import re
 
-import models
 from benchmarks.tables.markdown import markdown, read
-from model_directory.options import AUTO, OPTIONS
+from nmt_zoo import models
+from nmt_zoo.configuration.options import AUTO, OPTIONS
 
 MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 # preset: (description, result file, name of the score in it; or the score in words)

@@ -8,10 +8,10 @@ import re
 
 import numpy as np
 
-from data_pipeline.checks import languages, pairing, samples
-from data_pipeline.checks.repetitions import Repetitions
-from data_pipeline.checks.samples import place, quoted
-from data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.checks import languages, pairing, samples
+from nmt_zoo.data_pipeline.checks.repetitions import Repetitions
+from nmt_zoo.data_pipeline.checks.samples import place, quoted
+from nmt_zoo.data_pipeline.text_form import normalised
 
 _RARE = 0.01  # Share of pairs with a fault that is worth a line.
 _LEAST_KNOWN = 0.3  # Share of the words of a held-out text that its training text knows.

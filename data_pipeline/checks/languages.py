@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.checks.samples import matrix, most_frequent, units_of
-from data_pipeline.text_form import script_of
+from nmt_zoo.data_pipeline.checks.samples import matrix, most_frequent, units_of
+from nmt_zoo.data_pipeline.text_form import script_of
 
 _UNITS = 400
 _FEW = 3  # Units of a line that is too short to be judged.

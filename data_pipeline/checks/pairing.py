@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.checks.samples import BLOCK, matrix, most_frequent, units_of
+from nmt_zoo.data_pipeline.checks.samples import BLOCK, matrix, most_frequent, units_of
 
 FARTHEST = 3  # Lines that a side may be shifted by, in either direction.
 _OFFSETS = range(-FARTHEST, FARTHEST + 1)

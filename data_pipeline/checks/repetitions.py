@@ -4,9 +4,9 @@ import array
 
 import numpy as np
 
-from data_pipeline.checks import samples
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import core
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.checks import samples
+from nmt_zoo.data_pipeline.text_form import core
 
 _MOST = 1_000_000  # Pairs that are read; of a longer text, every k-th part.
 _PART = 1000  # Pairs.

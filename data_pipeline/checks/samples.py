@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.text_form import normalised
 
 BLOCK = 100  # Lines.
 HEAD = 200  # Lines.

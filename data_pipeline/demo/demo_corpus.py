@@ -15,8 +15,8 @@ import itertools
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from data_pipeline.demo import lexicon
-from data_pipeline.demo.grammar import COMMA, NOTHING, Grammar, Phrase, Token, join
+from nmt_zoo.data_pipeline.demo import lexicon
+from nmt_zoo.data_pipeline.demo.grammar import COMMA, NOTHING, Grammar, Phrase, Token, join
 
 _MAX_TOKENS = 25  # per side
 _MAX_PAIRS = 1_000_000

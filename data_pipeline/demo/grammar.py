@@ -9,7 +9,7 @@ import random
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from data_pipeline.demo import lexicon
+from nmt_zoo.data_pipeline.demo import lexicon
 
 # The German middle field, from the left to the right sentence bracket.
 _FIELD_TABLE = """nom acc-pronoun dat-pronoun time dat-definite acc-definite frequency negation

@@ -12,8 +12,9 @@ import tarfile
 import zlib
 from pathlib import Path
 
-from data_pipeline.downloads.markup import matched_segments, parse_sgml
-from data_pipeline.files import UserError, decode_lines, printable
+from nmt_zoo.common.errors import UserError, printable
+from nmt_zoo.common.files import decode_lines
+from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
 
 _BLOCK = 1 << 22
 # tarfile raises KeyError at a link that points out of the archive, and RecursionError at links that

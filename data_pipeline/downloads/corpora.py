@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipeline.downloads.archives import stream_pairs
-from data_pipeline.downloads.cleaning import Cleaner, Rules, summary
-from data_pipeline.downloads.remote_files import RemoteFile
-from data_pipeline.files import UserError, atomic_path, check_writable, write_text
-from data_pipeline.progress import Progress
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, check_writable, write_text
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.downloads.archives import stream_pairs
+from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner, Rules, summary
+from nmt_zoo.data_pipeline.downloads.remote_files import RemoteFile
 
 SPLITS = ("train", "valid", "test")
 _VERSION = 1  # To be raised when the same definition makes other files than before.

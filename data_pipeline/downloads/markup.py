@@ -10,8 +10,9 @@ import os
 import re
 from typing import NamedTuple
 
-from data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
-from data_pipeline.files import UserError, open_source, read_lines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import open_source, read_lines
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
 
 SOURCE, REFERENCE, TRANSLATION = "source", "reference", "translation"
 _KINDS = {

@@ -12,9 +12,9 @@ import urllib.request
 from pathlib import Path
 from typing import NamedTuple
 
-from data_pipeline.files import UserError, printable
-from data_pipeline.locks import lock
-from data_pipeline.progress import Progress
+from nmt_zoo.common.errors import UserError, printable
+from nmt_zoo.common.locks import lock
+from nmt_zoo.common.progress import Progress
 
 _MB = 1_000_000
 _CHUNK = 1 << 18

@@ -12,11 +12,11 @@ import re
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.bpe_dropout import mixed
-from data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import mixed
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
 _SIGNS_SHARE = 0.7  # Of the strings. Few texts teach to copy signs, more teach to copy bytes.
 _STREAM = 1 << 32  # Other random numbers than those of BPE-dropout.

@@ -13,8 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedSide
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedSide
 
 _CELLS_AT_ONCE = 1 << 21  # Words x longest word.
 _NONE = np.iinfo(np.int32).max  # The rank of two pieces that cannot be merged.

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.altered_pairs import AlteredPairs
-from data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 
 _TOKENS_AT_ONCE = 1 << 16
 

@@ -2,8 +2,8 @@
 
 import tensorflow as tf
 
-from data_pipeline.text_form import INVISIBLE, SPACES
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.data_pipeline.text_form import INVISIBLE, SPACES
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 
 
 def graph_vocabulary(vocabulary):

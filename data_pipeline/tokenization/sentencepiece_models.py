@@ -2,7 +2,7 @@
 
 import sentencepiece
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 _ROLES = ("pad", "unk", "bos", "eos")
 

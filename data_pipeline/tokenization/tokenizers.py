@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BpeVocabulary,
     PieceVocabulary,
     WordVocabulary,

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import sentencepiece
 
-from data_pipeline.files import UserError, atomic_path, read_bytes, read_lines, write_lines
-from data_pipeline.text_form import normalised, split_words
-from data_pipeline.tokenization.sentencepiece_models import with_special_ids
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, read_bytes, read_lines, write_lines
+from nmt_zoo.data_pipeline.text_form import normalised, split_words
+from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import with_special_ids
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 SPECIALS = ("<pad>", "<unk>", "<s>", "</s>")

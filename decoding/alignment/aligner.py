@@ -11,14 +11,14 @@ import sys
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import split_words
-from data_pipeline.tokenization.vocabularies import EOS_ID
-from decoding.alignment.encoded_text import EncodedText, batches
-from decoding.alignment.links import AGREED
-from decoding.alignment.map_names import layer_names
-from decoding.alignment.subword_merging import word_weights
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.decoding.alignment.encoded_text import EncodedText, batches
+from nmt_zoo.decoding.alignment.links import AGREED
+from nmt_zoo.decoding.alignment.map_names import layer_names
+from nmt_zoo.decoding.alignment.subword_merging import word_weights
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from data_pipeline.batching import Batching, plan_epoch
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.text_form import split_words
-from data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary
-from decoding.alignment.subword_merging import word_weights
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary
+from nmt_zoo.decoding.alignment.subword_merging import word_weights
 
 # Largest cost of a batch. A sentence costs length x (length + 256), because attention is quadratic,
 # so a batch holds 960 sentences of 16 tokens, 200 of 64 or 10 of 512.

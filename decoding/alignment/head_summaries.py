@@ -30,18 +30,18 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from decoding.alignment.aligner import decide_links
-from decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
-from decoding.alignment.links import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.alignment.aligner import decide_links
+from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
+from nmt_zoo.decoding.alignment.links import (
     AlignmentScore,
     GoldAlignment,
     count_links,
     score_of,
 )
-from decoding.alignment.map_names import kind_and_layer
+from nmt_zoo.decoding.alignment.map_names import kind_and_layer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 KINDS = {

@@ -2,7 +2,7 @@
 
 import itertools
 
-from decoding.alignment.head_summaries import KINDS
+from nmt_zoo.decoding.alignment.head_summaries import KINDS
 
 
 def table_of(heads):

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.files import UserError, write_lines
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import SPECIALS
-from decoding.alignment.links import Link
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_lines
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.decoding.alignment.links import Link
 
 LEAST_PROBABLE = 0.01  # Less probable pairs occur together only by chance.
 _CELLS = 1 << 24  # Most cells of the table that are in memory at once.

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError, read_lines, write_lines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines, write_lines
 
 Link = tuple[int, int]
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from data_pipeline.datasets import Split, open_joined
-from data_pipeline.streams import open_split
-from data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.datasets import Split, open_joined
+from nmt_zoo.data_pipeline.streams import open_split
+from nmt_zoo.data_pipeline.text_form import split_words
 
 
 class Words(NamedTuple):

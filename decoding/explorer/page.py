@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from data_pipeline.files import printable
-from decoding.alignment.subword_merging import words_of
+from nmt_zoo.common.errors import printable
+from nmt_zoo.decoding.alignment.subword_merging import words_of
 
 _FOLDER = Path(__file__).parent
 

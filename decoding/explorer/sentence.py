@@ -5,12 +5,12 @@ import math
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from data_pipeline.text_form import split_words
-from decoding.explorer.page import model_data, side
-from decoding.scoring import make_scorer
-from decoding.search.searcher import padded
-from decoding.translator import Translator, not_numbers
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.decoding.explorer.page import model_data, side
+from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.translator import Translator, not_numbers
 
 MAX_TOKENS = 256  # Of a side; a page of more is large, slow, and not to be read.
 NUM_BEST = 5  # Most probable tokens shown at each step.

@@ -3,11 +3,11 @@
 from pathlib import Path
 from urllib.parse import quote
 
-from data_pipeline.files import write_text
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import split_words
-from decoding.explorer.page import explorer_page, index_page
-from decoding.explorer.sentence import NothingToShow
+from nmt_zoo.common.files import write_text
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page
+from nmt_zoo.decoding.explorer.sentence import NothingToShow
 
 _MOST_IN_TITLE = 80  # characters
 

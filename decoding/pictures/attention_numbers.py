@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from data_pipeline.files import atomic_path
-from decoding.alignment.links import GoldAlignment
+from nmt_zoo.common.files import atomic_path
+from nmt_zoo.decoding.alignment.links import GoldAlignment
 
 ENDINGS = (".npz", ".json")
 

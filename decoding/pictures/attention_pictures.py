@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from decoding.alignment import subword_merging
-from decoding.alignment.links import GoldAlignment
-from decoding.alignment.map_names import KINDS, layer_names
-from decoding.pictures.figures import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.alignment import subword_merging
+from nmt_zoo.decoding.alignment.links import GoldAlignment
+from nmt_zoo.decoding.alignment.map_names import KINDS, layer_names
+from nmt_zoo.decoding.pictures.figures import (
     LINE_COLOURS,
     check_path,
     check_size,
@@ -23,7 +23,7 @@ from decoding.pictures.figures import (
     shorten,
     style,
 )
-from decoding.pictures.label_layout import (
+from nmt_zoo.decoding.pictures.label_layout import (
     BAR_SPACE,
     BAR_WIDTH,
     KEY_HEIGHT,

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import SPECIALS
-from decoding.pictures.projections import principal_components, tsne
-from models.word_attention import WordAttention
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.decoding.pictures.projections import principal_components, tsne
+from nmt_zoo.models.word_attention import WordAttention
 
 PROJECTIONS = {"pca": principal_components, "tsne": tsne}
 

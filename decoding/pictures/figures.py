@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from data_pipeline.files import atomic_path
+from nmt_zoo.common.files import atomic_path
 
 # No date and no version: the same input gives the same bytes.
 _METADATA = {

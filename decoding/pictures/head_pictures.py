@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decoding.alignment.head_summaries import KINDS, Head
-from decoding.alignment.head_tables import best_of
-from decoding.pictures.figures import (
+from nmt_zoo.decoding.alignment.head_summaries import KINDS, Head
+from nmt_zoo.decoding.alignment.head_tables import best_of
+from nmt_zoo.decoding.pictures.figures import (
     LINE_COLOURS,
     check_path,
     check_size,
@@ -19,7 +19,7 @@ from decoding.pictures.figures import (
     style,
     text_widths,
 )
-from decoding.pictures.label_layout import MARGIN, wrap
+from nmt_zoo.decoding.pictures.label_layout import MARGIN, wrap
 
 _FONT_SIZE = 8
 _CELL = np.array([0.42, 0.24])  # inches; a cell holds a number of four characters

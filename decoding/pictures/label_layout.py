@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from decoding.pictures.figures import text_widths
+from nmt_zoo.decoding.pictures.figures import text_widths
 
 MARGIN, PAD = 0.16, 0.05  # inches
 _GAP = 0.32  # inches

@@ -3,9 +3,9 @@
 import math
 import sys
 
-from data_pipeline.files import UserError
-from decoding.pictures.figures import save_curves
-from model_directory.metrics import read_records
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures.figures import save_curves
+from nmt_zoo.model_directory.metrics import read_records
 
 
 def save_learning_curves(directories, path):

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from decoding.pictures.figures import (
+from nmt_zoo.decoding.pictures.figures import (
     LINE_COLOURS,
     check_path,
     printable,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 
 
 def principal_components(vectors: np.ndarray, count: int = 2) -> np.ndarray:

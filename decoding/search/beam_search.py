@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from decoding.search.diversity import extended_in_groups
-from decoding.search.largest import largest
-from decoding.search.terms import IMPOSSIBLE, EachSentence, Hypotheses, length_normaliser
+from nmt_zoo.decoding.search.diversity import extended_in_groups
+from nmt_zoo.decoding.search.largest import largest
+from nmt_zoo.decoding.search.terms import IMPOSSIBLE, EachSentence, Hypotheses, length_normaliser
 
 # How much longer live hypotheses are expected to become when they are compared with finished ones:
 # with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.

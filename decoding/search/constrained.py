@@ -2,9 +2,9 @@
 
 import tensorflow as tf
 
-from decoding.search import constraints
-from decoding.search.required import Banks, Progress
-from models import StepOutput
+from nmt_zoo.decoding.search import constraints
+from nmt_zoo.decoding.search.required import Banks, Progress
+from nmt_zoo.models import StepOutput
 
 # Inputs of a search that belong to its sentences, besides their ids.
 GIVEN = {

@@ -8,8 +8,8 @@ nothing uses the model itself.
 
 import tensorflow as tf
 
-from decoding.search.largest import largest
-from decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.decoding.search.largest import largest
+from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 
 _LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
 

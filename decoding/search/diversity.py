@@ -6,8 +6,8 @@ Models", with Hamming diversity.
 
 import tensorflow as tf
 
-from decoding.search.largest import largest
-from decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.decoding.search.largest import largest
+from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 
 
 def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):

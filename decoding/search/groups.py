@@ -2,7 +2,7 @@
 
 import tensorflow as tf
 
-from decoding.search.terms import Hypotheses
+from nmt_zoo.decoding.search.terms import Hypotheses
 
 # Limits on a group of A sentences. Self-attention of the source has A x S x S weights for every
 # head of a layer. A Transformer caches keys and values of A x K x T target positions for every

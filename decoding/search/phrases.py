@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import SPECIALS
-from decoding.search.constraints import bar
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.decoding.search.constraints import bar
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 # Han, Kana, Thai, Lao, Khmer and Myanmar have no spaces between words, so a word may begin and end

@@ -1,17 +1,18 @@
 """The ways in which users ask for translations: their flags, checks and files."""
 
-from data_pipeline.files import UserError, read_lines
-from data_pipeline.text_form import normalised
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.configuration.options import Option
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
     PieceVocabulary,
     join_pieces,
 )
-from decoding.search.phrases import banned_phrases, has_phrase
-from decoding.search.shortlist import SIZES
-from decoding.search.terms import SearchOptions
-from decoding.text.kept_parts import KeptParts, can_keep
-from model_directory.options import Option
+from nmt_zoo.decoding.search.phrases import banned_phrases, has_phrase
+from nmt_zoo.decoding.search.shortlist import SIZES
+from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import PAD_ID
-from decoding.search.largest import largest
-from decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.search.largest import largest
+from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 
 
 class Progress(NamedTuple):

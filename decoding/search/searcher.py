@@ -7,13 +7,13 @@ import numpy as np
 import tensorflow as tf
 from tensorflow.python.eager.context import function_executor_type
 
-from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from decoding.search.beam_search import beam_search
-from decoding.search.constrained import GIVEN, Constrained, asks_for_something
-from decoding.search.groups import in_halves, search_in_groups
-from decoding.search.phrases import word_joints
-from decoding.search.shortlist import Shortlisted
-from decoding.search.terms import EachSentence, Hypotheses, SpecialIds
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.decoding.search.beam_search import beam_search
+from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, asks_for_something
+from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
+from nmt_zoo.decoding.search.phrases import word_joints
+from nmt_zoo.decoding.search.shortlist import Shortlisted
+from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SpecialIds
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.

@@ -8,11 +8,11 @@ decoding step. With a shortlist they take a time that does not depend on the voc
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS
-from decoding.search.largest import PART
-from decoding.search.terms import IMPOSSIBLE, SearchOptions
-from models import StepOutput
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS
+from nmt_zoo.decoding.search.largest import PART
+from nmt_zoo.decoding.search.terms import IMPOSSIBLE, SearchOptions
+from nmt_zoo.models import StepOutput
 
 # Fields of `SearchOptions` for requests that look at the whole vocabulary.
 _EXCLUDED = (

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from model_directory.options import LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 
 IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores are never NaN.
 

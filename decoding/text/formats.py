@@ -3,10 +3,10 @@
 import json
 import math
 
-from data_pipeline.tokenization.vocabularies import EOS_ID
-from decoding.alignment.subword_merging import numbers_in_text
-from decoding.search.phrases import piece_text
-from decoding.translator import EMPTY, MAX_INPUT_TOKENS
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
+from nmt_zoo.decoding.search.phrases import piece_text
+from nmt_zoo.decoding.translator import EMPTY, MAX_INPUT_TOKENS
 
 
 def plain_lines(window, results):

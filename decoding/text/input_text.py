@@ -4,12 +4,12 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from data_pipeline.downloads.markup import is_markup
-from data_pipeline.files import UserError
-from data_pipeline.live_lines import LiveLines, reader
-from data_pipeline.streams import is_tsv
-from data_pipeline.test_sets import other_translation, reference_texts, source_text
-from decoding.text.streaming import windows
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.downloads.markup import is_markup
+from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
+from nmt_zoo.data_pipeline.streams import is_tsv
+from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
+from nmt_zoo.decoding.text.streaming import windows
 
 _STANDARD_INPUT = "standard input"
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from data_pipeline.files import UserError, atomic_path, open_source
-from decoding.translator import EMPTY, Translation
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import atomic_path, open_source
+from nmt_zoo.decoding.translator import EMPTY, Translation
 
 _KIND = "translations made by"  # The file begins with this key.
 _VERSION = 2  # Of the form of the file.

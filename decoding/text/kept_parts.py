@@ -8,8 +8,8 @@ import re
 import unicodedata
 from typing import NamedTuple
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
 # E-mail and web addresses, placeholders, tags and entities.
 TECHNICAL = "|".join(

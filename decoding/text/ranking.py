@@ -3,8 +3,8 @@
 import itertools
 import re
 
-from data_pipeline.files import UserError
-from data_pipeline.streams import FileLines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.streams import FileLines
 
 _SEPARATOR = " ||| "
 _LINE_NUMBER = re.compile("[0-9]{1,18}")

@@ -2,9 +2,9 @@
 
 import collections
 
-from decoding.text.splitting import sentences
-from decoding.text.training_text import SCRIPT, UNKNOWN
-from decoding.translator import PROBLEMS, TOO_LONG, is_unknown
+from nmt_zoo.decoding.text.splitting import sentences
+from nmt_zoo.decoding.text.training_text import SCRIPT, UNKNOWN
+from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a remark lists.
 _LOOPS = 4  # Times that a translation repeats words until it is noticed.

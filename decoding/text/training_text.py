@@ -11,10 +11,11 @@ import unicodedata
 
 import numpy as np
 
-from data_pipeline.files import UserError, read_bytes
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import normalised
-from decoding.text.splitting import sentences
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.decoding.text.splitting import sentences
 
 RECORD = "training_text.json"  # Name of the file in exported models.
 _SAMPLE = 100_000  # Most lines whose words, capitals, sentences and lengths are looked at.

@@ -6,12 +6,12 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
-from data_pipeline.files import growing_file
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import is_blank
-from decoding.text.kept import KeptTranslations
-from decoding.text.ranking import ranked_lines
-from decoding.text.streaming import translations, windows
+from nmt_zoo.common.files import growing_file
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.text.kept import KeptTranslations
+from nmt_zoo.decoding.text.ranking import ranked_lines
+from nmt_zoo.decoding.text.streaming import translations, windows
 
 # Lines with words at the start of a text, of which the model must know at least one word.
 _BEGINNING = 100

@@ -7,10 +7,10 @@ positions: Shaw et al. 2018, "Self-Attention with Relative Position Representati
 import keras
 from keras import ops
 
-from models.base import Frozen, dense_weights
-from models.layers.dropout import Dropout
-from models.layers.embeddings import rotate
-from models.layers.masks import causal_mask, masked_softmax
+from nmt_zoo.models.base import Frozen, dense_weights
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import rotate
+from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
 
 POSITIONS = ("sinusoidal", "relative", "rotary")  # Ways in which a Transformer knows positions.
 MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.

@@ -6,9 +6,9 @@ Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and append
 import keras
 from keras import ops
 
-from models.base import dense_weights
-from models.layers.masks import masked_softmax
-from models.layers.same_shape import matmul, times
+from nmt_zoo.models.base import dense_weights
+from nmt_zoo.models.layers.masks import masked_softmax
+from nmt_zoo.models.layers.same_shape import matmul, times
 
 SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 

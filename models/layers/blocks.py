@@ -10,13 +10,13 @@ from functools import partial
 import keras
 from keras import ops
 
-from models.layers.attention import (
+from nmt_zoo.models.layers.attention import (
     MAX_DISTANCE,
     MaskedMultiHeadAttention,
     MultiHeadAttention,
 )
-from models.layers.dropout import Dropout
-from models.layers.masks import attend_to
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.masks import attend_to
 
 NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
 

@@ -9,10 +9,10 @@ maximisation.
 import keras
 from keras import ops
 
-from models.layers.masks import masked_softmax
-from models.layers.recurrent import scan_over_time
-from models.layers.source_positions import is_null
-from models.layers.translation_table import logarithms
+from nmt_zoo.models.layers.masks import masked_softmax
+from nmt_zoo.models.layers.recurrent import scan_over_time
+from nmt_zoo.models.layers.source_positions import is_null
+from nmt_zoo.models.layers.translation_table import logarithms
 
 
 class Jumps(keras.layers.Layer):

@@ -8,7 +8,7 @@ one matrix product.
 import keras
 from keras import ops
 
-from models.layers.same_shape import add, multiply, where
+from nmt_zoo.models.layers.same_shape import add, multiply, where
 
 
 def scan_over_time(step, inputs, state, step_mask=None, reverse=False):

@@ -3,11 +3,11 @@
 import keras
 from keras import ops
 
-from models.base import by_hypothesis, by_sentence
-from models.layers.attention_scores import SourceAttention
-from models.layers.dropout import Dropout
-from models.layers.recurrent import RecurrentLayer, scan_over_time
-from models.layers.same_shape import multiply
+from nmt_zoo.models.base import by_hypothesis, by_sentence
+from nmt_zoo.models.layers.attention_scores import SourceAttention
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.recurrent import RecurrentLayer, scan_over_time
+from nmt_zoo.models.layers.same_shape import multiply
 
 
 class RecurrentDecoder(keras.layers.Layer):

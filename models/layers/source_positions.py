@@ -9,8 +9,8 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.masks import masked_softmax
-from models.layers.translation_table import logarithms
+from nmt_zoo.models.layers.masks import masked_softmax
+from nmt_zoo.models.layers.translation_table import logarithms
 
 
 def lengths_of(mask):

@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.source_positions import lengths_of
+from nmt_zoo.models.layers.source_positions import lengths_of
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

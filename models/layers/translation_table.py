@@ -4,7 +4,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from models.layers.masks import HIDDEN_SCORE, TINY
+from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 
 
 def logarithms(probabilities):

@@ -12,11 +12,11 @@ import pytest
 import tensorflow as tf
 from absl import flags
 
-from command_line import console
-from command_line.console import one_line_errors, write_result
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from model_directory.options import DEFAULTS, OPTIONS
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.console import one_line_errors, write_result
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration.options import DEFAULTS, OPTIONS
 from tests.scripts.running import ROOT, run_script
 
 BAD_FLAGS = {
@@ -152,7 +152,7 @@ def test_what_the_user_can_mend_is_one_line(error, expected, capsys):
 def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, monkeypatch):
     known = set()
 
-    def parse(argv):
+    def parse(argv, about):
         known.update(flags.FLAGS)
         raise MemoryError
 
@@ -259,7 +259,7 @@ def test_characters_that_a_terminal_lacks_are_spelled_out(tmp_path):
 def test_closed_streams_are_held_so_that_no_file_gets_their_numbers(tmp_path):
     code = """
 import os, sys
-from command_line import startup
+from nmt_zoo.command_line import startup
 with open(sys.argv[1], "w") as file:
     print(file.fileno() > 2, file=file)
     for stream in (sys.stdout, sys.stderr):

@@ -8,7 +8,7 @@ import pytest
 from tests.scripts.running import ROOT
 
 PROGRAM = """
-from command_line import startup, quiet
+from nmt_zoo.command_line import startup, quiet
 import sys
 
 import pytest
@@ -17,8 +17,8 @@ quiet.start()
 assert "matplotlib" not in sys.modules  # Nobody has asked for a picture.
 import tensorflow as tf
 
-from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 
 lines = ["a b c d e f g h"] * 20
 tokenizer = train_tokenizer("bpe", lines, lines, vocab_size=290)

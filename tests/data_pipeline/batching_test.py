@@ -5,9 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.batching import Batching, EpochPlan, largest_batch, padding_share, plan_epoch
-from data_pipeline.files import UserError
-from data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import (
+    Batching,
+    EpochPlan,
+    largest_batch,
+    padding_share,
+    plan_epoch,
+)
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 59  # 60 has many divisors, so many batches would exceed this budget by one token.
 

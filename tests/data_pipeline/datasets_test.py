@@ -4,11 +4,12 @@ import re
 
 import pytest
 
-from data_pipeline import datasets
-from data_pipeline.datasets import Generated, open_joined, prepare, read_split
-from data_pipeline.demo import demo_corpus
-from data_pipeline.downloads.corpora import Split
-from data_pipeline.files import UserError, read_lines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline import datasets
+from nmt_zoo.data_pipeline.datasets import Generated, open_joined, prepare, read_split
+from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.downloads.corpora import Split
 
 
 @pytest.fixture
@@ -131,7 +132,7 @@ def tabbed(tmp_path):
 def test_a_file_with_tabs_is_both_sides(tabbed, monkeypatch):
     expected = ["one", "", "\u2028"], ["eins", "two words", "drei"]
     assert read_split(Split(tabbed, tabbed)) == expected
-    monkeypatch.setattr("data_pipeline.streams._BLOCK_BYTES", 5)
+    monkeypatch.setattr("nmt_zoo.data_pipeline.streams._BLOCK_BYTES", 5)
     assert read_split(Split(tabbed, tabbed)) == expected
 
 

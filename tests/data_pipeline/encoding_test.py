@@ -9,18 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_pipeline import encoding
-from data_pipeline.encoded import EncodedCorpus, PairFilter
-from data_pipeline.encoding import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_lines
+from nmt_zoo.data_pipeline import encoding
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
+from nmt_zoo.data_pipeline.encoding import (
     encode_corpus,
     encode_lines,
     encode_pairs,
     encoded_chunks,
     text_hash,
 )
-from data_pipeline.files import UserError, write_lines
-from data_pipeline.streams import FileLines, open_splits
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.streams import FileLines, open_splits
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -194,9 +195,9 @@ def test_what_a_killed_process_left_is_removed(tokenizer, corpus, tmp_path):
 
 LIMITED = """
     import resource, sys
-    from data_pipeline.encoding import encode_pairs
-    from data_pipeline.files import UserError
-    from data_pipeline.tokenization.tokenizers import train_tokenizer
+    from nmt_zoo.data_pipeline.encoding import encode_pairs
+    from nmt_zoo.common.files import UserError
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 
     lines = ["a b c d e f"] * 5000
     tokenizer = train_tokenizer("word", lines, lines)

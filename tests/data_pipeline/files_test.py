@@ -8,8 +8,8 @@ import stat
 
 import pytest
 
-from data_pipeline.files import (
-    UserError,
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import (
     atomic_path,
     check_outputs,
     decode_lines,
@@ -18,7 +18,7 @@ from data_pipeline.files import (
     write_lines,
     write_text,
 )
-from data_pipeline.streams import FileLines
+from nmt_zoo.data_pipeline.streams import FileLines
 
 
 def contents(folder):

@@ -4,11 +4,12 @@ import random
 
 import pytest
 
-from data_pipeline.datasets import Split
-from data_pipeline.files import UserError, read_lines, write_lines
-from data_pipeline.held_out import hold_out
-from data_pipeline.streams import names_of
-from data_pipeline.text_form import is_blank, normalised
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.data_pipeline.datasets import Split
+from nmt_zoo.data_pipeline.held_out import hold_out
+from nmt_zoo.data_pipeline.streams import names_of
+from nmt_zoo.data_pipeline.text_form import is_blank, normalised
 
 
 def text(folder, count=400, name="a"):

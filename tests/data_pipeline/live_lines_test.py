@@ -5,9 +5,10 @@ import random
 
 import pytest
 
-from data_pipeline import live_lines
-from data_pipeline.files import UserError, decode_lines
-from data_pipeline.live_lines import LiveLines, reader
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import decode_lines
+from nmt_zoo.data_pipeline import live_lines
+from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.mixing import mixture
+from nmt_zoo.data_pipeline.mixing import mixture
 
 SIZES = (10, 300, 40)
 

@@ -5,14 +5,20 @@ import collections
 import numpy as np
 import pytest
 
-from data_pipeline.batching import Batching
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.encoding import encode_corpus
-from data_pipeline.mixing import mixture
-from data_pipeline.pipeline import batches, dataset_of, describe, plan_batches, sentence_look_up
-from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.mixing import mixture
+from nmt_zoo.data_pipeline.pipeline import (
+    batches,
+    dataset_of,
+    describe,
+    plan_batches,
+    sentence_look_up,
+)
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from tests.data_pipeline.small import SOURCE, TARGET, pairs_of
 
 BUDGET = 64

@@ -7,7 +7,7 @@ import select
 import struct
 import termios
 
-from data_pipeline.progress import Progress
+from nmt_zoo.common.progress import Progress
 
 
 def logged(capsys):

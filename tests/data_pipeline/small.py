@@ -4,8 +4,8 @@ import random
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 
 
 def sentences(seed, count):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from data_pipeline.batching import Batching, padding_share, plan_epoch
-from data_pipeline.files import UserError
-from data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching, padding_share, plan_epoch
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 
 BUDGET = 600
 

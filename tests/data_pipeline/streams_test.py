@@ -4,9 +4,10 @@ import random
 
 import pytest
 
-from data_pipeline import streams
-from data_pipeline.files import UserError, read_lines
-from data_pipeline.streams import FileLines, open_split, open_splits, open_target
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline import streams
+from nmt_zoo.data_pipeline.streams import FileLines, open_split, open_splits, open_target
 
 TEXTS = [
     b"",

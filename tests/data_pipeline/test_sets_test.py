@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from data_pipeline.files import UserError
-from data_pipeline.streams import open_split
-from data_pipeline.test_sets import other_translation, reference_texts, source_text
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.streams import open_split
+from nmt_zoo.data_pipeline.test_sets import other_translation, reference_texts, source_text
 
 SGML = """<srcset setid="x" srclang="any">
 <doc docid="a"><p>

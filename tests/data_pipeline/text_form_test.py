@@ -2,7 +2,7 @@ import unicodedata
 
 import pytest
 
-from data_pipeline.text_form import INVISIBLE, SPACES, is_blank, normalised
+from nmt_zoo.data_pipeline.text_form import INVISIBLE, SPACES, is_blank, normalised
 
 
 def test_all_white_space_of_unicode_becomes_one_space():

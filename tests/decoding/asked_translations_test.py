@@ -6,21 +6,21 @@ import keras
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
-from decoding.minimum_bayes_risk import expected_utilities
-from decoding.search.phrases import banned_phrases
-from decoding.search.requests import (
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
+from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
+from nmt_zoo.decoding.search.phrases import banned_phrases
+from nmt_zoo.decoding.search.requests import (
     OPTIONS,
     check_requests,
     read_asked,
     read_phrases,
     translator_options,
 )
-from decoding.search.terms import SearchOptions
-from decoding.translator import Translator
+from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.decoding.translator import Translator
 from tests.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.tiny import SMALL, pairs
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sacrebleu.metrics import CHRF
 
-from decoding.minimum_bayes_risk import chrf_of_pairs, expected_utilities
+from nmt_zoo.decoding.minimum_bayes_risk import chrf_of_pairs, expected_utilities
 
 TEXTS = ["Ein Hund läuft.", "Ein Hund läuft .", "Der Hund", "Katze", "", "ein", "  ", "läuft läuft"]
 

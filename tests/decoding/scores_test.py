@@ -5,9 +5,9 @@ import unicodedata
 
 import pytest
 
-from data_pipeline.files import UserError
-from decoding import scores
-from decoding.scores import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding import scores
+from nmt_zoo.decoding.scores import (
     METRICS,
     bleu_tokenizer,
     corpus_scores,

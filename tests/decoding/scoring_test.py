@@ -5,16 +5,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from decoding.scoring import Scorer, make_scorer
-from decoding.text.ranking import NBestList, ranked_lines
-from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
-from models.ensemble import Ensemble
-from models.fusion import ShallowFusion
-from models.noisy_channel import NoisyChannel
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.scoring import Scorer, make_scorer
+from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
+from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translator
+from nmt_zoo.models.ensemble import Ensemble
+from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.noisy_channel import NoisyChannel
 from tests.models.contract_test import create, randomised
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import SMALL, Echo, Greedy, pairs, traced_search

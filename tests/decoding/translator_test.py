@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from decoding.scoring import Scorer
-from decoding.search.searcher import padded
-from decoding.search.terms import length_normaliser
-from decoding.serving import saved_model, saved_model_check, saved_model_client
-from decoding.serving.saved_model import ServingModule
-from decoding.serving.saved_model_check import check
-from decoding.serving.server_files import read_meta_graph
-from decoding.serving.warm_up import SAMPLES, read_requests, sample_requests, write_requests
-from decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
+from nmt_zoo.serving.export.saved_model import ServingModule
+from nmt_zoo.serving.export.saved_model_check import check
+from nmt_zoo.serving.export.server_files import read_meta_graph
+from nmt_zoo.serving.export.warm_up import SAMPLES, read_requests, sample_requests, write_requests
 from tests.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.faults.storage_test import full_disk
 from tests.scripts.running import client_in_this_process

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, PieceVocabulary
-from decoding.translator import Translator
-from decoding.unknowns import UnknownReplacer, read_lexicon
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, PieceVocabulary
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
 from tests.tiny import SMALL, pairs
 
 LINES = ["one zebra sees the dog", "zebra", "", "two cat runs"]

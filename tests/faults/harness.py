@@ -30,10 +30,10 @@ os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
 import numpy as np  # noqa: E402
 
 import train  # noqa: E402
-from command_line.console import status_of  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import write_text  # noqa: E402
-from model_directory.directory import ModelDirectory, read_archive  # noqa: E402
+from nmt_zoo.command_line.console import status_of  # noqa: E402
+from nmt_zoo.command_line.machine import machine  # noqa: E402
+from nmt_zoo.common.files import write_text  # noqa: E402
+from nmt_zoo.model_directory.directory import ModelDirectory, read_archive  # noqa: E402
 from tests.tiny import corpus_flags, small_flags  # noqa: E402
 
 SAVE_EVERY = 3  # Neither a multiple of LOG_EVERY nor of the steps between validations.

@@ -7,12 +7,12 @@ import signal
 import numpy as np
 import pytest
 
-from data_pipeline.batching import Batching
-from data_pipeline.files import UserError
-from data_pipeline.pipeline import batches
-from data_pipeline.tokenization.vocabularies import UNK_ID
-from model_directory.directory import ModelDirectory
-from model_directory.weight_files import read_archive
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.weight_files import read_archive
 from tests.training.loop_test import Script, records, trainer
 
 HUGE = 3e38  # Finite, but overflows when the embedding is scaled.

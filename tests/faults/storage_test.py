@@ -17,13 +17,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from model_directory.directory import ModelDirectory
-from model_directory.metrics import append_record, keep_records, read_records
-from model_directory.run_lock import RunLock
-from model_directory.weight_files import DamagedError, read_archive, write_archive
-from training.devices.replicas import _ReadOnlyDirectory
-from training.reports.tensorboard import Board
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records
+from nmt_zoo.model_directory.run_lock import RunLock
+from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, write_archive
+from nmt_zoo.training.devices.replicas import _ReadOnlyDirectory
+from nmt_zoo.training.reports.tensorboard import Board
 
 ARRAYS = {
     "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),

@@ -14,7 +14,7 @@ import traceback
 from pathlib import Path
 from typing import NamedTuple
 
-from command_line.console import one_line_errors
+from nmt_zoo.command_line.console import one_line_errors
 from tests.hostile.case import NOT_PREPARED, Outcome
 from tests.scripts.running import ROOT
 

@@ -9,7 +9,7 @@ import time
 import warnings
 from pathlib import Path
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 from tests.hostile.case import Case, Refused, Works
 
 

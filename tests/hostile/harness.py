@@ -32,7 +32,7 @@ os.environ["no_proxy"] = "127.0.0.1"
 # Each case has its own home folder, which it must leave empty.
 os.environ.setdefault("KERAS_HOME", str(Path.home() / ".keras"))
 
-from command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
+from nmt_zoo.command_line import quiet  # noqa: F401, E402 - before all that imports TensorFlow
 
 # isort: split
 
@@ -42,8 +42,8 @@ import sacrebleu  # noqa: F401, E402
 import tensorflow_text  # noqa: F401, E402
 
 import tests.hostile.cases  # noqa: E402
-from command_line.machine import machine  # noqa: E402
-from data_pipeline.files import write_text  # noqa: E402
+from nmt_zoo.command_line.machine import machine  # noqa: E402
+from nmt_zoo.common.files import write_text  # noqa: E402
 from tests.hostile import child, examples  # noqa: E402
 from tests.hostile.case import judge  # noqa: E402
 from tests.hostile.prepared import commands, keep  # noqa: E402

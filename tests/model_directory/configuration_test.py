@@ -6,15 +6,15 @@ import shutil
 
 import pytest
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from model_directory.combined_models import check_same_tokenizer, load_models
-from model_directory.configuration import read_configuration
-from model_directory.directory import ModelDirectory, model_arrays
-from model_directory.weight_files import write_archive
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models
+from nmt_zoo.model_directory.configuration import read_configuration
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.model_directory.weight_files import write_archive
+from nmt_zoo.training import recipes
 from tests.tiny import SMALL
-from training import recipes
 
 SETTINGS = {**SMALL, "tie_embeddings": "target"}
 CONFIG = {

@@ -2,8 +2,8 @@
 
 import pytest
 
-from data_pipeline.files import UserError
-from model_directory.options import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import (
     BY_NAME,
     DEFAULTS,
     OPTIONS,
@@ -11,13 +11,13 @@ from model_directory.options import (
     renamed,
     size_option,
 )
-from models import preset_names
-from training import recipes
-from training.updates.gradient import LOSS_AVERAGES
-from training.updates.precision import PRECISIONS
-from training.updates.schedules import SCHEDULES
-from training.updates.token_dropout import UNITS
-from training.validation.evaluation import CRITERIA
+from nmt_zoo.models import preset_names
+from nmt_zoo.training import recipes
+from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
+from nmt_zoo.training.updates.precision import PRECISIONS
+from nmt_zoo.training.updates.schedules import SCHEDULES
+from nmt_zoo.training.updates.token_dropout import UNITS
+from nmt_zoo.training.validation.evaluation import CRITERIA
 
 
 @pytest.mark.parametrize(

@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.fertility import FertilityModel
-from models.ibm import AlignmentModel
-from models.rnn import RecurrentTranslationModel
-from models.transformer import Transformer
-from models.transformer_simple import SimpleTransformer
-from models.word_attention import WordAttention
-from training.updates.adam import FusedAdam
-from training.updates.gradient import GradientUpdate
+from nmt_zoo import models
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.rnn import RecurrentTranslationModel
+from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_simple import SimpleTransformer
+from nmt_zoo.models.word_attention import WordAttention
+from nmt_zoo.training.updates.adam import FusedAdam
+from nmt_zoo.training.updates.gradient import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13

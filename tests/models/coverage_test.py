@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.beam_search import beam_search
-from decoding.search.terms import SearchOptions, SpecialIds
-from models.coverage import CoverageModel
-from models.ibm import AlignmentModel
-from models.layers.translation_length import TranslationLength
-from models.word_attention import WordAttention
+from nmt_zoo.decoding.search.beam_search import beam_search
+from nmt_zoo.decoding.search.terms import SearchOptions, SpecialIds
+from nmt_zoo.models.coverage import CoverageModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.layers.translation_length import TranslationLength
+from nmt_zoo.models.word_attention import WordAttention
 from tests.models.layers_test import close
 
 PAD, BOS, EOS = 0, 2, 3

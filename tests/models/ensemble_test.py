@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models import SettingError
-from models.ensemble import Ensemble
+from nmt_zoo import models
+from nmt_zoo.models import SettingError
+from nmt_zoo.models.ensemble import Ensemble
 
 PAD, UNK, BOS, EOS = range(4)
 VOCAB = 8

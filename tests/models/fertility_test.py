@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
-import models
-from models.fertility import MOST
-from models.layers.masks import padding_mask
+from nmt_zoo import models
+from nmt_zoo.models.fertility import MOST
+from nmt_zoo.models.layers.masks import padding_mask
 from tests.models.layers_test import close
 
 SOURCE = np.array([[5, 9, 5, 3], [8, 6, 3, 0], [3, 0, 0, 0]], np.int32)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models import SettingError
-from models.fusion import ShallowFusion
-from models.ngram import NgramLanguageModel
+from nmt_zoo import models
+from nmt_zoo.models import SettingError
+from nmt_zoo.models.fusion import ShallowFusion
+from nmt_zoo.models.ngram import NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search
 

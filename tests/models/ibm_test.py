@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.ibm import AlignmentModel
-from models.layers.translation_table import TranslationTable
+from nmt_zoo import models
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.layers.translation_table import TranslationTable
 from tests.models.layers_test import close
 
 PAD, BOS, EOS = 0, 2, 3

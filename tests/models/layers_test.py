@@ -10,16 +10,22 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.layers.attention import (
+from nmt_zoo.models.layers.attention import (
     MaskedMultiHeadAttention,
     MultiHeadAttention,
     RelativeAttention,
     ScaledDotProductAttention,
 )
-from models.layers.blocks import DecoderLayer, EncoderLayer, FeedForward, layer_norm, layer_order
-from models.layers.dropout import Dropout
-from models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
-from models.layers.masks import causal_mask, padding_mask
+from nmt_zoo.models.layers.blocks import (
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    layer_norm,
+    layer_order,
+)
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
+from nmt_zoo.models.layers.masks import causal_mask, padding_mask
 
 B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
 # Sentence 0 has no padding, sentence 1 has two positions of padding.
@@ -602,19 +608,19 @@ def test_registered_layers_are_found_again_by_keras(layer):
     "module",
     [
         "models",
-        "models.base",
-        "models.presets",
-        "models.rnn",
-        "models.transformer",
-        "models.transformer_simple",
-        "models.word_attention",
-        "models.layers.attention",
-        "models.layers.blocks",
-        "models.layers.embeddings",
-        "models.layers.masks",
-        "models.layers.recurrent",
-        "models.layers.recurrent_decoder",
-        "models.layers.attention_scores",
+        "nmt_zoo.models.base",
+        "nmt_zoo.models.presets",
+        "nmt_zoo.models.rnn",
+        "nmt_zoo.models.transformer",
+        "nmt_zoo.models.transformer_simple",
+        "nmt_zoo.models.word_attention",
+        "nmt_zoo.models.layers.attention",
+        "nmt_zoo.models.layers.blocks",
+        "nmt_zoo.models.layers.embeddings",
+        "nmt_zoo.models.layers.masks",
+        "nmt_zoo.models.layers.recurrent",
+        "nmt_zoo.models.layers.recurrent_decoder",
+        "nmt_zoo.models.layers.attention_scores",
     ],
 )
 def test_docstring_examples_do_what_they_say(module):

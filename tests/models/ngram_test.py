@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models import SettingError, shift_right
-from models.ngram import IMPOSSIBLE, NgramLanguageModel
+from nmt_zoo.models import SettingError, shift_right
+from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search
 

@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from decoding.scoring import make_scorer
-from decoding.search.searcher import Searcher, Sentence
-from decoding.search.terms import SearchOptions
-from models import SettingError
-from models.ibm import AlignmentModel
-from models.ngram import IMPOSSIBLE, NgramLanguageModel
-from models.noisy_channel import NoisyChannel
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.search.searcher import Searcher, Sentence
+from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.models import SettingError
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
+from nmt_zoo.models.noisy_channel import NoisyChannel
 from tests.ngrams import VOCAB, model_of, random_text
 from tests.tiny import traced_search
 

@@ -6,7 +6,7 @@ import random
 import keras
 import pytest
 
-import models
+from nmt_zoo import models
 
 TINY = {
     "num_encoder_layers": 1,

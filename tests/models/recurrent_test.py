@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from models.layers.attention_scores import SCORES, SourceAttention
-from models.layers.recurrent import (
+from nmt_zoo.models.layers.attention_scores import SCORES, SourceAttention
+from nmt_zoo.models.layers.recurrent import (
     CELLS,
     BidirectionalLayer,
     RecurrentLayer,

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.rnn import reversed_order
+from nmt_zoo import models
+from nmt_zoo.models.rnn import reversed_order
 from tests.models.layers_test import close, random, single, softmax, weights_of
 
 PAD, BOS = 0, 2

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
+from nmt_zoo import models
 from tests.models.layers_test import (
     close,
     feed_forward_equation,

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.layers.blocks import distinct
+from nmt_zoo import models
+from nmt_zoo.models.layers.blocks import distinct
 
 SMALL = {"num_encoder_layers": 4, "num_decoder_layers": 3, "width": 16, "num_heads": 2}
 SMALL |= {"ffn_width": 24, "norm": "pre"}

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from decoding.translator import Translator
-from models.word_attention import HIDDEN_SCORE, _log_mixture
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
+from nmt_zoo.training.corpus.preparation import LengthPlan, WordTable
+from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.updates.gradient import GradientUpdate
 from tests.models.layers_test import close, random, softmax, weights_of
 from tests.training.expectation_maximisation import textbook
-from training.corpus.preparation import LengthPlan, WordTable
-from training.expectation_maximisation.em_update import EMUpdate
-from training.expectation_maximisation.word_pairs import index_word_pairs
-from training.updates.gradient import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)

@@ -14,17 +14,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
-from decoding.unknowns import read_lexicon
-from model_directory.directory import ModelDirectory, model_arrays, write_archive
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
+from nmt_zoo.decoding.unknowns import read_lexicon
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
+from nmt_zoo.training import recipes
+from nmt_zoo.training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 from tests.decoding.pictures.attention_pictures_test import svg_texts
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
-from training import recipes
-from training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 
 HANSARDS = next(
     (p for p in (ROOT / "data", ROOT.parent / "shared/data") if (p / "hansards_enfr").is_dir()),

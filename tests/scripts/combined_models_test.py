@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from data_pipeline.demo import demo_corpus
-from model_directory.weight_files import read_archive
+from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.model_directory.weight_files import read_archive
 from tests.scripts.running import client_in_this_process, run_script, train
 from tests.tiny import corpus_flags, small_flags
 

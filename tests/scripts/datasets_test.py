@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from data_pipeline.datasets import DATASETS
+from nmt_zoo.data_pipeline.datasets import DATASETS
 from tests.data_pipeline.published import WMT14, publish
 from tests.data_pipeline.web import serving
 from tests.scripts.running import run_script

@@ -8,8 +8,8 @@ import shutil
 import numpy as np
 import pytest
 
-from data_pipeline.tokenization.vocabularies import BpeVocabulary
-from model_directory.directory import ModelDirectory
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
+from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.scripts.running import ROOT, run_script, train
 from tests.tiny import corpus_flags, pairs, small_flags
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_directory.weight_files import ADDED, read_archive
+from nmt_zoo.model_directory.weight_files import ADDED, read_archive
 from tests.scripts.running import run_script
 
 HERE = Path(__file__).resolve().parents[1] / "earlier_runs"

@@ -15,19 +15,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.tokenization.vocabularies import PAD_ID
-from decoding.alignment.links import read_alignments
-from decoding.search.searcher import padded
-from decoding.search.terms import length_normaliser
-from decoding.serving import saved_model_client
-from model_directory.directory import ModelDirectory
-from models.fertility import FertilityModel
-from models.ibm import AlignmentModel
-from models.rnn import RecurrentTranslationModel
-from models.transformer import Transformer
-from models.transformer_simple import SimpleTransformer
-from models.word_attention import WordAttention
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.alignment.links import read_alignments
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.rnn import RecurrentTranslationModel
+from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_simple import SimpleTransformer
+from nmt_zoo.models.word_attention import WordAttention
+from nmt_zoo.serving.export import saved_model_client
 from tests.scripts.running import client_in_this_process, run_script
 from tests.tiny import corpus_flags, pairs, rate_flags, small_flags
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.files import read_lines
+from nmt_zoo import models
+from nmt_zoo.common.files import read_lines
 from tests.scripts.running import run_script
 from tests.tiny import WORDS, corpus_flags, pairs, rate_flags, small_flags
 

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import pytest
 from absl import app, flags
 
-from command_line import quiet
-from command_line.console import status_of
-from decoding.serving import saved_model_client
+from nmt_zoo.command_line import quiet
+from nmt_zoo.command_line.console import status_of
+from nmt_zoo.serving.export import saved_model_client
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,7 +35,9 @@ def run_script(name, arguments, capsys=None):
     app.define_help_flags()  # Has an effect only once in a process.
     quiet.BEGAN = time.monotonic()
     before = set(flags.FLAGS)
-    spec = importlib.util.spec_from_file_location(f"script_{name}", ROOT / f"{name}.py")
+    spec = importlib.util.spec_from_file_location(
+        f"script_{name}", ROOT / "command_line" / f"{name}.py"
+    )
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)

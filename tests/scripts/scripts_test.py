@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data_pipeline.files import read_lines, write_lines
-from decoding.serving import saved_model_client
-from model_directory.directory import ModelDirectory
-from model_directory.weight_files import read_archive, write_archive
+from nmt_zoo.common.files import read_lines, write_lines
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.weight_files import read_archive, write_archive
+from nmt_zoo.serving.export import saved_model_client
 from tests.decoding.pictures.attention_pictures_test import svg_texts
 from tests.scripts.running import ROOT, client_in_this_process, run_script
 from tests.tiny import SMALL_FLAGS, WORDS, corpus_flags, small_flags
@@ -879,7 +879,7 @@ def test_a_damaged_record_is_named_before_the_work(trained, folder, tmp_path, ca
 
 
 def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, capsys):
-    from data_pipeline.tokenization.vocabularies import BpeVocabulary
+    from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 
     _damage(tmp_path / "m", trained)
     config = tmp_path / "m/config.json"  # Older versions wrote no checksums.

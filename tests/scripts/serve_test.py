@@ -13,10 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from data_pipeline.files import UserError, read_lines
-from decoding.server import served_versions
-from decoding.server.served_versions import load_warm
-from model_directory import combined_models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.model_directory import combined_models
+from nmt_zoo.serving.server import served_versions
+from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
 from tests.decoding.server.example import Client, Example
 from tests.scripts.running import ROOT, run_script

@@ -12,11 +12,11 @@ import time
 import numpy as np
 import pytest
 
-from model_directory.directory import ModelDirectory
-from model_directory.weight_files import read_archive
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.weight_files import read_archive
+from nmt_zoo.training import opening
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import corpus_flags, small_flags
-from training import opening
 
 pytestmark = pytest.mark.replicas
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.directory import ModelDirectory
 from tests.scripts.running import run_script, train
 from tests.tiny import SMALL_FLAGS, corpus_flags, small_flags
 

@@ -4,14 +4,14 @@ import random
 
 import pytest
 
-import models
-from data_pipeline.batching import Batching
-from data_pipeline.encoding import encode_corpus
-from data_pipeline.pipeline import batches
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.translator import Translator
-from training.updates.adam import adam
-from training.updates.gradient import GradientUpdate
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
 
 TASKS = {
     "copy": list,

@@ -7,15 +7,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from decoding.text.training_text import TrainingText
-from model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.training import recipes
+from nmt_zoo.training.fine_tuning import mapping, start, vocabulary_axes
+from nmt_zoo.training.opening import _record
 from tests.tiny import small_flags
-from training import recipes
-from training.fine_tuning import mapping, start, vocabulary_axes
-from training.opening import _record
 
 OLD, NEW = ["a", "b", "ab", "c", "zz"], ["c", "abc", "b", "qa", "a", "q"]
 

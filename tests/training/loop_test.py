@@ -13,25 +13,25 @@ import pytest
 import sacrebleu
 import tensorflow as tf
 
-import models
-from data_pipeline.batching import Batching
-from data_pipeline.encoding import encode_corpus
-from data_pipeline.files import UserError
-from data_pipeline.pipeline import batches
-from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.translator import Translator
-from model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
+from nmt_zoo.training import loop, recipes
+from nmt_zoo.training.corpus.epochs import Epochs
+from nmt_zoo.training.limits import Limits
+from nmt_zoo.training.loop import Trainer
+from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
+from nmt_zoo.training.validation.length_penalty import LEAST_LINES, PenaltyChoice
 from tests.tiny import SMALL, pairs
-from training import loop, recipes
-from training.corpus.epochs import Epochs
-from training.limits import Limits
-from training.loop import Trainer
-from training.reports.tensorboard import Board
-from training.updates.adam import adam
-from training.updates.gradient import GradientUpdate
-from training.validation.evaluation import Evaluation, Evaluator, perplexity
-from training.validation.length_penalty import LEAST_LINES, PenaltyChoice
 
 LIMITS = Limits(
     max_steps=12,

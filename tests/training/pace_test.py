@@ -2,8 +2,8 @@
 
 import pytest
 
-from training import pace, recipes
-from training.pace import Outlook
+from nmt_zoo.training import pace, recipes
+from nmt_zoo.training.pace import Outlook
 
 SMALL = recipes.options("transformer_tiny", "files", {})
 

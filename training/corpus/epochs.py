@@ -6,8 +6,8 @@ import threading
 
 import numpy as np
 
-from data_pipeline.pipeline import describe, plan_batches
-from data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 
 
 class Epochs:

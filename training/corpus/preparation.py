@@ -2,12 +2,12 @@
 
 import numpy as np
 
-import models
-from models.coverage import CoverageModel
-from models.ibm import AlignmentModel
-from models.ngram import NgramLanguageModel
-from training.expectation_maximisation.word_pairs import index_word_pairs
-from training.ngrams.counting import estimate
+from nmt_zoo import models
+from nmt_zoo.models.coverage import CoverageModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ngrams.counting import estimate
 
 
 class Preparation:

@@ -5,22 +5,22 @@ from typing import NamedTuple
 
 import numpy as np
 
-import models
-from data_pipeline import datasets, encoding, mixing, streams
-from data_pipeline.checks import faults
-from data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
-from data_pipeline.files import UserError
-from data_pipeline.progress import Progress
-from data_pipeline.text_form import is_blank, normalised
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration.options import size_option
+from nmt_zoo.data_pipeline import datasets, encoding, mixing, streams
+from nmt_zoo.data_pipeline.checks import faults
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
+from nmt_zoo.data_pipeline.text_form import is_blank, normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
     BpeVocabulary,
     PieceVocabulary,
     is_sentencepiece,
 )
-from decoding.text.training_text import TrainingText
-from model_directory.options import size_option
+from nmt_zoo.decoding.text.training_text import TrainingText
 
 _HELD_OUT = {"valid": "validation", "test": "test"}
 _LINES_AT_ONCE = 10_000  # Lines encoded between two updates of the progress bar.

@@ -2,9 +2,9 @@
 
 import contextlib
 
-from data_pipeline.pipeline import dataset_of
-from model_directory.directory import ModelDirectory
-from training.updates.adam import FusedAdam
+from nmt_zoo.data_pipeline.pipeline import dataset_of
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.updates.adam import FusedAdam
 
 
 class OneDevice:

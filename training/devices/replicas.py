@@ -8,14 +8,14 @@ import signal
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from data_pipeline.pipeline import dataset_of
-from model_directory.directory import ModelDirectory
-from model_directory.weight_files import read_archive, restore
-from training.devices.one_device import OneDevice
-from training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
-from training.stopping import StopRequest
-from training.validation.evaluation import Evaluation
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.pipeline import dataset_of
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.weight_files import read_archive, restore
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
+from nmt_zoo.training.stopping import StopRequest
+from nmt_zoo.training.validation.evaluation import Evaluation
 
 
 def places(num_batches, first, num_replicas):

@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.batching import EpochPlan
-from data_pipeline.encoded import EncodedCorpus
-from training.updates.adam import FusedAdam
-from training.updates.losses import BATCH_SIGNATURE
-from training.updates.update import Update
+from nmt_zoo.data_pipeline.batching import EpochPlan
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.updates.adam import FusedAdam
+from nmt_zoo.training.updates.losses import BATCH_SIGNATURE
+from nmt_zoo.training.updates.update import Update
 
 
 class Share(NamedTuple):

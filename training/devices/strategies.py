@@ -11,12 +11,12 @@ import os
 import tensorflow as tf
 from tensorflow.python.eager import context
 
-from command_line import quiet
-from data_pipeline.encoding import num_cores
-from data_pipeline.files import UserError
-from training.devices.one_device import OneDevice
-from training.devices.replicas import Replicas
-from training.ways import UPDATES
+from nmt_zoo.command_line import quiet
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.devices.replicas import Replicas
+from nmt_zoo.training.ways import UPDATES
 
 SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 

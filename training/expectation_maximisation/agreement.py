@@ -9,16 +9,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus
-from training.expectation_maximisation.corpus_links import joined_links, links_of_cells
-from training.expectation_maximisation.iteration import (
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.expectation_maximisation.corpus_links import joined_links, links_of_cells
+from nmt_zoo.training.expectation_maximisation.iteration import (
     Estimate,
     Expected,
     expect_block,
     in_threads,
     maximise_translation,
 )
-from training.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
+from nmt_zoo.training.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
 
 
 class Directions(NamedTuple):

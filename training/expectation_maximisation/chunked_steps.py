@@ -6,8 +6,8 @@ float64 sums; those of the whole text are float32.
 
 import numpy as np
 
-from training.expectation_maximisation.agreement import expect_agreeing
-from training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.expectation_maximisation.agreement import expect_agreeing
+from nmt_zoo.training.expectation_maximisation.collapsed import (
     MOST,
     Collapsed,
     Known,
@@ -18,13 +18,13 @@ from training.expectation_maximisation.collapsed import (
     log_ratios,
     new_posteriors,
 )
-from training.expectation_maximisation.iteration import (
+from nmt_zoo.training.expectation_maximisation.iteration import (
     Estimate,
     expect,
     maximise_translation,
     spread_missing,
 )
-from training.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.expectation_maximisation.position_estimates import Uniform
 
 
 class Sums:

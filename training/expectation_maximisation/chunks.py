@@ -15,9 +15,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from data_pipeline.files import UserError
-from training.expectation_maximisation.word_pairs import Cells, Rows, index_word_pairs, lay_out
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.training.expectation_maximisation.word_pairs import (
+    Cells,
+    Rows,
+    index_word_pairs,
+    lay_out,
+)
 
 # Most cells of a chunk, unless one sentence pair has more. In larger chunks more word pairs recur.
 _CHUNK_CELLS = 1 << 20
@@ -251,7 +256,7 @@ class ChunkedText:
     Args:
         corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
         file: open `TemporaryArrays`.
-        progress: `data_pipeline.progress.Progress`, which counts sentence pairs; or None.
+        progress: `common.progress.Progress`, which counts sentence pairs; or None.
         both: whether the text has both directions, or only that from source to target.
         target_end: as `index_word_pairs`.
         threads: how many chunks are worked on at once.

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from training.expectation_maximisation.agreement import agreed_posteriors
-from training.expectation_maximisation.iteration import in_threads
-from training.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.expectation_maximisation.agreement import agreed_posteriors
+from nmt_zoo.training.expectation_maximisation.iteration import in_threads
+from nmt_zoo.training.expectation_maximisation.position_estimates import Uniform
 
 # Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
 # that align.py runs without TensorFlow.

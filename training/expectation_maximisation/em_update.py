@@ -6,14 +6,14 @@ from typing import ClassVar
 import numpy as np
 import tensorflow as tf
 
-import models
-from data_pipeline.encoding import num_cores
-from data_pipeline.files import UserError
-from model_directory.directory import model_arrays
-from model_directory.options import DEFAULTS
-from models.fertility import FertilityModel
-from training.expectation_maximisation.agreement import agreeing_step
-from training.expectation_maximisation.collapsed import (
+from nmt_zoo import models
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import DEFAULTS
+from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.training.expectation_maximisation.agreement import agreeing_step
+from nmt_zoo.training.expectation_maximisation.collapsed import (
     Collapsed,
     agree,
     collapsed_step,
@@ -22,18 +22,21 @@ from training.expectation_maximisation.collapsed import (
     first_collapsed,
     log_ratios,
 )
-from training.expectation_maximisation.iteration import (
+from nmt_zoo.training.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
     em_step,
     first_estimate,
     spread_missing,
 )
-from training.expectation_maximisation.position_estimates import Diagonal, Uniform
-from training.expectation_maximisation.reverse_direction import open_reverse, reverse_directory
-from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
-from training.updates.update import Update
-from training.validation.evaluation import perplexity
+from nmt_zoo.training.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.expectation_maximisation.reverse_direction import (
+    open_reverse,
+    reverse_directory,
+)
+from nmt_zoo.training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
+from nmt_zoo.training.updates.update import Update
+from nmt_zoo.training.validation.evaluation import perplexity
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 

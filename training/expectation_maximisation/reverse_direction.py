@@ -6,11 +6,12 @@ directory of its own, which is complete but has no checkpoints or metrics.
 
 import os
 
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.files import UserError, same_paths
-from model_directory.directory import ModelDirectory
-from training.corpus.preparation import WordTable
-from training.expectation_maximisation.agreement import Directions
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import same_paths
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.corpus.preparation import WordTable
+from nmt_zoo.training.expectation_maximisation.agreement import Directions
 
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 
 # Discounts of counts of 1, of 2 and of 3 or more, for texts that are too small or too regular to
 # estimate discounts.

@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from model_directory.options import VOCABULARY
-from training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
-from training.updates.update import Update
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
+from nmt_zoo.training.updates.update import Update
 
 
 class CountingUpdate(Update):

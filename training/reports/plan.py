@@ -4,8 +4,8 @@ import time
 
 import numpy as np
 
-from data_pipeline.batching import largest_shape
-from data_pipeline.pipeline import dataset_of, describe
+from nmt_zoo.data_pipeline.batching import largest_shape
+from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 

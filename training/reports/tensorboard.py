@@ -7,8 +7,8 @@ from pathlib import Path
 
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from decoding.pictures.attention_pictures import save_attention
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures.attention_pictures import save_attention
 
 
 class Board:

@@ -3,7 +3,7 @@
 import keras
 import tensorflow as tf
 
-from training.updates.schedules import SCHEDULES, Plateau
+from nmt_zoo.training.updates.schedules import SCHEDULES, Plateau
 
 
 def adam(

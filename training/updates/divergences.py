@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from training.updates.losses import groups_of, in_groups, log_sums_of
+from nmt_zoo.training.updates.losses import groups_of, in_groups, log_sums_of
 
 
 class Compared(NamedTuple):

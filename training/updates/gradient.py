@@ -2,31 +2,31 @@
 
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import SIDES
-from model_directory.directory import training_arrays
-from model_directory.options import BY_NAME
-from models import shift_right
-from training.updates.adam import adam
-from training.updates.divergences import (
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import BY_NAME
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.model_directory.directory import training_arrays
+from nmt_zoo.models import shift_right
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.divergences import (
     Compared,
     diverging_cross_entropy,
     projected_diverging_cross_entropy,
     twice,
 )
-from training.updates.guided_alignment import Guide
-from training.updates.losses import (
+from nmt_zoo.training.updates.guided_alignment import Guide
+from nmt_zoo.training.updates.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
-from training.updates.moving_average import MovingAverage
-from training.updates.precision import LossScale
-from training.updates.token_dropout import TokenDropout
-from training.updates.update import Update
+from nmt_zoo.training.updates.moving_average import MovingAverage
+from nmt_zoo.training.updates.precision import LossScale
+from nmt_zoo.training.updates.token_dropout import TokenDropout
+from nmt_zoo.training.updates.update import Update
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")

@@ -5,10 +5,14 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data_pipeline.files import UserError
-from model_directory.combined_models import check_same_tokenizer, load_models, model_directories
-from model_directory.options import VOCABULARY
-from training import fine_tuning
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.model_directory.combined_models import (
+    check_same_tokenizer,
+    load_models,
+    model_directories,
+)
+from nmt_zoo.training import fine_tuning
 
 
 class Taught(NamedTuple):

@@ -8,8 +8,8 @@ trained by this. On the target side, only the decoder's input changes: the token
 import keras
 import tensorflow as tf
 
-from data_pipeline.tokenization.tokenizers import SIDES
-from data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 
 # Whether tokens are dropped one by one, or all tokens of a word together.
 UNITS = ("token", "word")

@@ -1,8 +1,8 @@
 """The best weights of a run."""
 
-from data_pipeline.files import UserError
-from model_directory.directory import model_arrays
-from training.finite_check import ADVICE
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.training.finite_check import ADVICE
 
 
 class BestWeights:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 import tensorflow as tf
 
-from data_pipeline.batching import Batching
-from data_pipeline.pipeline import batches
-from data_pipeline.text_form import is_blank
-from decoding.scores import USUAL, ZERO, corpus_scores
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")

@@ -2,12 +2,12 @@
 
 import tensorflow as tf
 
-from data_pipeline.text_form import is_blank
-from decoding.scores import USUAL, ZERO, corpus_scores, p_values
-from decoding.search.searcher import make_search, padded
-from decoding.search.terms import EachSentence, SearchOptions
-from decoding.translator import MAX_INPUT_TOKENS
-from model_directory.options import LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY
+from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores, p_values
+from nmt_zoo.decoding.search.searcher import make_search, padded
+from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 
 PENALTIES = (0.0, 0.3, LENGTH_PENALTY, 1.0, 1.5, 2.0, 2.5, 3.0)
 LEAST_LINES = 100  # With fewer, differences of BLEU are chance.

@@ -5,11 +5,11 @@ import random
 
 import pytest
 
-from data_pipeline.checks import samples
-from data_pipeline.checks.faults import remarks
-from data_pipeline.demo import demo_corpus
-from data_pipeline.files import write_lines
-from data_pipeline.streams import FileLines, open_split
+from nmt_zoo.common.files import write_lines
+from nmt_zoo.data_pipeline.checks import samples
+from nmt_zoo.data_pipeline.checks.faults import remarks
+from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.streams import FileLines, open_split
 
 PAIRS = [
     (pair.source, pair.target) for pair in itertools.islice(demo_corpus.sentences(seed=3), 900)
@@ -137,8 +137,8 @@ def test_a_language_model_is_checked_by_its_own_sentences(tmp_path):
 
 
 def test_of_a_long_text_a_sample_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr("data_pipeline.checks.repetitions._MOST", 400)
-    monkeypatch.setattr("data_pipeline.checks.repetitions._PART", 100)
+    monkeypatch.setattr("nmt_zoo.data_pipeline.checks.repetitions._MOST", 400)
+    monkeypatch.setattr("nmt_zoo.data_pipeline.checks.repetitions._PART", 100)
     assert "of a sample of 400 training pairs repeat" in found(tmp_path, 2 * TRAIN[:50] + TRAIN)[0]
 
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from data_pipeline.demo.demo_corpus import generate, pharaoh, sentences
+from nmt_zoo.data_pipeline.demo.demo_corpus import generate, pharaoh, sentences
 
 NUM_PAIRS = 12_000
 MARKS = {",", ".", "?"}

@@ -8,10 +8,11 @@ import time
 
 import pytest
 
-from data_pipeline.downloads import archives
-from data_pipeline.downloads.archives import stream_lines, stream_pairs
-from data_pipeline.downloads.markup import matched_segments, parse_sgml
-from data_pipeline.files import UserError, decode_lines
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import decode_lines
+from nmt_zoo.data_pipeline.downloads import archives
+from nmt_zoo.data_pipeline.downloads.archives import stream_lines, stream_pairs
+from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
 
 TEXT = "eins\u2028noch eins\r\nzwei\x85\n\ndrei\rvier\n"
 LINES = ["eins\u2028noch eins", "zwei\x85", "", "drei\rvier"]

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner, Rules, summary
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner, Rules, summary
 
 NASTY = "ab ä\t\v\f\r\x00\x1c\x85\xa0\u2003\u2028\u2029\u3000\u200b\ufeff\xad€😀&;#amp1"
 

@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from data_pipeline.datasets import DATASETS, prepare
-from data_pipeline.downloads.cleaning import KEEP_ALL, Rules
-from data_pipeline.downloads.corpora import Corpus, Text
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.datasets import DATASETS, prepare
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Rules
+from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.data_pipeline.published import IWSLT14, WMT14, WMT14_MADE, publish
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -255,9 +255,9 @@ def test_a_named_corpus_is_well_defined(name):
 _ON_A_SMALL_DISK = """
 import resource, sys
 from pathlib import Path
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError
-from data_pipeline.downloads.corpora import Corpus, Text
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.common.files import UserError
+from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
 resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
 pair = Text(RemoteFile("x.en", ())), Text(RemoteFile("x.de", ()))
 corpus = Corpus(("en", "de"), (pair,), (pair,), (), "", "", "", "")

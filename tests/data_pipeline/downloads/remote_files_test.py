@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.data_pipeline.web import Request
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -295,8 +295,8 @@ def test_too_little_room_is_said_before_anything_is_downloaded(server, folder):
 
 _ON_A_SMALL_DISK = """
 import resource, sys
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from data_pipeline.files import UserError
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.common.files import UserError
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 try:
     Downloads(sys.argv[1]).fetch([RemoteFile("corpus/x.bin", (sys.argv[2],), 300_000, sys.argv[3])])

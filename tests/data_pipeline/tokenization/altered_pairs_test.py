@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.altered_pairs import AlteredPairs
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from tests.data_pipeline.small import rows_of
 from tests.tiny import pairs
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.tokenization import bpe_dropout
-from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import BpeVocabulary
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.tokenization import bpe_dropout
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 from tests.data_pipeline.small import rows_of
 
 TEXT = ["the banana and the bandana", "a banana in the sun", "the sun and a band", "banana"] * 20

@@ -3,15 +3,15 @@
 import numpy as np
 import pytest
 
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.tokenization import epoch_text
-from data_pipeline.tokenization.altered_pairs import AlteredPairs
-from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from data_pipeline.tokenization.epoch_text import EpochText
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import BpeVocabulary
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.tokenization import epoch_text
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 from tests.data_pipeline.small import rows_of
 
 TEXT = ["the banana and the bandana", "a banana in the sun", "the sun and a band", "banana"] * 20

@@ -8,8 +8,8 @@ import sentencepiece
 import tensorflow as tf
 import tensorflow_text  # noqa: F401 - a loaded SavedModel needs its ops
 
-from data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
     PAD_ID,
     SPECIALS,

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from data_pipeline.files import UserError, read_lines
-from data_pipeline.text_form import normalised
-from data_pipeline.tokenization.tokenizers import Tokenizer, sample_lines, train_tokenizer
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, sample_lines, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BOS_ID,
     EOS_ID,
     PAD_ID,

@@ -10,15 +10,15 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.text_form import split_words
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
-from decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
-from decoding.alignment.encoded_text import batches
-from decoding.alignment.parallel_text import ParallelText
-from decoding.alignment.subword_merging import merge_words, word_weights
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, BpeVocabulary
+from nmt_zoo.decoding.alignment.aligner import Aligner, align_agreeing, align_directions, word_maps
+from nmt_zoo.decoding.alignment.encoded_text import batches
+from nmt_zoo.decoding.alignment.parallel_text import ParallelText
+from nmt_zoo.decoding.alignment.subword_merging import merge_words, word_weights
 from tests.tiny import SMALL, WORDS, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))

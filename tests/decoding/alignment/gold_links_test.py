@@ -5,8 +5,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from decoding.alignment.links import parse_gold
-from decoding.pictures import attention_pictures
+from nmt_zoo.decoding.alignment.links import parse_gold
+from nmt_zoo.decoding.pictures import attention_pictures
 from tests.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
 
 pytest.importorskip("matplotlib")

@@ -6,14 +6,19 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.alignment import head_summaries
-from decoding.alignment.aligner import Aligner
-from decoding.alignment.head_summaries import summarise_heads
-from decoding.alignment.head_tables import best_of, record_of, table_of
-from decoding.alignment.links import AlignmentScore, GoldAlignment, parse_gold, score_alignments
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.alignment import head_summaries
+from nmt_zoo.decoding.alignment.aligner import Aligner
+from nmt_zoo.decoding.alignment.head_summaries import summarise_heads
+from nmt_zoo.decoding.alignment.head_tables import best_of, record_of, table_of
+from nmt_zoo.decoding.alignment.links import (
+    AlignmentScore,
+    GoldAlignment,
+    parse_gold,
+    score_alignments,
+)
 from tests.tiny import SMALL, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(40), strict=True))

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
-from decoding.alignment import lexicons
-from decoding.alignment.lexicons import lexicon_entries, table_entries, write_lexicon
-from decoding.unknowns import read_lexicon
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, SPECIALS, UNK_ID
+from nmt_zoo.decoding.alignment import lexicons
+from nmt_zoo.decoding.alignment.lexicons import lexicon_entries, table_entries, write_lexicon
+from nmt_zoo.decoding.unknowns import read_lexicon
 from tests.tiny import SMALL, WORDS
 
 

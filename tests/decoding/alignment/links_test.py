@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.alignment.links import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.alignment.links import (
     SYMMETRISATIONS,
     GoldAlignment,
     format_links,

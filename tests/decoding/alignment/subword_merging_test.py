@@ -5,15 +5,15 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
     SPECIALS,
     PieceVocabulary,
     WordVocabulary,
     split_words,
 )
-from decoding.alignment.subword_merging import merge_words, numbers_in_text, word_groups
-from decoding.search.phrases import piece_text
+from nmt_zoo.decoding.alignment.subword_merging import merge_words, numbers_in_text, word_groups
+from nmt_zoo.decoding.search.phrases import piece_text
 
 SOURCE = ["▁Donau", "dampf", "schiff", "▁fährt", ".", "</s>"]
 TARGET = ["▁The", "▁steam", "ship", "▁sails", ".", "</s>"]

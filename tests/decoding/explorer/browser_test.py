@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from decoding.alignment.subword_merging import merge_words, words_of
-from decoding.explorer.page import explorer_page, index_page, model_data
+from nmt_zoo.decoding.alignment.subword_merging import merge_words, words_of
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
 from tests.browser import chromium, packages, requested, violations
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from decoding.explorer.page import explorer_page, index_page, model_data
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
 
 HOSTILE = "<script>alert('x')</script> \"quotes\" & \u202eright to left\u2028"
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.alignment.links import GoldAlignment
-from decoding.explorer.sentence import NothingToShow, SentenceExplorer
-from decoding.explorer.text_pages import write_pages
-from decoding.scoring import make_scorer
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.alignment.links import GoldAlignment
+from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer
+from nmt_zoo.decoding.explorer.text_pages import write_pages
+from nmt_zoo.decoding.scoring import make_scorer
 from tests.tiny import SMALL_ANYWHERE, SMALL_PRESETS, pairs
 
 SOURCE, TARGET = "one big dog", "eins groß Hund"

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from decoding.alignment.links import parse_gold
-from decoding.pictures.attention_numbers import save_numbers
+from nmt_zoo.decoding.alignment.links import parse_gold
+from nmt_zoo.decoding.pictures.attention_numbers import save_numbers
 
 SOURCE, TARGET = ["שלום", "<script>", "</s>"], ["a'\"b", "</s>"]
 MAPS = {

@@ -8,8 +8,8 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.pictures import attention_pictures, figures
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures import attention_pictures, figures
 
 font_manager = pytest.importorskip("matplotlib.font_manager")
 

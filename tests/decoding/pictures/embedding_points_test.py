@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import WordVocabulary
-from decoding.pictures.embedding_points import embedding_points
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import WordVocabulary
+from nmt_zoo.decoding.pictures.embedding_points import embedding_points
 from tests.tiny import SMALL, WORDS, pairs
 
 SOURCES, TARGETS = (list(side) for side in zip(*pairs(100), strict=True))

@@ -4,9 +4,9 @@ import itertools
 
 import pytest
 
-from decoding.alignment.head_summaries import Head
-from decoding.alignment.links import AlignmentScore
-from decoding.pictures.head_pictures import save_heads
+from nmt_zoo.decoding.alignment.head_summaries import Head
+from nmt_zoo.decoding.alignment.links import AlignmentScore
+from nmt_zoo.decoding.pictures.head_pictures import save_heads
 from tests.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
 
 pytest.importorskip("matplotlib")

@@ -5,12 +5,12 @@ import math
 
 import pytest
 
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.pictures.learning_curves import learning_curves, save_learning_curves
-from model_directory.directory import ModelDirectory
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.pictures.learning_curves import learning_curves, save_learning_curves
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training import recipes
 from tests.decoding.pictures.attention_pictures_test import svg_texts
-from training import recipes
 
 NEURAL = [
     {"step": 10, "kind": "train", "nll": 3.0},

@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.pictures import figures
-from decoding.pictures.points import save_points
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures import figures
+from nmt_zoo.decoding.pictures.points import save_points
 from tests.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
 
 pytest.importorskip("matplotlib")

@@ -6,9 +6,9 @@ import sys
 import numpy as np
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.pictures import projections
-from decoding.pictures.projections import principal_components, tsne
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures import projections
+from nmt_zoo.decoding.pictures.projections import principal_components, tsne
 
 
 def random(*shape, seed=0):

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from decoding.search.terms import EachSentence, length_normaliser
+from nmt_zoo import models
+from nmt_zoo.decoding.search.terms import EachSentence, length_normaliser
 from tests.tiny import Echo, Markov, echo_batch, traced_search
 
 PAD, UNK, BOS, EOS = range(4)

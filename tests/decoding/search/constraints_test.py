@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from decoding.search import constraints
+from nmt_zoo.decoding.search import constraints
 
 VOCAB = 6
 

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import PAD_ID
-from decoding.search import groups
-from decoding.search.searcher import make_search
-from decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.search import groups
+from nmt_zoo.decoding.search.searcher import make_search
+from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
 from tests.tiny import Echo, echo_batch
 
 

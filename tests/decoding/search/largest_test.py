@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from decoding.search.largest import PART, largest
+from nmt_zoo.decoding.search.largest import PART, largest
 
 
 @pytest.mark.parametrize("length", [5, 100, 2000, 2003, 4096])

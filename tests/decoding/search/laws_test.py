@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
-from decoding.search import beam_search
-from decoding.search.searcher import make_search
-from decoding.search.terms import EachSentence, SearchOptions
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID
+from nmt_zoo.decoding.search import beam_search
+from nmt_zoo.decoding.search.searcher import make_search
+from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions
 from tests.tiny import Markov
 
 SOURCE = np.arange(4, 1000, dtype=np.int32)[:, None]

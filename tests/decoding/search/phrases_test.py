@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     SPECIALS,
     BpeVocabulary,
     PieceVocabulary,
     WordVocabulary,
 )
-from decoding.search.phrases import (
+from nmt_zoo.decoding.search.phrases import (
     banned_phrases,
     has_phrase,
     phrase_ids,

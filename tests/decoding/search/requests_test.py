@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     EOS_ID,
     PAD_ID,
     SPECIALS,
     PieceVocabulary,
     WordVocabulary,
 )
-from decoding.search.phrases import banned_phrases
-from decoding.search.searcher import Searcher, Sentence
-from decoding.search.terms import SearchOptions, length_normaliser
+from nmt_zoo.decoding.search.phrases import banned_phrases
+from nmt_zoo.decoding.search.searcher import Searcher, Sentence
+from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
 
 BOS, WORDS = 2, (4, 5)
 VOCABULARY = WordVocabulary([*SPECIALS, "a", "b"])

@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
-from decoding.search.searcher import Searcher, Sentence
-from decoding.search.shortlist import Shortlist, check_shortlist, make_shortlist
-from decoding.search.terms import SearchOptions
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
+from nmt_zoo.decoding.search.searcher import Searcher, Sentence
+from nmt_zoo.decoding.search.shortlist import Shortlist, check_shortlist, make_shortlist
+from nmt_zoo.decoding.search.terms import SearchOptions
 from tests.tiny import SMALL
 
 SIZE = 60

@@ -5,12 +5,12 @@ import string
 import keras
 import pytest
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.search.requests import translator_options
-from decoding.text.kept_parts import Hidden, KeptParts
-from decoding.translator import Translator
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.search.requests import translator_options
+from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
+from nmt_zoo.decoding.translator import Translator
 from tests.tiny import SMALL, pairs
 
 TEXT = [list(side) for side in zip(*pairs(100), strict=True)]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.text.kept import KeptTranslations
-from decoding.translator import EMPTY, NO_MEMORY, Translation
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.text.kept import KeptTranslations
+from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, Translation
 
 ONE = [Translation("ein Hund", -0.25, -0.5, True, [7, 8, 3])]
 TWO = [Translation("zwei\u2028Katzen", -0.1, -0.2, False, [9]), *ONE]

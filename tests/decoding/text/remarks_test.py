@@ -1,8 +1,8 @@
 """Remarks that are printed about translations."""
 
-from data_pipeline.tokenization.vocabularies import UNK_ID
-from decoding.text.remarks import Remarks
-from decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
+from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
+from nmt_zoo.decoding.text.remarks import Remarks
+from nmt_zoo.decoding.translator import EMPTY, NO_MEMORY, TOO_LONG, Translation
 
 FINE = Translation("gut", -1.0, -2.0, True, [5, 3])
 LEFT = {problem: Translation("", 0.0, 0.0, True, [], problem) for problem in (TOO_LONG, NO_MEMORY)}

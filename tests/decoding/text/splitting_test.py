@@ -1,6 +1,6 @@
 """Splitting long lines into parts."""
 
-from decoding.text.splitting import sentences, split_line
+from nmt_zoo.decoding.text.splitting import sentences, split_line
 
 
 def test_lines_are_split_at_sentences_then_at_spaces_then_anywhere():

@@ -6,21 +6,21 @@ import json
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.files import UserError
-from data_pipeline.live_lines import LiveLines, reader
-from data_pipeline.progress import Progress
-from data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
-from decoding.alignment.aligner import Aligner
-from decoding.alignment.subword_merging import word_weights
-from decoding.text import formats
-from decoding.text.input_text import Text, plain
-from decoding.text.kept import KeptTranslations
-from decoding.text.remarks import Remarks
-from decoding.text.streaming import translations, windows
-from decoding.text.whole_texts import Output, translate_text
-from decoding.translator import TOO_LONG, Translation, Translator
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.live_lines import LiveLines, reader
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocabulary
+from nmt_zoo.decoding.alignment.aligner import Aligner
+from nmt_zoo.decoding.alignment.subword_merging import word_weights
+from nmt_zoo.decoding.text import formats
+from nmt_zoo.decoding.text.input_text import Text, plain
+from nmt_zoo.decoding.text.kept import KeptTranslations
+from nmt_zoo.decoding.text.remarks import Remarks
+from nmt_zoo.decoding.text.streaming import translations, windows
+from nmt_zoo.decoding.text.whole_texts import Output, translate_text
+from nmt_zoo.decoding.translator import TOO_LONG, Translation, Translator
 from tests.hostile.inputs import hostile_lines
 from tests.models.contract_test import randomised
 from tests.tiny import SMALL, Echo, pairs

@@ -5,11 +5,11 @@ import unicodedata
 
 import pytest
 
-from data_pipeline.files import UserError
-from decoding.text import training_text
-from decoding.text.remarks import IN_PARTS, LOOP, SEVERAL, TextRemarks, loop
-from decoding.text.splitting import sentences
-from decoding.text.training_text import (
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.text import training_text
+from nmt_zoo.decoding.text.remarks import IN_PARTS, LOOP, SEVERAL, TextRemarks, loop
+from nmt_zoo.decoding.text.splitting import sentences
+from nmt_zoo.decoding.text.training_text import (
     CASES,
     CHARACTERS,
     LANGUAGE,

@@ -9,10 +9,10 @@ import random
 import tarfile
 from pathlib import Path
 
-from data_pipeline import datasets
-from data_pipeline.downloads.archives import stream_lines
-from data_pipeline.downloads.markup import parse_sgml
-from data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.data_pipeline import datasets
+from nmt_zoo.data_pipeline.downloads.archives import stream_lines
+from nmt_zoo.data_pipeline.downloads.markup import parse_sgml
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 from tests.data_pipeline.published import WMT14, publish
 from tests.data_pipeline.web import serving
 from tests.hostile.case import Case, Refused, Works

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import tensorflow as tf
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 from tests.hostile.case import Case, Ends, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, both, files, sandwich
 from tests.hostile.prepared import HAS_CTRANSLATE2, copy_model

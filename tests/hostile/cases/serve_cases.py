@@ -4,7 +4,7 @@ import base64
 import os
 import signal
 
-from data_pipeline.files import UserError
+from nmt_zoo.common.errors import UserError
 from tests.decoding.server.example import running
 from tests.hostile.case import Case, Ends, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, both, files

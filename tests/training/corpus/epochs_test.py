@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from data_pipeline.batching import Batching
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.encoding import encode_lines
-from data_pipeline.files import UserError
-from data_pipeline.pipeline import dataset_of
-from data_pipeline.tokenization.altered_pairs import AlteredPairs
-from data_pipeline.tokenization.bpe_dropout import BpeDropout
-from data_pipeline.tokenization.epoch_text import EpochText
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.pipeline import dataset_of
+from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.training.corpus.epochs import Epochs
 from tests.tiny import pairs
-from training.corpus.epochs import Epochs
 
 SOURCE, TARGET = zip(*pairs(150), strict=True)
 MAX_TOKENS = 128

@@ -6,10 +6,10 @@ import unicodedata
 import pytest
 import sentencepiece
 
-from data_pipeline.datasets import Split
-from data_pipeline.files import write_lines
-from model_directory.options import DEFAULTS
-from training.corpus.texts import open_text
+from nmt_zoo.common.files import write_lines
+from nmt_zoo.configuration.options import DEFAULTS
+from nmt_zoo.data_pipeline.datasets import Split
+from nmt_zoo.training.corpus.texts import open_text
 
 LINES = ["½ cup of tea", "می\u200cخواهم", "the ﬁre", "plain words", "a  b\u00a0c", "Größe größer"]
 

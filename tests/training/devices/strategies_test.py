@@ -11,20 +11,20 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.batching import Batching, plan_epoch
-from data_pipeline.encoding import num_cores
-from data_pipeline.files import UserError
+from nmt_zoo import models
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
+from nmt_zoo.training import recipes
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.devices.replicas import places
+from nmt_zoo.training.devices.replicated_update import Share
+from nmt_zoo.training.devices.strategies import read_cluster, start_devices
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.token_dropout import TokenDropout
 from tests.scripts.running import ROOT
 from tests.tiny import SMALL
-from training import recipes
-from training.devices.one_device import OneDevice
-from training.devices.replicas import places
-from training.devices.replicated_update import Share
-from training.devices.strategies import read_cluster, start_devices
-from training.updates.adam import adam
-from training.updates.gradient import GradientUpdate
-from training.updates.token_dropout import TokenDropout
 
 pytestmark = pytest.mark.replicas
 
@@ -190,10 +190,10 @@ def test_the_chief_is_the_first_worker():
 
 # The threads of an operation can be chosen only before TensorFlow starts.
 THREADS = """
-from command_line import quiet
+from nmt_zoo.command_line import quiet
 import tensorflow as tf
-from training import recipes
-from training.devices.strategies import start_devices
+from nmt_zoo.training import recipes
+from nmt_zoo.training.devices.strategies import start_devices
 start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
 print(tf.config.threading.get_intra_op_parallelism_threads())
 """

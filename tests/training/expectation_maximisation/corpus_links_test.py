@@ -5,6 +5,21 @@ import itertools
 import numpy as np
 import pytest
 
+from nmt_zoo.training.expectation_maximisation.agreement import (
+    Directions,
+    agreed_links,
+    agreeing_step,
+    index_directions,
+)
+from nmt_zoo.training.expectation_maximisation.corpus_links import posterior_links
+from nmt_zoo.training.expectation_maximisation.iteration import Estimate, first_estimate
+from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.expectation_maximisation.position_estimates import (
+    Diagonal,
+    PositionTable,
+    Uniform,
+)
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
 from tests.training.expectation_maximisation import textbook
 from tests.training.expectation_maximisation.iteration_test import (
     begin,
@@ -13,17 +28,6 @@ from tests.training.expectation_maximisation.iteration_test import (
     random_jumps,
     table_of,
 )
-from training.expectation_maximisation.agreement import (
-    Directions,
-    agreed_links,
-    agreeing_step,
-    index_directions,
-)
-from training.expectation_maximisation.corpus_links import posterior_links
-from training.expectation_maximisation.iteration import Estimate, first_estimate
-from training.expectation_maximisation.jump_estimates import Jumps
-from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
-from training.expectation_maximisation.word_pairs import index_word_pairs
 
 # (source, target, links that a person would draw); adjectives follow their nouns on one side.
 TEXT = [

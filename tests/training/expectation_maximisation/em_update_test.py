@@ -5,26 +5,30 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.batching import Batching
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.pipeline import batches
-from data_pipeline.tokenization.vocabularies import PAD_ID
-from model_directory.directory import restore
-from tests.training.expectation_maximisation import textbook
-from training.corpus.preparation import WordTable, length_model
-from training.expectation_maximisation.em_update import EMUpdate
-from training.expectation_maximisation.iteration import (
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.data_pipeline.pipeline import batches
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.model_directory.directory import restore
+from nmt_zoo.training.corpus.preparation import WordTable, length_model
+from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
     expect,
     first_estimate,
     maximise_translation,
 )
-from training.expectation_maximisation.jump_estimates import Jumps
-from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
-from training.expectation_maximisation.word_pairs import index_word_pairs
-from training.updates.gradient import GradientUpdate
+from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.expectation_maximisation.position_estimates import (
+    Diagonal,
+    PositionTable,
+    Uniform,
+)
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from tests.training.expectation_maximisation import textbook
 
 
 def random_corpus(count=40, seed=1, **sizes):

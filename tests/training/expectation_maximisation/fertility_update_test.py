@@ -3,22 +3,22 @@
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.encoded import EncodedCorpus
-from model_directory.directory import restore
-from tests.training.expectation_maximisation import textbook
-from tests.training.expectation_maximisation.em_update_test import padded
-from training.corpus.preparation import WordTable
-from training.expectation_maximisation.agreement import index_directions
-from training.expectation_maximisation.collapsed import (
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.model_directory.directory import restore
+from nmt_zoo.training.corpus.preparation import WordTable
+from nmt_zoo.training.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.expectation_maximisation.collapsed import (
     MOST,
     agree,
     collapsed_step,
     fertilities,
     first_collapsed,
 )
-from training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from tests.training.expectation_maximisation import textbook
+from tests.training.expectation_maximisation.em_update_test import padded
 
 OPTIONS = {"alpha": 0.01, "model1_steps": 1, "hmm_steps": 2, "leave_one_out": True}
 STAGES = ["Model 1", *["positions: jumps"] * 2, *["HMM with fertilities"] * 2]

@@ -7,18 +7,24 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from data_pipeline.encoded import EncodedCorpus
-from tests.training.expectation_maximisation import textbook
-from training.expectation_maximisation.iteration import (
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.expectation_maximisation.iteration import (
     Estimate,
     em_step,
     expect,
     first_estimate,
     maximise_translation,
 )
-from training.expectation_maximisation.jump_estimates import Jumps
-from training.expectation_maximisation.position_estimates import Diagonal, PositionTable, Uniform
-from training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.expectation_maximisation.position_estimates import (
+    Diagonal,
+    PositionTable,
+    Uniform,
+)
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from tests.training.expectation_maximisation import textbook
+
+WORD_PAIRS = "nmt_zoo.training.expectation_maximisation.word_pairs"
 
 POSITIONS = {
     "uniform": Uniform(),
@@ -313,7 +319,7 @@ def test_many_blocks_give_what_one_gives(name, monkeypatch):
     corpus = textbook.corpus_of(textbook.random_pairs(80, seed=4))
     results = []
     for cells in (1 << 17, 40):
-        monkeypatch.setattr("training.expectation_maximisation.word_pairs._BLOCK_CELLS", cells)
+        monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", cells)
         words = index_word_pairs(corpus)
         estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 4)
         results.append((len(words.blocks), estimate.translation, history))

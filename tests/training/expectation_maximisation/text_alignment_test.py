@@ -7,19 +7,19 @@ import tracemalloc
 import numpy as np
 import pytest
 
-import models
-from data_pipeline.encoded import EncodedCorpus
-from data_pipeline.files import UserError
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training import recipes
+from nmt_zoo.training.corpus.preparation import WordTable
+from nmt_zoo.training.expectation_maximisation import chunks, text_alignment
+from nmt_zoo.training.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
+from nmt_zoo.training.expectation_maximisation.collapsed import expected_translation
+from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.expectation_maximisation.text_alignment import train_chain, train_collapsed
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
 from tests.training.expectation_maximisation import textbook
-from training import recipes
-from training.corpus.preparation import WordTable
-from training.expectation_maximisation import chunks, text_alignment
-from training.expectation_maximisation.agreement import index_directions
-from training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
-from training.expectation_maximisation.collapsed import expected_translation
-from training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from training.expectation_maximisation.text_alignment import train_chain, train_collapsed
-from training.expectation_maximisation.word_pairs import index_word_pairs
 
 # Model of align.py -> the same model of train.py, its settings and its iterations of Model 1.
 TWINS = {

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import numpy as np
 
-from data_pipeline.encoded import EncodedCorpus, EncodedSide
-from training.expectation_maximisation.iteration import em_step, expect_block
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.training.expectation_maximisation.iteration import em_step, expect_block
 
 EOS = 3
 

@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
 from tests.training.expectation_maximisation import textbook
-from training.expectation_maximisation.word_pairs import index_word_pairs
+
+WORD_PAIRS = "nmt_zoo.training.expectation_maximisation.word_pairs"
 
 
 def cells_of(words):
@@ -21,8 +23,8 @@ def cells_of(words):
 @pytest.mark.parametrize("cells_of_block", [1, 50, 1 << 17])
 @pytest.mark.parametrize("target_end", [True, False])
 def test_every_token_pair_has_one_cell(monkeypatch, target_end, cells_of_block, cells_at_once):
-    monkeypatch.setattr("training.expectation_maximisation.word_pairs._BLOCK_CELLS", cells_of_block)
-    monkeypatch.setattr("training.expectation_maximisation.word_pairs._SORT_CELLS", cells_at_once)
+    monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", cells_of_block)
+    monkeypatch.setattr(f"{WORD_PAIRS}._SORT_CELLS", cells_at_once)
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=1))
     words = index_word_pairs(corpus, target_end=target_end)
     sentences = textbook.sentences_of(corpus, target_end)
@@ -50,7 +52,7 @@ def test_pairs_are_distinct_and_in_order():
 
 
 def test_blocks_hold_sentences_of_one_length_the_longest_target_first(monkeypatch):
-    monkeypatch.setattr("training.expectation_maximisation.word_pairs._BLOCK_CELLS", 50)
+    monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", 50)
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=3))
     words = index_word_pairs(corpus)
     assert sorted(n for block in words.blocks for n in block.pairs.tolist()) == list(range(60))

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from nmt_zoo.training.ngrams.counting import FALLBACK, estimate_discounts
 from tests.ngrams import VOCAB, model_of, random_text
-from training.ngrams.counting import FALLBACK, estimate_discounts
 
 PAD, UNK, BOS, EOS = range(4)
 

@@ -4,15 +4,15 @@ import re
 
 import pytest
 
-from data_pipeline.batching import Batching
-from data_pipeline.encoding import encode_corpus
-from data_pipeline.files import UserError
-from data_pipeline.mixing import parse_mixture
-from data_pipeline.pipeline import plan_batches
-from data_pipeline.static_shapes import choose_shapes
-from data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.mixing import parse_mixture
+from nmt_zoo.data_pipeline.pipeline import plan_batches
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.training.reports.plan import report
 from tests.data_pipeline.small import SOURCE, TARGET
-from training.reports.plan import report
 
 BUDGET = 64
 

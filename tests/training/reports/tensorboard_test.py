@@ -3,8 +3,8 @@
 import numpy as np
 import tensorflow as tf
 
-from training.reports.tensorboard import Board
-from training.validation.evaluation import Evaluation
+from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.validation.evaluation import Evaluation
 
 
 def values(path):

@@ -5,14 +5,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.ensemble import Ensemble
+from nmt_zoo import models
+from nmt_zoo.models.ensemble import Ensemble
+from nmt_zoo.training.updates import divergences, losses
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.losses import smoothed_cross_entropy
+from nmt_zoo.training.updates.teacher import Taught, Teacher
+from nmt_zoo.training.updates.token_dropout import TokenDropout
 from tests.tiny import SMALL, small_settings
-from training.updates import divergences, losses
-from training.updates.gradient import GradientUpdate
-from training.updates.losses import smoothed_cross_entropy
-from training.updates.teacher import Taught, Teacher
-from training.updates.token_dropout import TokenDropout
 
 PAD, V = 0, 7
 TARGET = np.array([[5, 2, 6, 3], [4, 3, 0, 0]], np.int32)

@@ -5,18 +5,18 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.tokenizers import Tokenizer
-from data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
-from model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.training import recipes
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.run import Run
+from nmt_zoo.training.updates.adam import FusedAdam, adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.moving_average import MovingAverage
+from nmt_zoo.training.updates.teacher import make_teacher
 from tests.tiny import SMALL
-from training import recipes
-from training.devices.one_device import OneDevice
-from training.run import Run
-from training.updates.adam import FusedAdam, adam
-from training.updates.gradient import GradientUpdate
-from training.updates.moving_average import MovingAverage
-from training.updates.teacher import make_teacher
 
 SOURCE = np.array([[5, 5, 5, 5, 9, 3], [8, 4, 3, 0, 0, 0], [6, 3, 0, 0, 0, 0]], np.int32)
 TARGET = np.array([[6, 10, 4, 6, 9, 8, 3], [9, 3, 0, 0, 0, 0, 0], [7, 3, 0, 0, 0, 0, 0]], np.int32)

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
+from nmt_zoo import models
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.guided_alignment import Guide, cross_entropy
 from tests.tiny import SMALL, small_settings
-from training.updates.adam import adam
-from training.updates.gradient import GradientUpdate
-from training.updates.guided_alignment import Guide, cross_entropy
 
 PAD, V = 0, 11
 BATCH = {

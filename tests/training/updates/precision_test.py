@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from models.layers.blocks import layer_norm
+from nmt_zoo import models
+from nmt_zoo.models.layers.blocks import layer_norm
+from nmt_zoo.training.updates.adam import adam
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.precision import PRECISIONS, LossScale, comparison, faster
 from tests.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
-from training.updates.adam import adam
-from training.updates.gradient import GradientUpdate
-from training.updates.precision import PRECISIONS, LossScale, comparison, faster
 
 WAYS = {
     "bfloat16": {"precision": "bfloat16"},

@@ -5,17 +5,17 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-import models
-from data_pipeline.tokenization.vocabularies import (
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     SPECIALS,
     UNK_ID,
     BpeVocabulary,
     PieceVocabulary,
     WordVocabulary,
 )
+from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.updates.token_dropout import TokenDropout
 from tests.tiny import SMALL
-from training.updates.gradient import GradientUpdate
-from training.updates.token_dropout import TokenDropout
 
 ROWS, WIDTH = 400, 30
 

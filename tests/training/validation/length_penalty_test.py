@@ -3,12 +3,12 @@
 import keras
 import pytest
 
-import models
-from data_pipeline.tokenization.tokenizers import train_tokenizer
-from decoding.scores import corpus_scores
-from decoding.translator import Translator
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.scores import corpus_scores
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.training.validation.length_penalty import LEAST_LINES, PENALTIES, PenaltyChoice, choice
 from tests.tiny import SMALL, pairs
-from training.validation.length_penalty import LEAST_LINES, PENALTIES, PenaltyChoice, choice
 
 
 @pytest.fixture(scope="module")

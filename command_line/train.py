@@ -1,0 +1,428 @@
+"""Trains a translation model.
+
+    python train.py
+    python train.py --train_source=a.en --train_target=a.de --model_dir=runs/x
+
+The same command again resumes the run. The defaults of options are general; some models and corpora
+have other defaults that suit them better (training/recipes.py).
+"""
+
+from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
+
+# isort: split
+
+import itertools
+import json
+import os
+import shlex
+
+from absl import flags
+
+from nmt_zoo import models
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.flag_values import define, group, shortened
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import check_folder
+from nmt_zoo.configuration.options import BY_NAME, DEFAULTS, LIMITS, OPTIONS, renamed
+from nmt_zoo.data_pipeline import datasets
+from nmt_zoo.data_pipeline.held_out import hold_out
+from nmt_zoo.data_pipeline.streams import is_tsv
+from nmt_zoo.data_pipeline.tokenization import tokenizers
+from nmt_zoo.model_directory import summary
+from nmt_zoo.model_directory.combined_models import model_directories
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training import opening, recipes, run
+from nmt_zoo.training.devices.strategies import KINDS
+from nmt_zoo.training.request import Request, TextSize, UserChoices, settle
+
+FLAGS = flags.FLAGS
+
+_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+
+with group("Model and model directory"):
+    flags.DEFINE_string(
+        "model",
+        "",
+        f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
+        "--init_from. Without these, a model that suits the size of the text and --max_minutes; "
+        "transformer_tiny for the demo corpus, transformer_base for WMT14.",
+    )
+    flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
+    flags.DEFINE_multi_string(
+        "model_dir",
+        ["runs/demo"],
+        "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
+    )
+    flags.DEFINE_bool(
+        "verbose", False, "Also prints all options of the run, as config.json has them."
+    )
+with group("Text"):
+    flags.DEFINE_string(
+        "dataset",
+        "",
+        "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
+    )
+    for _split, _what in (("train", "training"), ("valid", "validation")):
+        for _side in tokenizers.SIDES:
+            flags.DEFINE_string(
+                f"{_split}_{_side}",
+                "",
+                f"File of your own {_what} text, {_side} side, one sentence a line"
+                + (_split == "train") * ", or several files, separated by commas"
+                + "; or a .tsv, given for both sides.",
+            )
+    flags.DEFINE_integer(
+        "valid_size",
+        None,
+        "Training pairs that are held out for validation if there is no --valid_source. Default: "
+        "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
+        "training text validates.",
+        lower_bound=1,
+    )
+    flags.DEFINE_integer(
+        "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
+    )
+    flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
+    flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
+    flags.DEFINE_string(
+        "mirror", "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
+    )
+with group("Instead of training"):
+    flags.DEFINE_bool(
+        "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
+    )
+    flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
+    flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
+for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+    with group(_title):
+        for _option in _options:
+            define(_option)
+        if _title == BY_NAME["max_words"].group:
+            flags.DEFINE_integer(
+                "vocab_size",
+                None,
+                "Older name of --num_pieces (--tokenizer=bpe) and --max_words (--tokenizer=word).",
+                lower_bound=0,
+            )
+with group("Several devices"):
+    flags.DEFINE_enum(
+        "distribution",
+        "none",
+        KINDS,
+        "Which devices train together: GPUs of one host, several hosts, or a TPU (never run on a "
+        "TPU).",
+    )
+    flags.DEFINE_integer(
+        "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+    )
+    flags.DEFINE_string(
+        "tpu_address",
+        "",
+        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else "
+        "local, the TPU of this host.",
+    )
+
+
+def settings_given(preset, begun):
+    """Reads the --set flags; each value gets the type of the preset's value.
+
+    Args:
+        preset: name of the model.
+        begun: as `known_model`.
+    """
+    valid = models.preset_settings(preset)
+    settings = {}
+    for text in FLAGS.set:
+        (name, equals, value), shown = text.partition("="), f"--set {shortened(text)}"
+        if not equals:
+            raise UserError(f"{shown}: expected name=value")
+        if name not in valid:
+            known = ", ".join(sorted(valid))
+            raise UserError(f"{shown}: {preset} has no such setting; valid: {known}")
+        try:
+            settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
+        except (ValueError, RecursionError):
+            raise UserError(f"{shown}: expected a value like {valid[name]!r}") from None
+    if not (begun or FLAGS.init_from):  # These have settings of their own.
+        for name, value in settings.items():
+            if value != valid[name] and (reason := models.why_unread(preset, name, settings)):
+                raise UserError(f"--set {name}={value}: it {reason}")
+    return settings
+
+
+def known_model(begun):
+    """Returns the name of the model to train; None if the size of the text is to choose it.
+
+    Args:
+        begun: configuration of the run that is resumed, or None.
+    """
+    if FLAGS.model:
+        return FLAGS.model
+    if begun:
+        return begun["model"]
+    return ModelDirectory(FLAGS.init_from).config()["model"] if FLAGS.init_from else None
+
+
+def chosen_model(dataset, size):
+    """Returns the name of the model that suits a corpus.
+
+    Args:
+        dataset: name of a corpus, or "files".
+        size: its `TextSize`; None for a corpus with a recipe of its own.
+    """
+    given = {name for name in DEFAULTS if FLAGS[name].present}
+    is_general = not FLAGS.set and FLAGS.distribution == "none" and given <= {*LIMITS, "seed"}
+    return recipes.preset(
+        dataset,
+        size and size.tokens,
+        minutes=FLAGS.max_minutes or 0.0,
+        of_words=is_general and bool(size) and size.has_spaces,
+    )
+
+
+def corpus_files(reads_source):
+    """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
+
+    The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
+    out; they may have no "valid".
+
+    Args:
+        reads_source: whether the model reads source sentences.
+    """
+    own = {name: FLAGS[name].value for name in OWN_FILES}
+    sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
+    if FLAGS.dataset in ("", "files") and any(own.values()):
+        return "files", *_own_splits(own, reads_source)
+    if any(own.values()):
+        raise UserError(
+            f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
+        )
+    if sizes:
+        raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
+    if FLAGS.dataset == "files":
+        raise UserError("--dataset=files needs --train_source and --train_target")
+    return FLAGS.dataset or "demo", None, None
+
+
+def _own_splits(own, reads_source):
+    """As `corpus_files`, of files of the user's own; holds out parts that have no files."""
+    splits = {
+        split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
+        for split in ("train", "valid")
+    }
+    has_valid = any(splits["valid"])
+    needed = [f"{split}_{side}" for split in splits for side in tokenizers.SIDES]
+    missing = [
+        f"--{name}"
+        for name in needed
+        if not own[name]
+        and (reads_source or not name.endswith("source"))
+        and (has_valid or name.startswith("train"))
+    ]
+    if missing:
+        tsv = [own[name] for name in needed if any(map(is_tsv, own[name].split(",")))]
+        raise UserError(
+            f"your own files are incomplete; missing: {', '.join(missing)}"
+            + "".join(f"; {name} has both sides: name it for both" for name in dict.fromkeys(tsv))
+        )
+    if has_valid and FLAGS.valid_size:
+        raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
+    if has_valid and not FLAGS.test_size:
+        return splits, splits
+    found = hold_out(
+        splits["train"],
+        os.path.join(FLAGS.data_dir, "held_out"),
+        valid_size=0 if has_valid else FLAGS.valid_size,
+        test_size=FLAGS.test_size,
+        by_target=not reads_source,
+    )
+    if not (has_valid or "valid" in found.splits):
+        print(
+            "fewer than 20 different sentences: all are for training, and validation repeats them"
+        )
+        found.splits["valid"] = found.splits["train"]
+    for name in [*found.sizes][1:]:
+        files = " and ".join(str(path) for path in found.splits[name] if path)
+        print(f"held out {found.sizes[name]:,} pairs in {files}")
+    if found.num_dropped:
+        what = "pairs of these source sentences" if reads_source else "lines with these sentences"
+        print(f"left out {found.num_dropped:,} further {what}")
+    given = splits if has_valid else {"train": splits["train"]}
+    return {**splits, **found.splits}, given
+
+
+def prepare(dataset):
+    """Prepares a dataset; returns its `Split`s by name, such as "train"."""
+    return datasets.prepare(dataset, FLAGS.data_dir, offline=FLAGS.offline, mirror=FLAGS.mirror)
+
+
+OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
+
+
+def options_given(preset, begun):
+    """Returns name -> value of the training options on the command line.
+
+    Args:
+        preset: name of the model.
+        begun: as `known_model`.
+    """
+    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
+    older = _older_options(preset, begun, given)
+    for flag, found in (("num_pieces", given), ("vocab_size", older)):
+        if not begun and "num_pieces" in found and given.get("vocab_file"):
+            raise UserError(
+                f"--{flag}={FLAGS[flag].value}: --vocab_file has its pieces already; leave it out"
+            )
+    if both := set(older) & set(given):
+        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
+    return {**older, **given}
+
+
+def _older_options(preset, begun, given):
+    """Returns the option that --vocab_size stands for, with its value; `{}` for none."""
+    if FLAGS.vocab_size is None:
+        return {}
+    tokenizer = recipes.options(preset, "", given)["tokenizer"]
+    origin = FLAGS.init_from or FLAGS.teacher
+    if origin and "tokenizer" not in given:
+        tokenizer = (begun or model_directories(origin)[0].config())["tokenizer"]
+    if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
+        return {}
+    return renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
+
+
+def replicas_given():
+    """Returns how many replicas share an update; None if this is known only on their devices."""
+    return 1 if FLAGS.distribution == "none" else FLAGS.num_replicas or None
+
+
+def read_flags():
+    """Returns the flags as a `Request`."""
+    directory = ModelDirectory(FLAGS.model_dir[0])
+    begun = directory.config() if directory.exists() else None
+    known, size = known_model(begun), None
+    dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
+    if dataset not in recipes.BY_DATASET:
+        splits = splits or prepare(dataset)
+        size = TextSize.of(splits["train"])
+    model = known or chosen_model(dataset, size)
+    choices = UserChoices(
+        model=model,
+        dataset=dataset,
+        options=options_given(model, begun),
+        settings=settings_given(model, begun),
+        size=size,
+        replicas=replicas_given(),
+        begun=begun,
+        chose_model=not known,
+    )
+    return Request(
+        model=model,
+        dataset=dataset,
+        **settle(choices),
+        splits=splits or prepare(dataset),
+        given=given or splits or prepare(dataset),
+        model_dir=FLAGS.model_dir[0],
+        data_dir=FLAGS.data_dir,
+        distribution=FLAGS.distribution,
+        num_replicas=FLAGS.num_replicas,
+        tpu_address=FLAGS.tpu_address,
+        dry_run=FLAGS.dry_run,
+    )
+
+
+def train_or_plan():
+    """Reads flags and text; prints the plan of the run, or opens it and trains."""
+    request = read_flags()
+    this = opening.open_run(request)
+    if this is None:
+        print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
+        return 0
+    if FLAGS.dry_run:
+        run.print_plan(this)
+        return 0
+    run.begin(this)
+    trainer = run.make_trainer(this)
+    print_run(this, trainer.update.model)
+    signal_number = trainer.run()
+    if signal_number or not this.devices.is_chief:
+        return signal_number and 128 + signal_number
+    print_end(this, request.splits.get("test"))
+    if line := this.update.closing_line(this, trainer.state["step"]):
+        print(line)
+    return 0
+
+
+def print_run(this, model):
+    """Prints the model, options, text and limits of a `Run` that is about to train."""
+    config = this.config
+    bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
+    options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
+    limits = ("max_steps", "max_epochs", "max_minutes", "patience")
+    until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
+    falls_until = this.options["decay_steps"]
+    still = 0 < falls_until < this.options["max_steps"]
+    for line in (
+        f"model: {config['model']}, {model.count_params():,} parameters"
+        + "".join(f", {name}={value}" for name, value in config["settings"].items()),
+        *([f"options: {options}"] * FLAGS.verbose),
+        *this.update.describe(this),
+        *this.prepared.report(),
+        *this.devices.describe(this.options),
+        f"validation pairs: {this.valid.num_pairs:,}, "
+        + (f"the first {bleu_lines:,} for BLEU" if bleu_lines else "without BLEU (--bleu_lines=0)"),
+        (f"until {' or '.join(until)}" if until else "until it is stopped")
+        + f"; updates after {falls_until:,} change nothing: their learning rate is 0" * still,
+    ):
+        print(line, flush=True)
+
+
+def print_end(this, test=None):
+    """Prints the result of a `Run`, and the command that uses the model.
+
+    Args:
+        this: `Run`.
+        test: `Split` that the corpus has for a test, or None.
+    """
+    path = str(this.directory.path)
+    print(*summary.table([this.directory]), sep="\n")
+    if not models.model_class(this.config["model"]).reads_source:
+        print(f"the model is in {path}; translate.py --language_model={path} uses it")
+        return
+    use = "translate a text with"
+    flags = {"model_dir": path, "input": "text.txt", "output": "translation.txt"}
+    if test and all(test):
+        use = "translate and score the test text with"
+        source, target = map(str, test)
+        output = os.path.join(path, "test.translation")
+        flags |= {"input": source, "reference": target, "output": output}
+    command = " ".join(f"--{name}={shlex.quote(value)}" for name, value in flags.items())
+    print(f"the model is in {path}; {use}\n  python translate.py {command}")
+    if this.companion:
+        print(
+            f"the reverse model is in {this.companion.path}; align.py --model_dir="
+            f"{path} --reverse_model_dir={this.companion.path} --symmetrise=agree aligns with both"
+        )
+
+
+def main(argv):
+    """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
+    del argv
+    if FLAGS.list_datasets:
+        console.write_result(*datasets.listing())
+        return 0
+    if FLAGS.summary:
+        console.write_result(*summary.table(map(ModelDirectory, FLAGS.model_dir)))
+        return 0
+    if len(FLAGS.model_dir) > 1:
+        raise UserError("give one --model_dir; only --summary takes several")
+    check_folder(FLAGS.data_dir)
+    directory = ModelDirectory(FLAGS.model_dir[0])
+    if not directory.exists():
+        directory.check_free()
+    return train_or_plan()
+
+
+def command():
+    """Runs the script on the command line, and exits."""
+    console.run(main)

@@ -1,0 +1,270 @@
+"""Reads text files and writes files: one rule for lines, one form of errors, atomic writes."""
+
+import codecs
+import contextlib
+import errno
+import os
+import shutil
+import stat
+import tempfile
+from pathlib import Path
+
+from nmt_zoo.common.errors import UserError
+
+# First bytes of compressed files, which are never UTF-8: (compressor, command to decompress).
+_COMPRESSED = {
+    b"\x1f\x8b": ("gzip", "gunzip -k"),
+    b"BZh91AY&SY": ("bzip2", "bunzip2 -k"),
+    b"\xfd7zXZ\0": ("xz", "unxz -k"),
+    b"\x28\xb5\x2f\xfd": ("zstd", "unzstd"),
+}
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+def decode_lines(data, name, first_line=1):
+    r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
+
+    A lone `\r`, U+2028, U+0085 and the like do not end a line, unlike in `str.splitlines`. A byte
+    order mark at the start of the first line is dropped.
+
+    Args:
+        data: bytes.
+        name: name of the bytes in errors, such as a path.
+        first_line: number of the first line in errors, if `data` is a part of a file.
+
+    Returns:
+        list of str.
+
+    Raises:
+        UserError: the data are compressed, or not UTF-8 (the message names the line).
+    """
+    if first_line == 1:
+        check_plain(data, name)
+        data = data.removeprefix(codecs.BOM_UTF8)
+    lines = decode_block(data, name, first_line).replace("\r\n", "\n").split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def decode_block(block, name, first_line):
+    """Decodes whole lines of a text.
+
+    Args:
+        block: bytes.
+        name: name of the text in errors, such as a path.
+        first_line: number of the first line of the block.
+
+    Raises:
+        UserError: not UTF-8; the message names the line.
+    """
+    try:
+        return block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = block.count(b"\n", 0, error.start) + first_line
+        raise UserError(
+            f"{name}, line {line}: not UTF-8 (byte 0x{block[error.start]:02x}); "
+            "convert the file, for example with `iconv -f latin1 -t utf-8`"
+        ) from None
+
+
+def check_plain(data, name):
+    """Raises `UserError` if the first bytes of a text are those of a compressed or UTF-16 file."""
+    for beginning, (compressor, command) in _COMPRESSED.items():
+        if data.startswith(beginning):
+            raise UserError(f"{name}: compressed by {compressor}; decompress it first: `{command}`")
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise UserError(
+            f"{name}, line 1: not UTF-8 but UTF-16; convert it: `iconv -f utf-16 -t utf-8`"
+        )
+
+
+@contextlib.contextmanager
+def open_source(path):
+    """Opens a text file as a context manager that yields a binary file object.
+
+    Raises:
+        UserError: the file is missing, unreadable or compressed, or it is a pipe or a device: these
+            may never end and cannot be read twice.
+    """
+    try:
+        mode = os.stat(path).st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            raise UserError(
+                f"{path}: a pipe or a device, not a regular file; write the text to a file first"
+            )
+        with open(path, "rb") as file:
+            check_plain(file.peek(16), path)
+            yield file
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
+
+
+def read_bytes(path):
+    """Returns the bytes of a text file; raises as `open_source`."""
+    with open_source(path) as file:
+        return file.read()
+
+
+def read_lines(path):
+    """Returns the lines of a UTF-8 text file, as `decode_lines`.
+
+    Raises:
+        UserError: as `open_source`, or the file is not UTF-8.
+    """
+    return decode_lines(read_bytes(path), path)
+
+
+@contextlib.contextmanager
+def atomic_path(path):
+    """Yields a temporary path, and renames it to `path` if the block ends without an error.
+
+    Missing folders are made. After an error, no temporary file is left and an older file at `path`
+    is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
+
+    Raises:
+        UserError: `path` cannot be written, or is a folder or a device.
+    """
+    asked, path = path, Path(os.path.realpath(path))
+    temporary = None
+    with _one_line_errors(asked):
+        try:
+            if path.is_dir() or os.fspath(asked).endswith(os.sep):
+                raise UserError(f"{asked}: cannot be written (a folder); add the name of a file")
+            if path.exists() and not path.is_file():  # Root would replace even /dev/null.
+                raise UserError(
+                    f"{asked}: cannot be written (not a regular file); give another name"
+                )
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Making the file now finds an unwritable target before the work. The suffix is kept,
+            # because numpy and others derive the format from it.
+            handle, name = tempfile.mkstemp(
+                dir=path.parent, prefix=".unfinished-", suffix=path.suffix
+            )
+            os.close(handle)
+            temporary = Path(name)
+            yield temporary
+            with open(temporary, "rb") as file:
+                os.fsync(file.fileno())
+            # A file that others may not read stays so.
+            mode = path.stat().st_mode & 0o777 if path.exists() else 0o666 & ~_umask()
+            temporary.chmod(mode)
+            os.replace(temporary, path)
+        finally:
+            if temporary is not None:
+                temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def growing_file(path):
+    r"""Yields a function that appends lines to a file, which appears when the block ends.
+
+    Until then, and after an error, an older file is unchanged. The lines wait in a file without a
+    name, which vanishes with the process, so that any number of lines takes little memory.
+
+    Raises:
+        UserError: as `atomic_path`.
+    """
+    folder = Path(os.path.realpath(path)).parent
+
+    def append(lines):
+        with _one_line_errors(path):
+            waiting.write("".join(f"{line}\n" for line in lines).encode("utf-8"))
+
+    with contextlib.ExitStack() as stack:
+        with _one_line_errors(path):
+            folder.mkdir(parents=True, exist_ok=True)
+            waiting = stack.enter_context(tempfile.TemporaryFile(dir=folder))
+        yield append
+        with atomic_path(path) as temporary, open(temporary, "wb") as file:
+            waiting.seek(0)
+            shutil.copyfileobj(waiting, file)
+
+
+@contextlib.contextmanager
+def _one_line_errors(path):
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        advice = "make room" if error.errno in _FULL else "check the name"
+        raise UserError(f"{path}: cannot be written ({reason}); {advice}") from None
+
+
+def check_writable(path):
+    """Raises `UserError` if a file cannot be written. Call it before long work."""
+    with contextlib.suppress(_Checked), atomic_path(path):
+        raise _Checked
+
+
+def check_outputs(outputs, inputs, standard_input=None):
+    """Raises `UserError` if an output cannot be written, or would replace an input.
+
+    Args:
+        outputs: paths of files that will be written.
+        inputs: paths of files that will be read.
+        standard_input: an open file that will be read, too, such as `sys.stdin`, or None.
+    """
+    read = None
+    if standard_input is not None:
+        with contextlib.suppress(OSError, ValueError):  # Closed, or not a file.
+            read = os.fstat(standard_input.fileno())
+    taken = {os.path.realpath(path) for path in inputs}
+    for path in outputs:
+        check_writable(path)
+        if os.path.realpath(path) in taken:
+            raise UserError(f"{path}: given for two flags; give each flag a file of its own")
+        if read and os.path.exists(path) and os.path.samestat(read, os.stat(path)):
+            raise UserError(
+                f"{path}: is also the standard input, which it would replace; give another file"
+            )
+        taken.add(os.path.realpath(path))
+
+
+def same_paths(one, other):
+    """Returns whether two texts name the same paths, each a path or several with commas between."""
+    one, other = ([p and os.path.realpath(p) for p in each.split(",")] for each in (one, other))
+    return one == other
+
+
+def check_folder(path):
+    """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
+
+    This makes no folder, so it can be called long before anything is written.
+    """
+    path = Path(path)
+    try:
+        nearest = next(each for each in (path, *path.absolute().parents) if each.exists())
+    except OSError as error:
+        raise UserError(
+            f"{path}: cannot be written ({error.strerror}); check the name and its permissions"
+        ) from None
+    if not nearest.is_dir():
+        raise UserError(f"{path}: cannot be written ({nearest} is not a folder); check the name")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise UserError(f"{path}: cannot be written ({nearest} may not be changed); check the name")
+
+
+class _Checked(Exception):
+    """Leaves `atomic_path` before it replaces anything."""
+
+
+def write_text(path, text):
+    """Writes a UTF-8 file atomically, without changing line ends."""
+    with atomic_path(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_lines(path, lines):
+    r"""Writes lines atomically, each ended by `\n`."""
+    with (
+        atomic_path(path) as temporary,
+        open(temporary, "w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(f"{line}\n" for line in lines)
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,29 @@
+"""The memory that this process has and may use."""
+
+import math
+import os
+from pathlib import Path
+
+
+def status(name, path="/proc/self/status"):
+    """Reads a number of bytes that Linux reports, or None."""
+    if not os.path.exists(path):
+        return None
+    lines = Path(path).read_text().splitlines()
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
+
+
+def available_bytes():
+    """Returns the bytes that this process may use in all; infinity if the system does not tell."""
+    free = status("MemAvailable", "/proc/meminfo")
+    own = status("VmRSS")
+    limits = [free + own] if free and own else []
+    for path in ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"):
+        if os.path.exists(path) and (text := Path(path).read_text().strip()).isdigit():
+            limits.append(int(text))
+    return min(limits, default=math.inf)
+
+
+def gigabytes(count):
+    """Returns a number of bytes in words, such as 1.25 GB."""
+    return f"{count / 1e9:.2f} GB"

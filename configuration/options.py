@@ -1,0 +1,571 @@
+"""Defines the training options once, for flags, checks, config.json and docs/options.md."""
+
+from typing import NamedTuple
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.text_form import FORMS
+from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
+
+AUTO = "auto"  # Value of a flag with which a new run chooses a value of the option itself.
+LENGTH_PENALTY = 0.6  # Alpha of Wu et al. 2016, unless a run has chosen another for its model.
+MAX_LENGTH_PENALTY = 10.0
+
+
+class Option(NamedTuple):
+    """A training option, as config.json stores it.
+
+    Attributes:
+        name: name of the flag and of the key in config.json.
+        default: the value unless flags or `training.recipes` set another; its type is the option's
+            type.
+        help: a whole phrase, with its unit.
+        group: heading in --help and docs/options.md.
+        minimum: least number.
+        maximum: largest number; None for the largest that the type holds.
+        choices: the texts that are allowed; empty for any.
+        only_with: (name of another option, its values that give this option a meaning), or empty.
+        resumable: whether the option may change when a run is resumed.
+        automatic: whether the flag takes `AUTO`, too; config.json then has the value chosen.
+        is_path: whether the text is a path, or several separated by commas.
+    """
+
+    name: str
+    default: object
+    help: str
+    group: str
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple = ()
+    only_with: tuple = ()
+    resumable: bool = False
+    automatic: bool = False
+    is_path: bool = False
+
+    def applies(self, options):
+        """Returns whether the option has a meaning, given all options (name -> value)."""
+        other, values = self.only_with or ("", ())
+        return not other or options[other] in values
+
+    def takes(self, value):
+        """Returns whether a value has the type of the option and lies in its range."""
+        if isinstance(self.default, float):
+            if type(value) not in (int, float):
+                return False
+        elif type(value) is not type(self.default):
+            return False
+        if type(value) not in (int, float):
+            return not self.choices or value in self.choices
+        least, largest = self.range()
+        return least <= value <= largest  # False for NaN.
+
+    def range(self):
+        """Returns the (least, largest) number."""
+        largest = 3.4e38 if isinstance(self.default, float) else 2**31 - 1
+        return self.minimum or 0, largest if self.maximum is None else self.maximum
+
+    def expected(self):
+        """Returns the values that the option takes, in words."""
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if isinstance(self.default, bool):
+            return "true or false"
+        if isinstance(self.default, str):
+            return "a string"
+        kind = "a number" if isinstance(self.default, float) else "a whole number"
+        least, largest = self.range()
+        return f"{kind} from {least:g}" + ("" if self.maximum is None else f" to {largest:g}")
+
+
+_FALLS = ("schedule", ("linear", "cosine"))
+_PLATEAU = ("schedule", ("plateau",))
+_WAY, _VOCABULARY, _PAIRS = "Way of training", "Vocabulary", "Training pairs"
+_BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and regularisation"
+_ITERATIONS = "Expectation maximisation"
+_END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
+
+OPTIONS = (
+    Option(
+        "update",
+        "gradient",
+        "How the model learns: by gradient descent, or by expectation maximisation (only ibm1, "
+        "ibm2, hmm_alignment and hmm_fertility, whose default it is).",
+        _WAY,
+        choices=("gradient", "em"),
+    ),
+    Option(
+        "init_from",
+        "",
+        "Model directory whose best weights and vocabulary to start from.",
+        _WAY,
+        is_path=True,
+    ),
+    Option(
+        "new_vocabulary",
+        False,
+        "With --init_from: makes a vocabulary for the new text. Pieces of the old vocabulary keep "
+        "their weights. A new piece starts from the mean of the old pieces that it consists of.",
+        _WAY,
+    ),
+    Option("seed", 1, "Seed of the weights, of dropout and of the order of batches.", _WAY, 0),
+    Option(
+        "tokenizer",
+        "bpe",
+        "How text is split into tokens. pretokenized: at white space, by the pieces of "
+        "--vocab_file.",
+        _VOCABULARY,
+        choices=KINDS,
+    ),
+    Option(
+        "num_pieces",
+        8000,  # 4,000 to 10,000 suit 10^4 to 10^6 pairs.
+        "Number of subword pieces that both sides share, besides 16 signs for text to copy.",
+        _VOCABULARY,
+        0,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
+        "max_words",
+        8000,
+        "Largest vocabulary of each side, in entries: 4 special tokens, and the most frequent "
+        "words (0: no limit).",
+        _VOCABULARY,
+        0,
+        only_with=("tokenizer", ("word",)),
+    ),
+    Option(
+        "min_word_count",
+        2,  # Words that occur once become UNK, so that the model learns to handle UNK.
+        "Least number of occurrences of a word in the vocabulary; rarer words become UNK.",
+        _VOCABULARY,
+        1,
+        only_with=("tokenizer", ("word",)),
+    ),
+    Option(
+        "vocab_file",
+        "",
+        "File of a ready vocabulary. pretokenized: list of pieces, one a line; bpe: SentencePiece "
+        "model (.model); ngram_lm: either.",
+        _VOCABULARY,
+        only_with=("tokenizer", ("bpe", "pretokenized")),
+        is_path=True,
+    ),
+    Option(
+        "normalise",
+        "nfc",
+        "Unicode form of all text that the model reads and writes. nfc: a letter and its accent "
+        "are one character; none: characters stay as they are.",
+        _VOCABULARY,
+        choices=FORMS,
+    ),
+    Option("max_length", 256, "Longest training sentence, in tokens with </s>.", _PAIRS, 1),
+    Option(
+        "max_length_ratio",
+        9.0,  # Drops only pairs that cannot be translations.
+        "Largest ratio of the lengths of the two sides of a training pair.",
+        _PAIRS,
+        1.0,
+    ),
+    Option(
+        "corpus_weights",
+        "",
+        "Share of an epoch for each corpus of --train_source=a,b; for example 1,3.",
+        _PAIRS,
+    ),
+    Option(
+        "temperature",
+        1.0,
+        "Smooths the shares of several corpora; above 1, small corpora get larger shares.",
+        _PAIRS,
+        1.0,
+    ),
+    Option(
+        "bpe_dropout",
+        0.0,
+        "Probability that BPE-dropout skips a merge, so that every epoch splits the training text "
+        "differently (0: always the usual pieces; Provilkov et al. use 0.1).",
+        _PAIRS,
+        0.0,
+        1.0,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
+        "bpe_dropout_side",
+        "both",
+        "Side of the pairs to which --bpe_dropout applies.",
+        _PAIRS,
+        choices=("both", "source", "target"),
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
+        "copy_share",
+        0.0,
+        "Share of the training pairs that get a string to copy on both sides, such as an emoji, "
+        "quotation marks or an address; others in every epoch.",
+        _PAIRS,
+        0.0,
+        1.0,
+        only_with=("tokenizer", ("bpe",)),
+    ),
+    Option(
+        "max_tokens_per_batch",
+        4096,
+        "Largest batch, in tokens: its rows times its longer padded side.",
+        _BATCHES,
+        1,
+    ),
+    Option(
+        "max_sentences_per_batch", 0, "Most sentence pairs in a batch (0: no limit).", _BATCHES, 0
+    ),
+    Option(
+        "accumulate_steps",
+        1,
+        "Number of batches whose gradients are added up for one update.",
+        _BATCHES,
+        1,
+    ),
+    Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU.", _BATCHES),
+    Option(
+        "largest_batch_first",
+        False,
+        "Starts each epoch with its largest batch, so that lack of memory shows at once.",
+        _BATCHES,
+    ),
+    Option("optimizer", "adam", "Optimizer of gradient descent.", _RATE, choices=("adam", "adamw")),
+    Option(
+        "adam_beta_2", 0.98, "Decay of Adam's average of squared gradients.", _RATE, 0.0, 0.99999
+    ),
+    Option(
+        "learning_rate",
+        7e-4,  # (512 * 4000) ** -0.5, the peak for the base model in Vaswani et al. 2017.
+        "Learning rate at the end of the warm-up.",
+        _RATE,
+        0.0,
+        1000.0,
+    ),
+    Option(
+        "warmup_steps", 4000, "Number of updates during which the learning rate rises.", _RATE, 1
+    ),
+    Option(
+        "schedule",
+        "inverse_sqrt",
+        "Course of the learning rate after the warm-up.",
+        _RATE,
+        choices=("inverse_sqrt", "constant", "linear", "cosine", "plateau"),
+    ),
+    Option(
+        "decay_steps",
+        0,
+        "Update at which the learning rate reaches 0 (0: --max_steps). Without --max_steps, "
+        "the run ends there.",
+        _RATE,
+        0,
+        only_with=_FALLS,
+    ),
+    Option(
+        "plateau_patience",
+        2,
+        "Number of validations without improvement before the learning rate falls.",
+        _RATE,
+        1,
+        only_with=_PLATEAU,
+    ),
+    Option(
+        "plateau_factor",
+        0.5,
+        "Factor by which the learning rate is multiplied when it falls.",
+        _RATE,
+        0.001,
+        0.999,
+        only_with=_PLATEAU,
+    ),
+    Option(
+        "weight_decay",
+        0.01,
+        "Share of each weight that an update subtracts, times the learning rate.",
+        _RATE,
+        0.0,
+        1.0,
+        only_with=("optimizer", ("adamw",)),
+    ),
+    Option("clip_norm", 1.0, "Largest norm of the gradient (0: no limit).", _RATE, 0.0),
+    Option(
+        "loss_average",
+        "tokens",
+        "Whether the loss is averaged over target tokens or over sentences.",
+        _LOSS,
+        choices=("tokens", "sentences"),
+    ),
+    Option(
+        "label_smoothing",
+        0.1,
+        "Probability that label smoothing spreads over all words.",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "r_drop",
+        0.0,
+        "Weight alpha of R-Drop: two passes over each batch, whose dropout differs; the divergence "
+        "of their predictions is added to the loss (0: a single pass; Liang et al. use 5).",
+        _LOSS,
+        0.0,
+        1000.0,
+    ),
+    Option(
+        "guide",
+        "",
+        "Directory of a trained model with the same vocabulary, such as hmm_alignment. The "
+        "attention (in a Transformer: one head) is trained to follow its alignments. Empty: no "
+        "guide.",
+        _LOSS,
+        is_path=True,
+    ),
+    Option(
+        "guide_weight",
+        0.5,  # On the demo corpus; with 0.05, the head was far from the guide after half of a run.
+        "Weight of the alignments of --guide in the loss (Garg et al. use 0.05).",
+        _LOSS,
+        0.0,
+        1000.0,
+    ),
+    Option(
+        "source_token_dropout",
+        0.0,
+        "Probability that a source token is replaced by <unk> in training (0: never).",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "target_token_dropout",
+        0.0,
+        "Probability that a target token that the model reads is replaced by <unk> in training; "
+        "the token to predict stays (0: never).",
+        _LOSS,
+        0.0,
+        0.999,
+    ),
+    Option(
+        "token_dropout_unit",
+        "token",
+        "Whether --source_token_dropout and --target_token_dropout replace tokens one by one, or "
+        "all tokens of a word together.",
+        _LOSS,
+        choices=("token", "word"),
+    ),
+    Option(
+        "teacher",
+        "",
+        "Model directory from whose predictions the model also learns (word-level distillation), "
+        "or several, separated by commas; its vocabulary is used.",
+        _LOSS,
+        is_path=True,
+    ),
+    Option(
+        "teacher_weight",
+        0.5,
+        "With --teacher: share of the loss that compares with its predictions, instead of with the "
+        "target words.",
+        _LOSS,
+        0.0,
+        1.0,
+    ),
+    Option(
+        "ema_decay",
+        0.0,
+        "Decay of a moving average of the weights, which is validated and kept instead of the "
+        "weights (0: no average).",
+        _LOSS,
+        0.0,
+        0.999999,
+    ),
+    Option("model1_steps", 0, "Number of first iterations, which train Model 1.", _ITERATIONS, 0),
+    Option(
+        "model2_steps",
+        0,
+        "Number of iterations of Model 2 after those of Model 1.",
+        _ITERATIONS,
+        0,
+    ),
+    Option(
+        "hmm_steps",
+        0,
+        "Number of iterations of hmm_fertility without fertilities, after those of Model 2.",
+        _ITERATIONS,
+        0,
+    ),
+    Option(
+        "alpha",
+        0.0,
+        "Parameter of a Dirichlet prior that makes the translations of a word sparse (0: no "
+        "prior).",
+        _ITERATIONS,
+        0.0,
+    ),
+    Option(
+        "leave_one_out",
+        False,
+        "Computes the probability of a link from the links of all other target words, so that rare "
+        "words do not explain whole sentences; needs --alpha above 0. Checkpoints hold a number "
+        "for each pair of words of each sentence pair.",
+        _ITERATIONS,
+    ),
+    Option(
+        "reverse_model_dir",
+        "",
+        "Also trains the opposite direction, so that both models agree, and writes it to this "
+        "directory.",
+        _ITERATIONS,
+        is_path=True,
+    ),
+    Option(
+        "max_steps",
+        0,
+        "Stops after this many updates, or iterations with --update=em (0: no limit).",
+        _END,
+        0,
+        resumable=True,
+    ),
+    Option("max_epochs", 0, "Stops after this many epochs (0: no limit).", _END, 0, resumable=True),
+    Option(
+        "max_minutes",
+        0.0,
+        "Minutes that the whole run may take, from the start of the command to its end, with "
+        "earlier commands that it resumes (0: no limit).",
+        _END,
+        0.0,
+        resumable=True,
+    ),
+    Option(
+        "patience",
+        10,
+        "Stops after this many validations without improvement (0: no limit).",
+        _END,
+        0,
+        resumable=True,
+    ),
+    Option(
+        "max_bad_steps",
+        10,
+        "Stops after this many skipped steps in a row.",
+        _END,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "eval_every_steps",
+        500,
+        "Number of updates from one validation to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "save_every_steps",
+        500,
+        "Number of updates from one checkpoint to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "log_every_steps",
+        50,
+        "Number of updates from one line of progress to the next.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "average_checkpoints",
+        5,
+        "Number of last checkpoints that are kept. At the end, averages of them are tried, and the "
+        "best one is taken if it is better than the best weights.",
+        _PACE,
+        1,
+        resumable=True,
+    ),
+    Option(
+        "keep_best_by",
+        "perplexity",
+        "Score of a validation that decides which weights are the best.",
+        _PACE,
+        choices=("perplexity", "bleu"),
+    ),
+    Option(
+        "tokenize",
+        AUTO,
+        "Tokenisation of BLEU in validation, as sacrebleu --tokenize. auto: the one that suits the "
+        "script of the validation text.",
+        _PACE,
+    ),
+    Option(
+        "bleu_lines",
+        1000,
+        "Number of validation lines that are translated for BLEU (0: no BLEU).",
+        _PACE,
+        0,
+        resumable=True,
+    ),
+    Option(
+        "precision",
+        "float32",
+        "Number format of matrix products; weights stay float32. With auto, a new run times a few "
+        "updates and takes bfloat16 if it is clearly faster than float32.",
+        _MACHINE,
+        choices=("float32", "bfloat16", "float16"),
+        automatic=True,
+    ),
+    Option("jit_compile", False, "Compiles updates with XLA; needs --pad_to_bucket.", _MACHINE),
+    Option(
+        "intra_op_threads",
+        0,
+        "Number of threads that share one operation (0: all cores, or a replica's part of them if "
+        "--num_replicas divides the processor).",
+        _MACHINE,
+        0,
+        1024,
+        resumable=True,
+    ),
+)
+BY_NAME = {option.name: option for option in OPTIONS}
+DEFAULTS = {option.name: option.default for option in OPTIONS}
+# Options that may change when a run is resumed.
+LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
+PATHS = tuple(option.name for option in OPTIONS if option.is_path)
+# Options that determine the vocabulary.
+VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
+
+
+def check_given(options, given):
+    """Raises `UserError` if a given option has no meaning together with the other options.
+
+    Args:
+        options: name -> value of all options.
+        given: names of the options that the user gave.
+    """
+    for name in given:
+        option = BY_NAME[name]
+        if not option.applies(options):
+            other, values = option.only_with
+            needed = " or ".join(f"--{other}={value}" for value in values)
+            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+
+
+def size_option(tokenizer):
+    """Returns the name of the option that limits the vocabulary of a kind of tokenizer."""
+    return "max_words" if tokenizer == "word" else "num_pieces"
+
+
+def renamed(options, tokenizer):
+    """Returns options under today's names: `vocab_size` is the old name of two options.
+
+    Args:
+        options: name -> value; if both names are there, the new name counts.
+        tokenizer: kind of the tokenizer.
+    """
+    rest = {name: value for name, value in options.items() if name != "vocab_size"}
+    if len(rest) == len(options):
+        return rest
+    return {size_option(tokenizer): options["vocab_size"], **rest}

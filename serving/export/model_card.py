@@ -1,0 +1,149 @@
+"""The model card of an exported version: what it is, how it was made and how well it translates."""
+
+import json
+
+import tensorflow as tf
+
+from nmt_zoo.common.files import write_text
+from nmt_zoo.common.errors import UserError
+
+NOT_STATED = "not stated; it depends on the licences of the training data"
+INTENDED_USE = (
+    "Translation of sentences like those of its training data. Translations may be wrong or "
+    "invented: where it matters, they are to be read by a person who knows both languages."
+)
+_SOFTWARE = "Apache License 2.0, for the program that made this model"
+_LINES = (
+    "as in its training text, usually a sentence each. serve.py splits a line with more sentences; "
+    "other servers translate it as a whole, and may lose some"
+)
+_SCORES = ("bleu", "chrf", "ter")
+
+
+def read_scores(folder):
+    """Reads the scores that `translate.py --save_scores` wrote to `scores.json` in a folder.
+
+    Returns:
+        The metrics and the number of sentences; None if there is no such file.
+
+    Raises:
+        UserError: the file holds something else.
+    """
+    path = folder / "scores.json"
+    if not path.exists():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        found = {
+            name: {"score": float(record[name]), "signature": str(record[f"{name}_signature"])}
+            for name in _SCORES
+            if name in record
+        }
+        return {**found, "sentences": int(record["sentences"])}
+    except (OSError, ValueError, KeyError, TypeError):
+        raise UserError(
+            f"{path}: expected the scores that translate.py --save_scores writes; write them "
+            "again, or move the file"
+        ) from None
+
+
+def signature_table(signatures):
+    """Describes signatures: name -> {"inputs": {name: type}, "outputs": ...}, such as `string [B]`.
+
+    Args:
+        signatures: name -> `SignatureDef`.
+    """
+    return {
+        name: {
+            side: {key: _type(info) for key, info in sorted(getattr(signature, side).items())}
+            for side in ("inputs", "outputs")
+        }
+        for name, signature in sorted(signatures.items())
+        if not name.startswith("__")
+    }
+
+
+def _type(info):
+    sizes = ["?" if dim.size < 0 else str(dim.size) for dim in info.tensor_shape.dim]
+    return f"{tf.as_dtype(info.dtype).name} [{', '.join(sizes)}]"
+
+
+def write_card(folder, *, directories, config, facts):
+    """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
+
+    Args:
+        folder: `Path`.
+        directories: list of `ModelDirectory`, several for an ensemble.
+        config: configuration of the first model.
+        facts: further entries of the card, of any type that JSON has.
+
+    Raises:
+        UserError: the recorded scores cannot be read.
+        OSError: a file cannot be written.
+    """
+    configs = [directory.config() for directory in directories]
+    card = {
+        "models": [
+            {
+                "preset": each["model"],
+                "settings": each["settings"],
+                "training": {
+                    "dataset": each.get("dataset") or "files of its owner",
+                    "training_text": each.get("training_text"),
+                    "options": each["options"],
+                    **directory.summary(),
+                },
+                "scores": read_scores(directory.path),
+            }
+            for directory, each in zip(directories, configs, strict=True)
+        ],
+        "tokenizer": {"kind": config["tokenizer"], "vocabulary_sizes": config["vocab_sizes"]},
+        "software": {"tensorflow": tf.__version__, "license": _SOFTWARE},
+        **facts,
+    }
+    write_text(folder / "model_card.json", json.dumps(card, indent=2, ensure_ascii=False) + "\n")
+    write_text(folder / "MODEL_CARD.md", _text(card))
+
+
+def _text(card):
+    lines = ["# Model card", ""]
+    for model in card["models"]:
+        training, best = model["training"], model["training"]["best"] or {}
+        lines += [f"## {model['preset']}", ""]
+        lines += [f"* Settings: {_plain(model['settings']) or 'those of the preset'}"]
+        lines += [f"* Data: {training['dataset']}"]
+        lines += [f"* Training: {training['steps']:,} steps, {training['minutes']} minutes"]
+        found = {name: best[name] for name in ("step", "perplexity", "bleu") if name in best}
+        lines += [f"* On its validation text: {_plain(found) or 'not measured'}"]
+        scores = model["scores"] or {}
+        for name, score in scores.items():
+            if name != "sentences":
+                lines.append(
+                    f"* {name} {score['score']} on {scores['sentences']:,} sentences "
+                    f"({score['signature']})"
+                )
+        if not scores:
+            lines.append("* Test scores: none recorded")
+        lines.append("")
+    tokenizer = card["tokenizer"]
+    lines += ["## Use", ""]
+    lines += [f"* Intended use: {card['intended_use']}", f"* Licence: {card['license']}"]
+    lines += [f"* Lines: {_LINES}"]
+    lines += [f"* Software: TensorFlow {card['software']['tensorflow']}; {_SOFTWARE}"]
+    lines += [f"* Tokenizer: {tokenizer['kind']}, {tokenizer['vocabulary_sizes']} entries"]
+    lines += [f"* Parameters: {card['parameters']:,}", f"* Search: {_plain(card['search'])}"]
+    lines += ["", "## Signatures", "", "| signature | from | to |", "|---|---|---|"]
+    for name, sides in card["signatures"].items():
+        cells = [
+            ", ".join(f"`{key}` {kind}" for key, kind in sides[side].items())
+            for side in ("inputs", "outputs")
+        ]
+        lines.append(f"| `{name}` | {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def _plain(values):
+    return ", ".join(
+        f"{key} {value:.4g}" if isinstance(value, float) else f"{key} {value}"
+        for key, value in values.items()
+    )

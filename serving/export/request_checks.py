@@ -1,0 +1,81 @@
+"""Checks of requests inside the graph of a SavedModel, and its rows without tokens."""
+
+import tensorflow as tf
+
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+
+DEFAULT = -1  # The value of an option of a request that stands for the exported one.
+
+
+def lengths_of(ids):
+    """Counts the tokens of each row: `[B, S]` ids -> `[B]` int32."""
+    return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
+
+
+def not_empty(ids):
+    """Adds an EOS if B or S of `[B, S]` ids is 0, because some models cannot read empty batches."""
+    missing = tf.maximum(1 - tf.shape(ids), 0)
+    return tf.pad(ids, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=EOS_ID)
+
+
+def not_without_rows(values):
+    """Adds a 1 if `[B]` values are none."""
+    return tf.pad(values, [[0, tf.maximum(1 - tf.shape(values)[0], 0)]], constant_values=1)
+
+
+def are_empty(ids):
+    """Returns `[B]` bool: whether a row of `[B, S]` ids has no token before its end."""
+    return tf.reduce_all((ids == PAD_ID) | (ids == EOS_ID), axis=1)
+
+
+def are_new(texts, are_real):
+    """Returns `[B, K]` bool: True for a real text that differs from all before it in its row."""
+    same = (texts[:, :, None] == texts[:, None, :]) & are_real[:, None, :]
+    places = tf.range(tf.shape(texts)[1])
+    return are_real & ~tf.reduce_any(same & (places[None, :] < places[:, None]), axis=2)
+
+
+def option(name, values, text, default):
+    """Returns the values of an option, `[B]`, with the default in place of -1."""
+    values = same_rows(values, text, name, "text")
+    return tf.where(values == DEFAULT, tf.constant(default, values.dtype), values)
+
+
+def checked(values, refusal):
+    """Returns the values; operations that use them run after the check."""
+    with tf.control_dependencies([refusal]):
+        return tf.identity(values)
+
+
+def refuse(is_bad, values, message):
+    """Ends the request if a value is bad; the error names the first one.
+
+    Args:
+        is_bad: bool tensor.
+        values: tensor of the same shape.
+        message: has `{}` twice: for the value's index, counted from 0, and for the value.
+
+    Returns:
+        The checking operation.
+    """
+    place = tf.where(is_bad)[:1]
+    index = tf.strings.reduce_join(tf.strings.as_string(place), axis=1, separator=", ")
+    value = tf.gather_nd(values, place)
+    value = tf.strings.as_string(value, shortest=values.dtype.is_floating)
+    before, between, after = message.split("{}")
+    message = tf.strings.join([before, index, between, value, after])
+    return tf.debugging.Assert(~tf.reduce_any(is_bad), [message])
+
+
+def refuse_nan(scores, name):
+    """Ends the request if one of the scores `[B]` is not a number."""
+    message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"
+    return refuse(tf.math.is_nan(scores), scores, message)
+
+
+def same_rows(values, others, name, other_name):
+    """Returns the values; refuses the request unless `others` has the same number of rows."""
+    rows = tf.shape(values)[0], tf.shape(others)[0]
+    message = f"{name} has {{}} rows and {other_name} has {{}}; give the same number of both"
+    equal = tf.debugging.Assert(rows[0] == rows[1], [tf.strings.format(message, rows)])
+    return checked(values, equal)

@@ -1,0 +1,347 @@
+"""A trained model as a SavedModel: strings in, strings out; it runs without this project's code.
+
+Signatures:
+
+* `serving_default`: `text [B]` string -> `translation [B]` string, `score [B]` float32
+* `translate`: `text [B]` string, `beam_size [B]` int32, `length_penalty [B]` float32, `n_best [B]`
+  int32 -> `translation [B, N]` string, `score [B, N]` float32, `count [B]` int32: the best
+  translations of each line, the best first, all with different texts. A row has `count` of them,
+  `n_best` unless the model finds fewer; the rest of the row is "" and 0. In every input, -1 stands
+  for the default.
+* `translate_ids`: `source_ids [B, S]` int32, `source_lengths [B]` int32 -> `target_ids [B, T]`
+  int32, `target_lengths [B]` int32, `score [B]` float32
+* `attention`: `source [B]`, `target [B]` strings -> `source_tokens [B, S]`, `target_tokens [B, T]`
+  strings, `attention [B, T, S]` float32, the model's soft alignment
+* `attention_maps`: `source [B]`, `target [B]` strings -> tokens as `attention`, and each of the
+  model's attention maps by its name, such as `decoder/0/cross` `[B, H, T, S]` float32; only if the
+  model has such maps
+* `score`: `source [B]`, `target [B]` strings -> `log_prob [B]`, `score [B]` float32 of the given
+  translation, `target_tokens [B, T]` strings and their `token_log_probs [B, T]` float32
+
+A `text` may have several lines, separated by line feeds. Each is translated by itself, and the
+translations are joined by line feeds; blank lines stay blank. Such a text has one translation,
+whatever `n_best`. Its score is the sum of the log-probabilities of its lines, divided by the length
+penalty of all their tokens. In a `source` or `target`, a line feed is a space.
+
+Options are inputs with a value for each row: TensorFlow Serving joins the requests that it batches
+along the first axis, and refuses to batch scalars. It knows no defaults either, so that
+`serving_default` asks for text only. A narrow beam costs as much as the widest possible one.
+
+An empty batch has an empty answer. A batch that cannot be answered correctly is refused as a whole
+with an `InvalidArgumentError` that names the row; TensorFlow Serving then answers status 400. This
+happens if a text has too many tokens, an id is not in the vocabulary, a length does not fit its
+row, an option is out of its range, the inputs have different numbers of rows, attention has more
+than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
+"""
+
+import functools
+
+import tensorflow as tf
+
+from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.scoring import make_scorer
+from nmt_zoo.decoding.search.searcher import make_search
+from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, length_normaliser
+from nmt_zoo.serving.export.request_checks import (
+    DEFAULT,
+    are_empty,
+    are_new,
+    checked,
+    lengths_of,
+    not_empty,
+    not_without_rows,
+    option,
+    refuse,
+    refuse_nan,
+    same_rows,
+)
+from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
+from nmt_zoo.serving.export.text_lines import joined, lines_of
+from nmt_zoo.serving.export.warm_up import write_requests
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
+
+_STRINGS = tf.TensorSpec([None], tf.string)
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_INTEGERS = tf.TensorSpec([None], tf.int32)
+_FLOATS = tf.TensorSpec([None], tf.float32)
+# Most weights of attention in an answer, 16 MB. Without a limit, the maps of one pair of long lines
+# would fill a server's memory. Scores need the weights of one layer at a time.
+MAX_WEIGHTS = 1 << 22
+
+
+def _refuse_weights(source_ids, target_ids, num_heads):
+    """Ends the request if the attention of so many heads has more weights than are allowed."""
+    rows, *lengths = tf.shape(source_ids)[0], tf.shape(source_ids)[1], tf.shape(target_ids)[1]
+    length = tf.reduce_max(lengths)
+    weights = num_heads * tf.cast(rows, tf.int64) * tf.cast(length, tf.int64) ** 2
+    message = (
+        "rows: {}, their tokens: up to {}; their attention has {} weights and at most "
+        f"{MAX_WEIGHTS} are allowed; send fewer or shorter pairs"
+    )
+    shown = tf.strings.format(message, (rows, length, weights))
+    return tf.debugging.Assert(weights <= MAX_WEIGHTS, [shown])
+
+
+class ServingModule(tf.Module):
+    """The endpoints of the SavedModel; tracks the weights, tables and tokenizers that they use.
+
+    The Keras model itself must not be tracked: Keras would export each weight twice, and a session
+    would restore only the copies that no endpoint reads.
+
+    Args:
+        model: `TranslationModel`.
+        tokenizer: its `Tokenizer`.
+        max_input_tokens: longest line that is accepted, in tokens including `</s>`.
+        max_beam_size: largest beam that a request may ask for; None: `beam_size`.
+        **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
+    """
+
+    def __init__(
+        self,
+        model,
+        tokenizer,
+        *,
+        max_input_tokens=MAX_INPUT_TOKENS,
+        max_beam_size=None,
+        **search,
+    ):
+        super().__init__()
+        frozen = [variable for each in model.frozen() for variable in each.variables]
+        self.weights = [weight.value for weight in (*model.weights, *frozen)]
+        self.source = graph_vocabulary(tokenizer.source)
+        self.target = self.source if tokenizer.shared else graph_vocabulary(tokenizer.target)
+        self.source_vocab_size = model.source_vocab_size
+        self.max_input_tokens = max_input_tokens
+        self.options = SearchOptions(**search)
+        self.max_beam_size = max_beam_size or self.options.beam_size
+        widest = self.options._replace(beam_size=self.max_beam_size)
+        self._search = make_search(model, self.options)
+        self._search_each = make_search(model, widest, each_sentence=True)
+        self._score = make_scorer(model)
+        self._align = model.align
+        self._attention_maps = model.attention_maps
+
+    def _encoded(self, vocabulary, lines, name):
+        """Encodes `[B]` strings to `[B, S]` int32; refuses long lines."""
+        return self._not_too_long(vocabulary.encode(lines), name)
+
+    def _encoded_lines(self, lines):
+        """Encodes ragged `[B, lines]` strings to `[R, S]` int32; refuses long texts."""
+        return self._not_too_long(self.source.encode(lines.values), "text", lines)
+
+    def _not_too_long(self, ids, name, lines=None):
+        """Returns the ids; refuses rows, or texts of several rows, above `max_input_tokens`."""
+        lengths, limit = lengths_of(ids), self.max_input_tokens
+        if lines is not None:
+            lengths = tf.reduce_sum(lines.with_values(lengths), axis=1)
+        message = f"{name}[{{}}] has {{}} tokens and at most {limit} are allowed; split it"
+        return checked(ids, refuse(lengths > limit, lengths, message))
+
+    def _hypotheses(self, source_ids, search, asked):
+        """Searches as `make_search`; returns the `Hypotheses`, of which empty ones stay empty."""
+        found = search(not_empty(source_ids), asked)
+        found = tf.nest.map_structure(lambda values: values[: tf.shape(source_ids)[0]], found)
+        is_empty = are_empty(source_ids)[:, None]
+        nothing = tf.where(tf.range(tf.shape(found.ids)[2]) == 0, EOS_ID, PAD_ID)
+        return found._replace(
+            ids=tf.where(is_empty[:, None], nothing, found.ids),
+            log_probs=tf.where(is_empty, 0.0, found.log_probs),
+            scores=tf.where(is_empty, 0.0, found.scores),
+        )
+
+    @functools.cached_property
+    def _num_heads(self):
+        """Number of heads of all attention maps."""
+        with tf.init_scope():
+            nothing = tf.constant([[EOS_ID]])
+            maps = self._attention_maps(nothing, nothing)
+        return sum(weights.shape[1] for weights in maps.values())
+
+    @tf.function(input_signature=[_STRINGS], autograph=False)
+    def serving_default(self, text):
+        """The endpoint `serving_default`."""
+        lines = lines_of(text)
+        found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
+        texts, penalty = self.target.decode(found.ids[:, 0]), self.options.length_penalty
+        texts, scores = joined(lines, texts, found.scores[:, 0], found, penalty)
+        return {"translation": checked(texts, refuse_nan(scores, "text")), "score": scores}
+
+    @tf.function(input_signature=[_STRINGS, _INTEGERS, _FLOATS, _INTEGERS], autograph=False)
+    def translate(self, text, beam_size, length_penalty, n_best):
+        """The endpoint `translate`."""
+        lines = lines_of(text)
+        of_text = self._each(text, beam_size, length_penalty, n_best)
+        each = EachSentence(*(tf.gather(values, lines.value_rowids()) for values in of_text))
+        # As `Translator`: if several are asked for, all are found, as some may have the same text.
+        wanted = each._replace(n_best=tf.where(each.n_best > 1, each.beam_size, 1))
+        wanted = EachSentence(*map(not_without_rows, wanted))
+        found = self._hypotheses(self._encoded_lines(lines), self._search_each, wanted)
+        size = tf.shape(found.ids)
+        texts = tf.reshape(self.target.decode(tf.reshape(found.ids, [-1, size[2]])), size[:2])
+        is_new = are_new(texts, found.log_probs > -1e8)
+        places = tf.argsort(tf.where(is_new, 0, 1), axis=1, stable=True)
+        places = places[:, : tf.maximum(tf.reduce_max(each.n_best), 1)]
+        count = tf.minimum(tf.reduce_sum(tf.cast(is_new, tf.int32), axis=1), each.n_best)
+        texts, scores = (tf.gather(both, places, batch_dims=1) for both in (texts, found.scores))
+        best = joined(lines, texts[:, 0], scores[:, 0], found, of_text.length_penalty)
+        first = lines.row_starts()
+        texts, scores = (
+            tf.concat([one[:, None], tf.gather(both, first)[:, 1:]], axis=1)
+            for one, both in zip(best, (texts, scores), strict=True)
+        )
+        most = tf.where(lines.row_lengths() == 1, of_text.n_best, 1)
+        is_there = tf.reduce_min(lines.with_values(count), axis=1)
+        count = tf.minimum(is_there, most)
+        is_there = tf.sequence_mask(count, tf.shape(places)[1])
+        return {
+            "translation": tf.where(is_there, checked(texts, refuse_nan(best[1], "text")), ""),
+            "score": tf.where(is_there, scores, 0.0),
+            "count": count,
+        }
+
+    def _each(self, text, beam_size, length_penalty, n_best):
+        """Returns the `EachSentence` of a request; refuses options out of range."""
+        beam_size = option("beam_size", beam_size, text, self.options.beam_size)
+        length_penalty = option("length_penalty", length_penalty, text, self.options.length_penalty)
+        n_best = option("n_best", n_best, text, 1)
+        most = self.max_beam_size
+        message = f"beam_size[{{}}] is {{}}, not from 1 to {most}, or {DEFAULT} for the default"
+        refusal = refuse((beam_size < 1) | (beam_size > most), beam_size, message)
+        beam_size = checked(beam_size, refusal)
+        message = f"length_penalty[{{}}] is {{}}, not from 0 to {MAX_LENGTH_PENALTY:g}"
+        is_good = (length_penalty >= 0) & (length_penalty <= MAX_LENGTH_PENALTY)
+        length_penalty = checked(length_penalty, refuse(~is_good, length_penalty, message))
+        message = "n_best[{}] is {}, not from 1 to the beam_size of the row"
+        n_best = checked(n_best, refuse((n_best < 1) | (n_best > beam_size), n_best, message))
+        return EachSentence(beam_size, length_penalty, n_best)
+
+    @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
+    def translate_ids(self, source_ids, source_lengths):
+        """The endpoint `translate_ids`. Ignores the ids of a row from its length on."""
+        size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
+        lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
+        message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
+        refusal = refuse((lengths < 0) | (lengths > size), lengths, message)
+        real = tf.sequence_mask(checked(lengths, refusal), size)
+        message = f"source_ids[{{}}] is {{}}, and ids are 0 to {last_id}"
+        strange = real & ((source_ids < 0) | (source_ids > last_id))
+        refusal = refuse(strange, source_ids, message)
+        ids = tf.where(real, checked(source_ids, refusal), PAD_ID)
+        found = self._hypotheses(self._not_too_long(ids, "source_ids"), self._search, 1)
+        scores = found.scores[:, 0]
+        target_ids = checked(found.ids[:, 0], refuse_nan(scores, "source_ids"))
+        return {"target_ids": target_ids, "target_lengths": lengths_of(target_ids), "score": scores}
+
+    def _pairs(self, source, target):
+        """Encodes two texts with as many lines; returns the ids of both, and their tokens."""
+        target = same_rows(target, source, "target", "source")
+        source_ids = self._encoded(self.source, source, "source")
+        target_ids = self._encoded(self.target, target, "target")
+        tokens = {
+            "source_tokens": tf.where(source_ids == PAD_ID, "", self.source.pieces(source_ids)),
+            "target_tokens": tf.where(target_ids == PAD_ID, "", self.target.pieces(target_ids)),
+        }
+        return source_ids, target_ids, tokens
+
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def attention(self, source, target):
+        """The endpoint `attention`. Padding has the token "" and the weight 0."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
+        weights = self._align(not_empty(source_ids), not_empty(target_ids))
+        weights = weights[: tf.shape(source)[0]]
+        real = tf.cast(target_ids != PAD_ID, tf.float32)
+        return {**tokens, "attention": weights * real[:, :, None]}
+
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def attention_maps(self, source, target):
+        """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, self._num_heads))
+        maps = self._attention_maps(not_empty(source_ids), not_empty(target_ids))
+        real = {
+            "source": tf.cast(source_ids != PAD_ID, tf.float32),
+            "target": tf.cast(target_ids != PAD_ID, tf.float32),
+        }
+        maps = {
+            name: weights[: tf.shape(source)[0]] * real[queries_of(name)][:, None, :, None]
+            for name, weights in maps.items()
+        }
+        return {**tokens, **maps}
+
+    @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
+    def score(self, source, target):
+        """The endpoint `score`."""
+        source_ids, target_ids, tokens = self._pairs(source, target)
+        source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
+        log_probs = self._score(not_empty(source_ids), not_empty(target_ids)).log_probs
+        # As the search, which does not translate empty lines: nothing for nothing is certain.
+        is_empty = are_empty(source_ids) & are_empty(target_ids)
+        real = (target_ids != PAD_ID) & ~is_empty[:, None]
+        log_probs = tf.where(real, log_probs[: tf.shape(source)[0]], 0.0)
+        log_prob = tf.reduce_sum(log_probs, axis=1)
+        log_prob = checked(log_prob, refuse_nan(log_prob, "source"))
+        normaliser = length_normaliser(lengths_of(target_ids), self.options.length_penalty)
+        return {
+            "log_prob": log_prob,
+            "score": log_prob / normaliser,
+            "target_tokens": tokens["target_tokens"],
+            "token_log_probs": log_probs,
+        }
+
+    def signatures(self):
+        """Returns the endpoints by name."""
+        endpoints = {
+            "serving_default": self.serving_default,
+            "translate": self.translate,
+            "translate_ids": self.translate_ids,
+            "attention": self.attention,
+            "score": self.score,
+        }
+        if self._num_heads:
+            endpoints["attention_maps"] = self.attention_maps
+        return endpoints
+
+    def save(self, folder):
+        """Writes the SavedModel into a folder.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        # Nobody trains what is served: graphs of gradients took a third of the time to write.
+        options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
+        try:
+            tf.saved_model.save(self, str(folder), signatures=self.signatures(), options=options)
+        except tf.errors.OpError as error:  # "{{node}} path; reason [Op:name]"
+            raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
+
+
+def write_saved_model(folder, module, name, make_requests):
+    """Writes a SavedModel that a stock server can load, and its warm-up requests.
+
+    Args:
+        folder: `Path` of the version, which does not exist or is empty.
+        module: `ServingModule`.
+        name: of the model.
+        make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
+            requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
+
+    Returns:
+        The signatures.
+
+    Raises:
+        UserError: a stock server lacks an operation of the model.
+        OSError: a file cannot be written.
+    """
+    module.save(folder)
+    graph = read_meta_graph(folder)
+    check_operations(graph)
+    write_requests(folder, make_requests(graph.signature_def), graph.signature_def, name)
+    return graph.signature_def
+
+
+def queries_of(name):
+    """Returns the side whose tokens are the rows of an attention map: "source" or "target"."""
+    return "source" if "encoder" in name.split("/") else "target"

@@ -1,0 +1,38 @@
+"""The lines of a text in a request: each is translated, and their translations are joined."""
+
+import tensorflow as tf
+
+from nmt_zoo.data_pipeline.text_form import SPACES
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.search.terms import length_normaliser
+
+
+def lines_of(text):
+    """Splits `[B]` strings at line feeds, except those at the ends; returns ragged `[B, lines]`."""
+    return tf.strings.split(tf.strings.regex_replace(text, f"^[{SPACES}]+|[{SPACES}]+$", ""), "\n")
+
+
+def joined(lines, texts, scores, found, length_penalty):
+    """Joins the translations of all R lines to B texts, as `Translator` does.
+
+    Args:
+        lines: ragged `[B, lines]`.
+        texts: `[R]` strings, the best translation of each line.
+        scores: `[R]` float32 of these.
+        found: `Hypotheses` of the lines, of which the first ones are taken.
+        length_penalty: float, or `[B]` float32.
+
+    Returns:
+        `[B]` strings, with a line feed between lines, and their scores `[B]` float32: that of the
+        only line, or the sum of the log-probabilities by the penalty of their length.
+    """
+    ids, log_probs = found.ids[:, 0], found.log_probs[:, 0]
+    tokens = tf.reduce_sum(tf.cast((ids != PAD_ID) & (ids != EOS_ID), tf.int32), axis=1)
+    length = tf.reduce_sum(lines.with_values(tokens), axis=1) + 1
+    together = tf.reduce_sum(lines.with_values(log_probs), axis=1)
+    together /= length_normaliser(length, length_penalty)
+    alone = tf.gather(scores, lines.row_starts())
+    score = tf.where(lines.row_lengths() == 1, alone, together)
+    # Not by `separator`, which TensorFlow leaves out after empty strings at the beginning.
+    texts = tf.strings.reduce_join(lines.with_values("\n" + texts), axis=1)
+    return tf.strings.regex_replace(texts, "^\n", "", replace_global=False), score

@@ -1,0 +1,160 @@
+"""Requests that a server answers before it shows a version as available: its warm-up.
+
+The first call of a signature takes seconds, which no client should wait for. TensorFlow Serving and
+`serve.py` read the requests from `assets.extra/tf_serving_warmup_requests` in the version's folder,
+a file of `PredictionLog`. Its package of protocol buffers is not needed: a request has a name, a
+signature and tensors of TensorFlow.
+"""
+
+from typing import NamedTuple
+
+import tensorflow as tf
+from google.protobuf.message import DecodeError
+from tensorflow.core.framework.tensor_pb2 import TensorProto
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.serving.export.request_checks import DEFAULT
+from nmt_zoo.serving.export.server_files import EXTRA
+
+SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8 and 9 ?", "x"]
+_FILE = "tf_serving_warmup_requests"
+
+
+class Request(NamedTuple):
+    """A request without the name of the model.
+
+    Attributes:
+        signature: name of a signature of the SavedModel.
+        inputs: name -> array or nested lists.
+    """
+
+    signature: str
+    inputs: dict
+
+
+def sample_requests(tokenizer, signatures, max_input_tokens):
+    """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
+
+    Args:
+        tokenizer: the model's `Tokenizer`.
+        signatures: name -> `SignatureDef`.
+        max_input_tokens: longest line that is accepted; longer samples are left out.
+
+    Returns:
+        list of `Request`.
+    """
+    both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
+    lengths = [max(map(len, ids)) for ids in both]
+    lines = [line for line, n in zip(SAMPLES, lengths, strict=True) if n <= max_input_tokens]
+    source_ids = tokenizer.source.encode(lines)
+    values = {
+        **dict.fromkeys(("text", "source", "target"), lines),
+        **dict.fromkeys(("beam_size", "length_penalty", "n_best"), [DEFAULT] * len(lines)),
+        "source_ids": padded(source_ids),
+        "source_lengths": [len(ids) for ids in source_ids],
+    }
+    return [
+        Request(name, {key: values[key] for key in signature.inputs})
+        for name, signature in signatures.items()
+        if signature.inputs
+    ]
+
+
+def write_requests(folder, requests, signatures, name):
+    """Writes the warm-up requests of a version.
+
+    Args:
+        folder: of the version.
+        requests: list with the attributes of `Request`. Of each signature, the first and the last
+            one are taken.
+        signatures: name -> `SignatureDef`.
+        name: of the model.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    by_signature = {}
+    for request in requests:
+        by_signature.setdefault(request.signature, []).append(request.inputs)
+    records = []
+    for signature, every in by_signature.items():
+        infos = signatures[signature].inputs
+        for inputs in every if len(every) < 3 else (every[0], every[-1]):
+            tensors = {
+                key: tf.make_tensor_proto(values, dtype=infos[key].dtype).SerializeToString()
+                for key, values in inputs.items()
+            }
+            records.append(_prediction_log(name, signature, tensors))
+    (folder / EXTRA).mkdir(exist_ok=True)
+    try:
+        with tf.io.TFRecordWriter(str(folder / EXTRA / _FILE)) as file:
+            for record in records:
+                file.write(record)
+    except tf.errors.OpError as error:
+        raise OSError(error.message) from None
+
+
+def read_requests(folder):
+    """Reads the warm-up requests of a version: a list of `Request`, empty if it has none.
+
+    Raises:
+        UserError: the file is damaged.
+    """
+    path = folder / EXTRA / _FILE
+    if not path.exists():
+        return []
+    try:
+        records = list(tf.data.TFRecordDataset(str(path)).as_numpy_iterator())
+        return [_request_of(record) for record in records]
+    except (tf.errors.OpError, DecodeError, LookupError, ValueError, TypeError):
+        raise UserError(
+            f"{path}: expected warm-up requests as export.py writes them; export the model again, "
+            "or remove the file"
+        ) from None
+
+
+def _prediction_log(name, signature, tensors):
+    """Returns a `PredictionLog` as bytes, in the wire format of protocol buffers."""
+    model = _field(1, name.encode()) + _field(3, signature.encode())
+    inputs = [_field(1, key.encode()) + _field(2, data) for key, data in sorted(tensors.items())]
+    request = _field(1, model) + b"".join(_field(2, entry) for entry in inputs)
+    return _field(6, _field(1, request))
+
+
+def _request_of(log):
+    """Returns the `Request` in the bytes of a `PredictionLog`."""
+    ((_, call),) = _fields(log)
+    ((_, request),) = _fields(call)
+    (_, model), *inputs = _fields(request)
+    tensors = {}
+    for _, entry in inputs:
+        key, data = dict(_fields(entry)).values()
+        tensors[key.decode()] = tf.make_ndarray(TensorProto.FromString(data))
+    return Request(dict(_fields(model))[3].decode(), tensors)
+
+
+def _field(number, data):
+    """Returns a field of a message: its number, the length of the data, the data."""
+    return bytes([number << 3 | 2]) + _varint(len(data)) + data
+
+
+def _varint(value):
+    digits = []
+    while value > 127:
+        digits.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*digits, value])
+
+
+def _fields(message):
+    """Yields number and data of each field of a message that `_field` wrote."""
+    while message:
+        number, length, rest = message[0] >> 3, 0, message[1:]
+        for shift in range(0, 64, 7):
+            byte, rest = rest[0], rest[1:]
+            length |= (byte & 127) << shift
+            if byte < 128:
+                break
+        yield number, rest[:length]
+        message = rest[length:]

@@ -1,0 +1,112 @@
+"""Protects a local server from other web pages, and its answers from being read as something else.
+
+A web page of another site can make a browser send requests to this computer. Two headers that the
+page cannot choose show where a request comes from: `Origin` is the page's site, and `Host` is the
+name under which the browser found the server. So a request passes only if its origin is this
+server, and its host is an address, `localhost` or a name that was allowed. Any other name may be
+one that a stranger has pointed to this computer (DNS rebinding).
+"""
+
+import ipaddress
+import re
+import sys
+import time
+
+from starlette.responses import JSONResponse
+
+from nmt_zoo.common.errors import printable
+from nmt_zoo.serving.server.refusals import Refusal
+
+_HOST = re.compile(r"(?:\[(?P<v6>[0-9a-fA-F:.]+)\]|(?P<name>[^:\[\]]+))(?::\d{1,5})?")
+HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+        "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+class Guard:
+    """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
+
+    Args:
+        app: ASGI application.
+        names: lower-case host names that are allowed besides addresses and `localhost`.
+        log: function that is called with a line for each request, or None.
+    """
+
+    def __init__(self, app, names=(), log=None):
+        self._app = app
+        self._log = log
+        self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
+
+    async def __call__(self, scope, receive, send):
+        """Answers one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began, status = time.monotonic(), None
+
+        async def send_with_headers(message):
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                more = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        try:
+            self._check(scope["headers"])
+            await self._app(scope, receive, send_with_headers)
+        except Exception as error:
+            refusal = error if isinstance(error, Refusal) else _internal(error)
+            if status is None:
+                await error_answer(refusal)(scope, receive, send_with_headers)
+        if self._log:
+            milliseconds = 1000 * (time.monotonic() - began)
+            path = printable(scope["path"])[:200]
+            self._log(f"{scope['method']} {path} {status} {milliseconds:.0f} ms")
+
+    def _check(self, headers):
+        """Raises `Refusal` if the request is for another host, or from another site."""
+        hosts = [value.decode("latin-1") for name, value in headers if name == b"host"]
+        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+            raise Refusal(
+                403,
+                "this server does not go by that Host; use its address, or start it with "
+                "--allowed_hosts",
+            )
+        for name, value in headers:
+            if name == b"origin" and value.decode("latin-1").lower() not in _origins(hosts[0]):
+                raise Refusal(403, "requests from pages of another Origin are not answered")
+
+    def _is_ours(self, host):
+        found = _HOST.fullmatch(host)
+        if not found:
+            return False
+        try:
+            ipaddress.ip_address(found["v6"] or found["name"])
+        except ValueError:
+            return host.rpartition(":")[0].lower() in self._names or host.lower() in self._names
+        return True
+
+
+def _origins(host):
+    return {f"{scheme}://{host.lower()}" for scheme in ("http", "https")}
+
+
+def _internal(error):
+    """Logs an unexpected error in one line, and keeps its text out of the answer."""
+    reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))[:500]
+    print(f"error: a request failed: {reason}", file=sys.stderr, flush=True)
+    return Refusal(500, "internal error")
+
+
+def error_answer(refusal):
+    """Returns the response for a `Refusal`: `{"error": message}`."""
+    return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)

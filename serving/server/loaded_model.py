@@ -1,0 +1,85 @@
+"""A SavedModel in a session of its own, as TensorFlow Serving runs it."""
+
+from pathlib import Path
+
+import numpy as np
+import tensorflow as tf
+from tensorflow.python.saved_model.loader_impl import SavedModelLoader
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.serving.server.refusals import not_an_answer
+from nmt_zoo.serving.export.server_files import EXTRA
+from nmt_zoo.decoding.text.training_text import RECORD, TrainingText
+
+
+class LoadedModel:
+    """A SavedModel that answers requests; several threads may call it.
+
+    Args:
+        folder: the SavedModel's folder.
+
+    Attributes:
+        signatures: name -> `SignatureDef`.
+        training_text: `TrainingText` of a translation model, or None if it has no such record.
+
+    Raises:
+        UserError: it cannot be loaded.
+    """
+
+    def __init__(self, folder):
+        import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
+
+        self.training_text = TrainingText.read(Path(folder, EXTRA, RECORD))
+        self._session = tf.compat.v1.Session(graph=tf.Graph())
+        try:
+            loaded = SavedModelLoader(str(folder)).load(self._session, ["serve"])
+        except (OSError, RuntimeError, ValueError, tf.errors.OpError) as error:
+            self.close()
+            reason = " ".join(str(error).split())[:300]
+            raise UserError(f"{folder}: no SavedModel that can be served ({reason})") from None
+        self.signatures = dict(loaded.signature_def)
+
+    def run(self, signature, inputs, seconds):
+        """Calls a signature.
+
+        Args:
+            signature: its name.
+            inputs: name -> array.
+            seconds: time after which the computation is stopped.
+
+        Returns:
+            name -> array; strings are bytes.
+
+        Raises:
+            Refusal: the model does not answer, or not in time.
+        """
+        asked = self.signatures[signature]
+        fetches = {name: output.name for name, output in asked.outputs.items()}
+        feeds = {asked.inputs[name].name: values for name, values in inputs.items()}
+        options = tf.compat.v1.RunOptions(timeout_in_ms=max(1, round(seconds * 1000)))
+        try:
+            found = self._session.run(fetches, feeds, options=options)
+        except tf.errors.OpError as error:
+            raise not_an_answer(error) from None
+        return {name: np.asarray(value) for name, value in found.items()}
+
+    def is_joinable(self, signature):
+        """Says whether requests of a signature can be answered together.
+
+        Each input has one value a row. Each output has rows of a fixed size; others are padded to
+        the longest row, so that an answer would depend on the other requests.
+        """
+        asked = self.signatures[signature]
+        inputs = [_sizes(info) for info in asked.inputs.values()]
+        outputs = [_sizes(info) for info in asked.outputs.values()]
+        return all(sizes == [-1] for sizes in inputs) and all(
+            sizes[:1] == [-1] and -1 not in sizes[1:] for sizes in outputs
+        )
+
+    def close(self):
+        """Frees its memory; no request may be running."""
+        self._session.close()
+
+
+def _sizes(info):
+    return [dim.size for dim in info.tensor_shape.dim]

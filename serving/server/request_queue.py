@@ -1,0 +1,146 @@
+"""Answers requests that arrive at the same time together.
+
+A few threads call the model. A request that finds one of them idle is answered at once. The others
+wait, and the next idle thread takes all that wait for the same signature, up to a number of rows.
+So requests wait for no timer, and the more there are, the larger their batches.
+"""
+
+import asyncio
+import collections
+import dataclasses
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from nmt_zoo.serving.server.refusals import Refusal
+
+
+@dataclasses.dataclass(eq=False)
+class _Item:
+    """A request that waits.
+
+    Attributes:
+        model: `LoadedModel`.
+        signature: its name.
+        inputs: name -> array.
+        rows: rows of every input, or None if it cannot be joined with others.
+        deadline: time of `time.monotonic`.
+        future: gets the outputs or a `Refusal`.
+    """
+
+    model: Any
+    signature: str
+    inputs: dict
+    rows: int | None
+    deadline: float
+    future: asyncio.Future
+
+
+class RequestQueue:
+    """The queue in front of the model; to be used in one event loop.
+
+    Args:
+        max_rows: most rows that requests are joined to.
+        num_threads: number of batches that are computed at the same time.
+        seconds: time after which a request is given up.
+    """
+
+    def __init__(self, *, max_rows, num_threads, seconds):
+        self._max_rows = max_rows
+        self._seconds = seconds
+        self._waiting = collections.deque()
+        self._idle = num_threads
+        self._threads = ThreadPoolExecutor(num_threads, "model")
+
+    async def answer(self, model, signature, inputs):
+        """Returns the outputs of a signature of a `LoadedModel`: name -> array.
+
+        Raises:
+            Refusal: the model does not answer, or not in time.
+        """
+        lengths = {array.shape[:1] for array in inputs.values()}
+        rows = None
+        if len(lengths) == 1 and model.is_joinable(signature):
+            ((rows,),) = lengths
+        deadline = time.monotonic() + self._seconds
+        future = asyncio.get_running_loop().create_future()
+        item = _Item(model, signature, inputs, rows, deadline, future)
+        self._waiting.append(item)
+        self._start()
+        try:
+            return await asyncio.wait_for(future, self._seconds)
+        except asyncio.TimeoutError:
+            raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
+        finally:
+            if item in self._waiting:
+                self._waiting.remove(item)
+
+    def close(self):
+        """Ends the threads, after their last request."""
+        self._threads.shutdown()
+
+    def _start(self):
+        """Gives batches to idle threads."""
+        loop = asyncio.get_running_loop()
+        while self._idle and self._waiting:
+            self._idle -= 1
+            batch = self._next_batch()
+            task = loop.run_in_executor(self._threads, _answers, batch)
+            task.add_done_callback(lambda task, batch=batch: self._finish(task, batch))
+
+    def _next_batch(self):
+        """Takes the first request from the queue, and others that can be joined with it."""
+        first = self._waiting.popleft()
+        batch, rows = [first], first.rows
+        if rows is not None:
+            for item in list(self._waiting):
+                alike = item.model is first.model and item.signature == first.signature
+                if alike and item.rows is not None and rows + item.rows <= self._max_rows:
+                    batch.append(item)
+                    rows += item.rows
+                    self._waiting.remove(item)
+        return batch
+
+    def _finish(self, task, batch):
+        """Hands out the answers of a batch."""
+        self._idle += 1
+        error = task.exception()
+        answers = [error] * len(batch) if error else task.result()
+        for item, found in zip(batch, answers, strict=True):
+            if item.future.done():  # The request has been given up.
+                continue
+            if isinstance(found, Exception):
+                item.future.set_exception(found)
+            else:
+                item.future.set_result(found)
+        self._start()
+
+
+def _answers(batch):
+    """Answers requests together; returns outputs or a `Refusal` for each.
+
+    A request that the model refuses must not harm the others: then each half is answered alone.
+    """
+    try:
+        return _joined_answers(batch)
+    except Refusal as refusal:
+        if len(batch) == 1 or refusal.status == 504:
+            return [refusal] * len(batch)
+    half = len(batch) // 2
+    return _answers(batch[:half]) + _answers(batch[half:])
+
+
+def _joined_answers(batch):
+    first, *others = batch
+    seconds = max(item.deadline for item in batch) - time.monotonic()
+    if not others:
+        return [first.model.run(first.signature, first.inputs, seconds)]
+    inputs = {name: np.concatenate([item.inputs[name] for item in batch]) for name in first.inputs}
+    outputs = first.model.run(first.signature, inputs, seconds)
+    ends = np.cumsum([item.rows for item in batch])
+    if any(len(values) != ends[-1] for values in outputs.values()):
+        raise Refusal(500, "the model gave another number of rows")
+    parts = {name: np.split(values, ends[:-1]) for name, values in outputs.items()}
+    return [{name: parts[name][i] for name in parts} for i in range(len(batch))]
