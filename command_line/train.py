@@ -25,7 +25,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
 from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import DEFAULTS, LIMITS, OPTIONS
-from nmt_zoo.configuration.settled import SIZE
+from nmt_zoo.configuration.settled import FOLLOWS, SIZE
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.streams import is_tsv
@@ -278,8 +278,10 @@ def read_flags():
     begun = directory.config() if directory.exists() else None
     known = known_model(begun)
     dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
-    splits = splits or prepare(dataset)
-    size = None if begun or dataset in recipes.BY_DATASET else size_of(splits["train"])
+    size = None
+    if not (begun or dataset in recipes.BY_DATASET):
+        splits = splits or prepare(dataset)
+        size = size_of(splits["train"])
     model = known or chosen_model(dataset, size)
     flags_given = options_given(), settings_given(model, begun)
     if begun:
@@ -288,6 +290,7 @@ def read_flags():
         replicas = replicas_given()
         options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
         print_chosen("" if known else model, options, settings, size)
+    splits = splits or prepare(dataset)  # Faults of the flags are found before long downloads.
     return Request(
         model=model,
         settings=settings,
@@ -305,7 +308,7 @@ def read_flags():
 
 
 def print_chosen(model, options, settings, size):
-    """Prints the flags that the size of the text has chosen.
+    """Prints the flags that the size of the text has chosen, and a length that follows.
 
     Args:
         model: name of the model if it was chosen, too; else empty.
@@ -326,6 +329,8 @@ def print_chosen(model, options, settings, size):
             + " ".join(f"{name}={value}" for name, value in chosen.items())
             + "; give any of these flags to choose another value"
         )
+    if "max_length" in options.chosen_by(FOLLOWS):
+        print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
 def train_or_plan():

@@ -9,7 +9,7 @@ from nmt_zoo.common.files import same_paths
 from nmt_zoo.configuration import recipes, resolver
 from nmt_zoo.configuration.options import LIMITS, PATHS
 from nmt_zoo.configuration.recipes import TextSize
-from nmt_zoo.configuration.settled import BEGUN, FLAG, FOLLOWS, MODEL, Settled
+from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
 from nmt_zoo.data_pipeline import streams
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
@@ -112,8 +112,6 @@ def resolve(
     of_model = resolver.settings_of(model, dataset, settings, of_run, size=size, origin=inherited)
     check_new_model(model, of_model.beyond(MODEL))
     check_options(model, of_run, options, pace.undecided(of_run))
-    if "max_length" in of_run.chosen_by(FOLLOWS):
-        print(f"max_length={of_run['max_length']}, because a batch holds no more tokens")
     return of_run, of_model
 
 

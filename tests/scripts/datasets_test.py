@@ -10,7 +10,7 @@ from tests.data_pipeline.web import serving
 from tests.scripts.running import run_script
 from tests.tiny import pairs, small_flags
 
-SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--vocab_size=320"]
+SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=320"]
 SMALL += ["--max_steps=2", "--bleu_lines=1"]
 
 

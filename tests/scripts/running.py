@@ -59,7 +59,11 @@ def train(folder, name, *flags, capsys=None):
 def client_in_this_process():
     """Lets export.py ask its SavedModel in this process; yields the `pytest.MonkeyPatch`."""
 
-    def run_here(command, **_):
+    real = subprocess.run
+
+    def run_here(command, **options):
+        if "saved_model_client" not in str(command):
+            return real(command, **options)
         saved_model_client.main(*command[2:])
         return subprocess.CompletedProcess(command, 0)
 
