@@ -2,7 +2,6 @@
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.settled import MODEL
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.mixing import parse_mixture
@@ -39,9 +38,7 @@ def open_run(request: Request) -> Run | None:
         UserError: flags, text and directory do not fit together.
     """
     update = _checked_way(request)
-    devices = start_devices(
-        request.options, request.distribution, request.num_replicas, request.tpu_address
-    )
+    devices = start_devices(request.options, request.distribution, request.num_replicas)
     text = open_text(request.model, request.splits, request.options)
     directory = devices.directory(request.model_dir)
     requested = _configuration(request, update, text)
@@ -140,13 +137,12 @@ def _configuration(request, update, text):
 
 
 def _check_alone(options):
-    """Raises `UserError` at an option that chooses the shares of several corpora."""
-    for name in _OF_MIXTURES:
-        if options[name] != DEFAULTS[name]:
-            given = f"--{name}={options[name]}".removesuffix(".0")
-            raise UserError(
-                f"{given} chooses the shares of several corpora, and there is one; leave it out"
-            )
+    """Raises `UserError` at the option that chooses the shares of several corpora."""
+    if weights := options["corpus_weights"]:
+        raise UserError(
+            f"--corpus_weights={weights} chooses the shares of several corpora, and there is one; "
+            "leave it out"
+        )
 
 
 def _check_bleu(options, valid):
@@ -255,12 +251,11 @@ def _sizes(tokenizer):
 
 def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     """Returns the `Epochs` of an `Encoded` text."""
-    mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
+    mixed = parse_mixture(encoded.sizes, options["corpus_weights"])
     batching = Batching(
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
         num_workers=devices.num_replicas,
-        largest_first=options["largest_batch_first"],
         mixture=mixed,
     )
     text = _epoch_text(tokenizer, options)
@@ -277,8 +272,7 @@ def _epoch_text(tokenizer, options):
     if options["copy_share"]:
         altered = AlteredPairs(tokenizer, options["copy_share"], *common)
     if options["bpe_dropout"]:
-        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
-        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)
+        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common)
     return EpochText(options["max_length"], altered, dropout) if altered or dropout else None
 
 
@@ -286,7 +280,6 @@ _NAMED = (
     *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
     *("guide_weights", "teacher_weights", "init_weights"),
 )
-_OF_MIXTURES = ("corpus_weights", "temperature")
 
 
 def check_same_run(directory, config):
@@ -297,7 +290,7 @@ def check_same_run(directory, config):
     """
     was = directory.config()
     may_change = set()
-    if all(was["options"].get(name, DEFAULTS[name]) == DEFAULTS[name] for name in _OF_MIXTURES):
+    if not was["options"].get("corpus_weights"):
         may_change.add("corpus_lines")
     if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")

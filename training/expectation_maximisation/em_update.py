@@ -8,7 +8,6 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.training.expectation_maximisation.agreement import agreeing_step
@@ -96,12 +95,11 @@ class EMUpdate(Update):
     @classmethod
     def check(cls, preset, options, given, undecided=()):
         """As `Update.check`."""
-        for name in ("corpus_weights", "temperature"):
-            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
-                raise UserError(
-                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
-                    "exactly once; leave it out"
-                )
+        if given.get("corpus_weights"):
+            raise UserError(
+                f"--corpus_weights={options['corpus_weights']}: an iteration of --update=em takes "
+                "every pair exactly once; leave it out"
+            )
         if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
             raise UserError(
                 "--reverse_model_dir cannot average checkpoints; leave out "

@@ -17,7 +17,6 @@ from nmt_zoo.models import preset_names
 from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
 from nmt_zoo.training.updates.precision import PRECISIONS
 from nmt_zoo.training.updates.schedules import SCHEDULES
-from nmt_zoo.training.updates.token_dropout import UNITS
 from nmt_zoo.training.validation.evaluation import CRITERIA
 
 
@@ -28,7 +27,6 @@ from nmt_zoo.training.validation.evaluation import CRITERIA
         ("precision", PRECISIONS),
         ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
-        ("token_dropout_unit", UNITS),
     ],
 )
 def test_choices_are_those_that_the_training_knows(name, known):
