@@ -79,13 +79,12 @@ def parse_weights(text, count):
     return weights
 
 
-def parse_mixture(sizes, corpus_weights="", temperature=1.0):
+def parse_mixture(sizes, corpus_weights=""):
     """Makes a `Mixture` of corpora from options of training.
 
     Args:
         sizes: number of pairs of each corpus.
         corpus_weights: text, as for `parse_weights`.
-        temperature: as for `mixture`.
 
     Raises:
         UserError: the weights cannot be used, or a corpus has no pair.
@@ -95,23 +94,20 @@ def parse_mixture(sizes, corpus_weights="", temperature=1.0):
         raise UserError(
             f"all training pairs of corpus {sizes.index(0) + 1} were dropped; leave it out"
         )
-    return mixture(sizes, weights, temperature)
+    return mixture(sizes, weights)
 
 
-def mixture(sizes, weights=(), temperature=1.0):
+def mixture(sizes, weights=()):
     """Makes a `Mixture` of corpora.
 
     Args:
         sizes: number of pairs of each corpus, at least 1.
         weights: relative share of each corpus in an epoch, in any unit; () for their sizes.
-        temperature: at least 1. Weights are raised to the power of 1 / temperature, so 1 keeps
-            them and higher values make the shares more equal (Arivazhagan et al. 2019, section 4,
-            use 5).
 
     Returns:
         `Mixture`, or None if an epoch takes every pair exactly once.
     """
-    weights = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
+    weights = np.asarray(weights or sizes, np.float64)
     found = Mixture(tuple(sizes), tuple(weights / weights.sum()))
     return None if tuple(found.counts()) == found.sizes else found
 

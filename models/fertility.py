@@ -35,9 +35,10 @@ class FertilityModel(AlignmentModel):
     Args:
         source_vocab_size: number of source ids.
         target_vocab_size: number of target ids.
-        max_jump: as `AlignmentModel`.
-        null_probability: as `AlignmentModel`.
-        smoothing: as `AlignmentModel`.
+        max_jump: the farthest jump with a separate weight; farther jumps have this weight.
+        null_probability: the prior of NULL, in (0, 1).
+        smoothing: share of every source word's translations that is divided evenly among all
+            target words.
         num_word_pairs: as `AlignmentModel`.
         pad_id: id of padding.
         bos_id: id that starts target sentences.

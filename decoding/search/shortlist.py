@@ -19,8 +19,6 @@ _EXCLUDED = (
     *("min_length_factor", "no_repeat_ngram", "coverage_penalty", "banned"),
     *("diversity_groups", "sample"),
 )
-# Numbers of tokens in a shortlist: translations of each source token, and frequent tokens.
-SIZES = {"translations": 20, "frequent": 100}
 _CELLS = 1 << 24  # Most cells of the table of translations that are in memory at once.
 
 
@@ -51,9 +49,7 @@ class Shortlist:
         return tf.tensor_scatter_nd_update(everywhere, places, found)
 
 
-def make_shortlist(
-    lexical, is_shared, translations=SIZES["translations"], frequent=SIZES["frequent"]
-):
+def make_shortlist(lexical, is_shared, translations=20, frequent=100):
     """Makes a `Shortlist` from a table of word translations.
 
     A token counts as frequent if the table has it as a translation of many source tokens.

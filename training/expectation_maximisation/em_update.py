@@ -1,7 +1,6 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -9,7 +8,6 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.training.expectation_maximisation.agreement import agreeing_step
@@ -64,14 +62,6 @@ class EMUpdate(Update):
         "reverse_model_dir",
     )
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
-    defaults: ClassVar = {
-        "max_steps": 10,
-        "patience": 0,
-        "eval_every_steps": 5,
-        "save_every_steps": 1,
-        "log_every_steps": 1,
-        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
-    }
 
     def __init__(
         self,
@@ -105,12 +95,11 @@ class EMUpdate(Update):
     @classmethod
     def check(cls, preset, options, given, undecided=()):
         """As `Update.check`."""
-        for name in ("corpus_weights", "temperature"):
-            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
-                raise UserError(
-                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
-                    "exactly once; leave it out"
-                )
+        if given.get("corpus_weights"):
+            raise UserError(
+                f"--corpus_weights={options['corpus_weights']}: an iteration of --update=em takes "
+                "every pair exactly once; leave it out"
+            )
         if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
             raise UserError(
                 "--reverse_model_dir cannot average checkpoints; leave out "

@@ -21,7 +21,7 @@ from tests.tiny import corpus_flags, small_flags
 pytestmark = pytest.mark.replicas
 
 QUICK = [
-    *(*small_flags("attention_ibm2"), "--vocab_size=300", "--max_tokens_per_batch=64"),
+    *(*small_flags("attention_ibm2"), "--num_pieces=300", "--max_tokens_per_batch=64"),
     *("--tokenizer=bpe", "--bleu_lines=0", "--bpe_dropout=0.2"),
     *("--log_every_steps=2", "--save_every_steps=5", "--eval_every_steps=10"),
     *("--average_checkpoints=2", "--max_steps=20", "--warmup_steps=100"),
