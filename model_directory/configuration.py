@@ -5,6 +5,7 @@ import reprlib
 from pathlib import Path
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import DEFAULTS, OPTIONS, renamed, size_option
@@ -68,9 +69,18 @@ def _checked(config):
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
+    _load_code(config.get("code", []))
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
     return {**config, "options": _options(config["options"], config["model"])}
+
+
+def _load_code(paths):
+    """Loads the files of the user's own that register what the configuration names."""
+    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    _require(fits, "code", paths, "a list of Python files")
+    for path in paths:
+        own_code.load(path)
 
 
 def _options(found, model):

@@ -79,6 +79,7 @@ class SearchOptions(NamedTuple):
         top_p: of the draws.
         banned: `decoding.search.phrases.BannedPhrases`, or None.
         shortlist: `decoding.search.shortlist.Shortlist`, or None: all tokens are scored.
+        rules: `decoding.search.rules.DecodingRule`s of the user's own.
     """
 
     beam_size: int = 4
@@ -97,6 +98,7 @@ class SearchOptions(NamedTuple):
     top_p: float = 1.0
     banned: Any = None
     shortlist: Any = None
+    rules: tuple = ()
 
     def length_limit(self, source_length):
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
