@@ -27,9 +27,9 @@ from nmt_zoo.training.corpus.preparation import prepare
 from nmt_zoo.training.corpus.texts import open_text, print_faults
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.run import UNNOTED, Run, seconds_an_update, why_untimed
-from nmt_zoo.training.updates.precision import comparison, faster
-from nmt_zoo.training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
-from nmt_zoo.training.ways import update_of
+from nmt_zoo.training.ways.catalogue import update_of
+from nmt_zoo.training.ways.gradient.precision import comparison, faster
+from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
 
 
 def open_run(request):

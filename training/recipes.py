@@ -298,7 +298,7 @@ def options(model, dataset, given, tokens=None, characters=0, replicas=1):
     Returns:
         name -> value, one for every entry of `DEFAULTS`.
     """
-    from nmt_zoo.training.ways import UPDATES  # Here, for the same reason.
+    from nmt_zoo.training.ways.catalogue import UPDATES  # Here, for the same reason.
 
     of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
     if tokens is not None:

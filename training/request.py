@@ -12,8 +12,8 @@ from nmt_zoo.configuration.options import AUTO, BY_NAME, VOCABULARY
 from nmt_zoo.data_pipeline import streams
 from nmt_zoo.training import fine_tuning, pace, recipes
 from nmt_zoo.training.opening import check_new_model
-from nmt_zoo.training.updates.teacher import vocabulary_options
-from nmt_zoo.training.ways import check_options
+from nmt_zoo.training.ways.catalogue import check_options
+from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 

@@ -21,7 +21,7 @@ from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, s
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
 from nmt_zoo.training import recipes
-from nmt_zoo.training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 from tests.decoding.pictures.attention_pictures_test import svg_texts
 from tests.scripts.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS

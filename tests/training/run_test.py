@@ -10,8 +10,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME, DEFAULTS, OPTIONS
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import opening, pace, recipes
-from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
-from nmt_zoo.training.ways import check_options
+from nmt_zoo.training.ways.catalogue import check_options
+from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
 
 UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
