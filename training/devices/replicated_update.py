@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.updates.adam import FusedAdam
-from nmt_zoo.training.updates.losses import BATCH_SIGNATURE
-from nmt_zoo.training.updates.update import Update
+from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
+from nmt_zoo.training.ways.update import Update
 
 
 class Share(NamedTuple):

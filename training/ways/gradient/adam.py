@@ -1,9 +1,9 @@
-"""Adam, with the learning rate schedules of `training.updates.schedules`."""
+"""Adam, with the learning rate schedules of `training.ways.gradient.schedules`."""
 
 import keras
 import tensorflow as tf
 
-from nmt_zoo.training.updates.schedules import SCHEDULES, Plateau
+from nmt_zoo.training.ways.gradient.schedules import SCHEDULES, Plateau
 
 
 def adam(

@@ -11,8 +11,9 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.models.fertility import FertilityModel
-from nmt_zoo.training.expectation_maximisation.agreement import agreeing_step
-from nmt_zoo.training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.validation.evaluation import perplexity
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_step
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     Collapsed,
     agree,
     collapsed_step,
@@ -21,21 +22,20 @@ from nmt_zoo.training.expectation_maximisation.collapsed import (
     first_collapsed,
     log_ratios,
 )
-from nmt_zoo.training.expectation_maximisation.iteration import (
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
     em_step,
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.expectation_maximisation.position_estimates import Diagonal, Uniform
-from nmt_zoo.training.expectation_maximisation.reverse_direction import (
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
 )
-from nmt_zoo.training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.updates.update import Update
-from nmt_zoo.training.validation.evaluation import perplexity
+from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
+from nmt_zoo.training.ways.update import Update
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
@@ -49,7 +49,7 @@ class EMUpdate(Update):
     Args:
         model: `AlignmentModel`, prepared.
         words: `WordPairs` of the training corpus.
-        alpha: as `training.expectation_maximisation.iteration.em_step`.
+        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
         model1_steps: iterations of Model 1 before all others.
         model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
         hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.

@@ -9,21 +9,21 @@ import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.expectation_maximisation.agreement import agreed_links, links_of_both
-from nmt_zoo.training.expectation_maximisation.chunked_steps import (
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreed_links, links_of_both
+from nmt_zoo.training.ways.expectation_maximisation.chunked_steps import (
     CollapsedText,
     em_step,
     first_estimates,
     part_estimate,
 )
-from nmt_zoo.training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
-from nmt_zoo.training.expectation_maximisation.corpus_links import (
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
     Links,
     best_links,
     posterior_links,
 )
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
 
 # Position models that are trained in turn; each begins with the translation table of the model
 # before it. Model 1 comes first because it has a single optimum.

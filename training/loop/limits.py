@@ -43,7 +43,7 @@ class Limits(NamedTuple):
         """Returns the first limit that a run has reached, in words, or None.
 
         Args:
-            state: name -> value, the `state` of a `training.loop.Trainer`.
+            state: name -> value, the `state` of a `training.loop.trainer.Trainer`.
             criterion: score by which validations are compared.
             is_late: whether the time limit is reached.
         """

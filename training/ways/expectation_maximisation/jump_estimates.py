@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.expectation_maximisation.position_estimates import Expectation
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Expectation
 
 _STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 

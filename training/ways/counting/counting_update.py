@@ -4,8 +4,8 @@ import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
-from nmt_zoo.training.updates.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.updates.update import Update
+from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
+from nmt_zoo.training.ways.update import Update
 
 
 class CountingUpdate(Update):

@@ -13,14 +13,14 @@ section 3.1): the model also learns the predictions t of a teacher, with the sha
 
 The paper has the cross-entropy of t and p, whose gradient is the same. Together, both passes of
 R-Drop learn from the teacher. `loss` is the label-smoothed cross-entropy of
-`training.updates.losses`.
+`training.ways.gradient.losses`.
 """
 
 from typing import NamedTuple
 
 import tensorflow as tf
 
-from nmt_zoo.training.updates.losses import groups_of, in_groups, log_sums_of
+from nmt_zoo.training.ways.gradient.losses import groups_of, in_groups, log_sums_of
 
 
 class Compared(NamedTuple):
@@ -28,7 +28,7 @@ class Compared(NamedTuple):
 
     Attributes:
         alpha: weight of the divergence between two passes, at least 0; None for a single pass.
-        taught: `training.updates.teacher.Taught`; None without a teacher.
+        taught: `training.ways.gradient.teacher.Taught`; None without a teacher.
     """
 
     alpha: float | None = None

@@ -6,9 +6,9 @@ from nmt_zoo.configuration.options import AUTO, check_given
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
-from nmt_zoo.training.ngrams.counting_update import CountingUpdate
-from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.ways.counting.counting_update import CountingUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
 UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
 

@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import (
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     Diagonal,
     PositionTable,
     Uniform,
 )
-from nmt_zoo.training.expectation_maximisation.sparse_prior import digamma
+from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
 
 # Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
 POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}

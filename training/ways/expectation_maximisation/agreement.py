@@ -10,15 +10,15 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.expectation_maximisation.corpus_links import joined_links, links_of_cells
-from nmt_zoo.training.expectation_maximisation.iteration import (
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import joined_links, links_of_cells
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
     Expected,
     expect_block,
     in_threads,
     maximise_translation,
 )
-from nmt_zoo.training.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
 
 
 class Directions(NamedTuple):
@@ -47,8 +47,8 @@ def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
     Args:
         directions: `Directions`.
         estimates: two `Estimate`s.
-        alpha: as `training.expectation_maximisation.iteration.em_step`.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         (list of two `Estimate`s, list of the two log-likelihoods under the given estimates).
@@ -145,10 +145,10 @@ def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
         directions: `Directions`.
         estimates: two `Estimate`s.
         threshold: a link is returned if the geometric mean of its two posteriors is above this.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
-        `training.expectation_maximisation.corpus_links.Links` of the forward direction.
+        `training.ways.expectation_maximisation.corpus_links.Links` of the forward direction.
     """
     (own, _, _), (other, _, _) = (
         _posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)
@@ -166,7 +166,7 @@ def links_of_both(directions, posteriors, is_link):
             reverse direction; returns a bool array.
 
     Returns:
-        `training.expectation_maximisation.corpus_links.Links` of the forward direction.
+        `training.ways.expectation_maximisation.corpus_links.Links` of the forward direction.
     """
     words, twin = directions
     own, other = posteriors

@@ -8,25 +8,25 @@ from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.divergences import (
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.divergences import (
     Compared,
     diverging_cross_entropy,
     projected_diverging_cross_entropy,
     twice,
 )
-from nmt_zoo.training.updates.guided_alignment import Guide
-from nmt_zoo.training.updates.losses import (
+from nmt_zoo.training.ways.gradient.guided_alignment import Guide
+from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
-from nmt_zoo.training.updates.moving_average import MovingAverage
-from nmt_zoo.training.updates.precision import LossScale
-from nmt_zoo.training.updates.token_dropout import TokenDropout
-from nmt_zoo.training.updates.update import Update
+from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
+from nmt_zoo.training.ways.gradient.precision import LossScale
+from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
+from nmt_zoo.training.ways.update import Update
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")

@@ -17,7 +17,7 @@ import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.expectation_maximisation.word_pairs import (
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
     Cells,
     Rows,
     index_word_pairs,

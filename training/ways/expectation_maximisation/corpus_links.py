@@ -5,7 +5,7 @@ from array import array
 
 import numpy as np
 
-from nmt_zoo.training.expectation_maximisation.iteration import expect_block
+from nmt_zoo.training.ways.expectation_maximisation.iteration import expect_block
 
 _PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
 

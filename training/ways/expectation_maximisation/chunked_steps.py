@@ -6,8 +6,8 @@ float64 sums; those of the whole text are float32.
 
 import numpy as np
 
-from nmt_zoo.training.expectation_maximisation.agreement import expect_agreeing
-from nmt_zoo.training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.ways.expectation_maximisation.agreement import expect_agreeing
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
     Collapsed,
     Known,
@@ -18,13 +18,13 @@ from nmt_zoo.training.expectation_maximisation.collapsed import (
     log_ratios,
     new_posteriors,
 )
-from nmt_zoo.training.expectation_maximisation.iteration import (
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
     expect,
     maximise_translation,
     spread_missing,
 )
-from nmt_zoo.training.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
 
 
 class Sums:
@@ -91,8 +91,8 @@ def em_step(text, estimates, *, alpha, smoothing):
     Args:
         text: `chunks.ChunkedText`.
         estimates: list of the `Estimate` of each direction.
-        alpha: as `training.expectation_maximisation.iteration.em_step`.
-        smoothing: as `training.expectation_maximisation.iteration.spread_missing`.
+        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
+        smoothing: as `training.ways.expectation_maximisation.iteration.spread_missing`.
 
     Returns:
         (list of new `Estimate`s, list of the log-likelihoods under the given ones).
@@ -132,7 +132,7 @@ class CollapsedText:
 
     Args:
         text: `chunks.ChunkedText`, whose file gets the posteriors.
-        alpha: as `training.expectation_maximisation.collapsed.collapsed_step`.
+        alpha: as `training.ways.expectation_maximisation.collapsed.collapsed_step`.
 
     Attributes:
         positions: list of the position model of each direction, for the next step.

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.expectation_maximisation.agreement import agreed_posteriors
-from nmt_zoo.training.expectation_maximisation.iteration import in_threads
-from nmt_zoo.training.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreed_posteriors
+from nmt_zoo.training.ways.expectation_maximisation.iteration import in_threads
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
 
 # Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
 # that align.py runs without TensorFlow.
@@ -59,7 +59,7 @@ def collapsed_step(words, state, *, alpha, fertile=False, threads=2):
         alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
             table, over the target words that occur in a sentence pair with it.
         fertile: whether the number of target words of each source word has a distribution.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         `Collapsed`, with `counted` equal to `posteriors`.
@@ -95,7 +95,7 @@ def new_posteriors(words, state, known, *, threads=2):
         words: `Cells` of the sentence pairs.
         state: `Collapsed`.
         known: `Known`.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
@@ -130,7 +130,7 @@ def agree(directions, states, threads=2):
     Args:
         directions: `Directions`.
         states: two `Collapsed`.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         List of two `Collapsed`, with new `counted`.
@@ -225,7 +225,7 @@ def expected_fertilities(words, posteriors, threads=2):
     Args:
         words: `Cells`.
         posteriors: as `Collapsed`.
-        threads: as `training.expectation_maximisation.iteration.expect`.
+        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         `[MOST + 1, F]` float64.

@@ -27,10 +27,10 @@ class Trainer:
 
     Args:
         directory: `ModelDirectory`, started.
-        update: `training.updates.update.Update`.
+        update: `training.ways.update.Update`.
         epochs: `training.corpus.epochs.Epochs` to train on.
         evaluator: returns an `Evaluation` when called.
-        limits: `training.limits.Limits`.
+        limits: `training.loop.limits.Limits`.
         keep_best_by: "perplexity" or "bleu", the validation score of the best weights.
         accumulate_steps: batches of an update; the last update of an epoch may have fewer.
         began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
