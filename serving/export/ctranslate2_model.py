@@ -9,7 +9,7 @@ import json
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_text
+from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.models.layers.blocks import NORM_EPSILON
@@ -91,7 +91,7 @@ def write(model, tokenizer, folder, *, quantization, **about):
     facts["num_positions"] = num_positions if _stores_positions(model) else None
     forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
     write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
-    write_text(folder / ABOUT, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / ABOUT, facts)
 
 
 def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):

@@ -19,8 +19,8 @@ from nmt_zoo.model_directory import combined_models
 from nmt_zoo.serving.server import served_versions
 from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
-from tests.decoding.server.example import Client, Example
 from tests.scripts.running import ROOT, run_script
+from tests.serving.server.example import Client, Example
 from tests.tiny import corpus_flags, pairs, small_flags
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"

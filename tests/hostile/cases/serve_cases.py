@@ -5,9 +5,9 @@ import os
 import signal
 
 from nmt_zoo.common.errors import UserError
-from tests.decoding.server.example import running
 from tests.hostile.case import Case, Ends, Refused, Works
 from tests.hostile.inputs import BROKEN, ODDITIES, PLAIN, both, files
+from tests.serving.server.example import running
 
 _EXPORT = "--export_dir=../models/saved_model"
 

@@ -5,7 +5,7 @@ import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.serving.export.warm_up import Request, read_requests, write_requests
-from tests.decoding.serving.server_files_test import NAME, SIGNATURES
+from tests.serving.export.server_files_test import NAME, SIGNATURES
 
 LINES = ["one dog", "", "Ü" * 300]
 OPTIONS = {"beam_size": [4, -1, 2], "length_penalty": [0.5, -1.0, 1.0]}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.decoding.server.example import Example, running
+from tests.serving.server.example import Example, running
 
 
 @pytest.fixture(scope="session")
