@@ -13,7 +13,7 @@ ROOMS = (
 )
 # Package -> (our packages that it may import, foreign packages that it may import at the top).
 ALLOWED = {
-    "common": ((), {"tqdm"}),
+    "common": ((), {"tensorflow", "tqdm"}),
     "models": ((), {"keras", "numpy"}),
     "data_pipeline": (("common",), {"numpy", "sentencepiece", "tensorflow"}),
     "configuration": (("common", "models", "data_pipeline"), set()),
