@@ -357,7 +357,7 @@ def _finite_forms(verbs: Iterable[Verb]) -> dict[str, list[str]]:
         plural = past + ("n" if past.endswith("e") else "en")
         forms[infinitive] = [first, third, infinitive, past, past, plural]
     irregular = (entry.split(":") for entry in _IRREGULAR_TABLE.split(";"))
-    return forms | {lemma.strip(): row.split() for lemma, row in irregular}
+    return forms | {lemma.strip(): row.split() for lemma, row in irregular}  # pyright: ignore[reportReturnType]
 
 
 NOUNS = {

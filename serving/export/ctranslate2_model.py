@@ -4,8 +4,6 @@ CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It 
 is used.
 """
 
-import json
-
 import numpy as np
 
 from nmt_zoo.common.errors import UserError

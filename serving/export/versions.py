@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import sys
 import uuid
 from pathlib import Path
 
