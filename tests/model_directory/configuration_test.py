@@ -7,13 +7,13 @@ import shutil
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models
 from nmt_zoo.model_directory.configuration import read_configuration
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.model_directory.weight_files import write_archive
-from nmt_zoo.training import recipes
 from tests.tiny import SMALL
 
 SETTINGS = {**SMALL, "tie_embeddings": "target"}
@@ -23,7 +23,7 @@ CONFIG = {
     "settings": SETTINGS,
     "tokenizer": "word",
     "dataset": "files",
-    "options": recipes.options("transformer_tiny", "files", {}),
+    "options": dict(options_of("transformer_tiny", "files", {})),
     "vocab_sizes": [7, 8],
     "sizes": {},
 }

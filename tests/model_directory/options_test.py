@@ -3,6 +3,7 @@
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import (
     BY_NAME,
     DEFAULTS,
@@ -11,8 +12,8 @@ from nmt_zoo.configuration.options import (
     renamed,
     size_option,
 )
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
-from nmt_zoo.training import recipes
 from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
 from nmt_zoo.training.updates.precision import PRECISIONS
 from nmt_zoo.training.updates.schedules import SCHEDULES
@@ -38,7 +39,7 @@ def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
     assert len(BY_NAME) == len(OPTIONS)
     for preset in preset_names():
         for dataset in ("files", *recipes.BY_DATASET):
-            for name, value in recipes.options(preset, dataset, {}).items():
+            for name, value in options_of(preset, dataset, {}).items():
                 assert BY_NAME[name].takes(value), (preset, dataset, name, value)
 
 

@@ -15,6 +15,7 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoding import encode_corpus
 from nmt_zoo.data_pipeline.pipeline import batches
@@ -22,7 +23,7 @@ from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
-from nmt_zoo.training import loop, recipes
+from nmt_zoo.training import loop
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.limits import Limits
 from nmt_zoo.training.loop import Trainer
@@ -69,7 +70,7 @@ def started(path, tokenizer, preset, settings):
         "tokenizer": "word",
         "vocab_sizes": [len(tokenizer.source), len(tokenizer.target)],
         "dataset": "files",
-        "options": recipes.options(preset, "files", {}),
+        "options": dict(options_of(preset, "files", {})),
     }
     directory.start(config, tokenizer)
     return directory

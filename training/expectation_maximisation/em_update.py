@@ -1,7 +1,6 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
-from typing import ClassVar
 
 import numpy as np
 import tensorflow as tf
@@ -64,14 +63,6 @@ class EMUpdate(Update):
         "reverse_model_dir",
     )
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
-    defaults: ClassVar = {
-        "max_steps": 10,
-        "patience": 0,
-        "eval_every_steps": 5,
-        "save_every_steps": 1,
-        "log_every_steps": 1,
-        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
-    }
 
     def __init__(
         self,

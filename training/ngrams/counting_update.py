@@ -1,7 +1,5 @@
 """Training of an n-gram language model: its text is counted before the single step."""
 
-from typing import ClassVar
-
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
@@ -19,10 +17,6 @@ class CountingUpdate(Update):
 
     name = "counting"
     has_plan = False
-    defaults: ClassVar = {
-        **{"max_steps": 1, "patience": 0, "average_checkpoints": 1, "bleu_lines": 0},
-        **{"eval_every_steps": 1, "save_every_steps": 1, "log_every_steps": 1},
-    }
 
     def __init__(self, model):
         self.model = model

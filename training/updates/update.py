@@ -1,7 +1,6 @@
 """The interface of every way of training: by gradient, expectation maximisation, counting."""
 
 import contextlib
-from typing import ClassVar
 
 
 class Update:
@@ -13,7 +12,6 @@ class Update:
     Attributes:
         name: name of the way of training, a value of the option `update`.
         options: names of the training options that only this way reads.
-        defaults: name -> value of training options where this way has other defaults.
         takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
             a step takes the whole corpus.
         has_plan: whether --dry_run can show a plan of its epochs.
@@ -24,7 +22,6 @@ class Update:
 
     name = ""
     options = ()
-    defaults: ClassVar = {}
     takes_batches = False
     has_plan = True
     warmup_steps = 0

@@ -9,8 +9,8 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training import recipes
 from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.expectation_maximisation import chunks, text_alignment
 from nmt_zoo.training.expectation_maximisation.agreement import index_directions
@@ -84,7 +84,7 @@ def test_a_text_gives_the_same_table_as_in_train_py(name, both, pieces):
 def test_fertilities_of_a_text_are_those_of_the_recipe_of_train_py(both, pieces):
     """With the probability of NULL, the prior and the iterations of both."""
     names = ("alpha", "model1_steps", "hmm_steps", "leave_one_out")
-    recipe = recipes.options("hmm_fertility", "files", {})
+    recipe = options_of("hmm_fertility", "files", {})
     options = {name: recipe[name] for name in names}
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=7, words=12))
     update, given, _ = new_update("hmm_fertility", {}, options, corpus=corpus, both=both)

@@ -6,10 +6,10 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
-from nmt_zoo.training import recipes
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.updates.adam import FusedAdam, adam
@@ -254,7 +254,7 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     teacher = ModelDirectory(tmp_path / "teacher")
     config = {"model": "transformer_tiny", "settings": SMALL, "tokenizer": "word"}
     config |= {"dataset": "files", "vocab_sizes": [11, 11]}
-    config["options"] = recipes.options("transformer_tiny", "files", {})
+    config["options"] = dict(options_of("transformer_tiny", "files", {}))
     teacher.start(config, tokenizer)
     teacher.write_best(model_arrays(model), {"step": 1})
     given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23, "r_drop": 0.24}
@@ -263,9 +263,10 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     given |= {"optimizer": "adamw", "weight_decay": 0.3, "learning_rate": 0.31}
     given |= {"schedule": "plateau", "plateau_patience": 32, "plateau_factor": 0.33}
     given |= {"warmup_steps": 34, "loss_average": "sentences", "token_dropout_unit": "word"}
-    options = recipes.options("transformer_tiny", "files", given)
+    options = options_of("transformer_tiny", "files", given)
     no_data = dict.fromkeys(("epochs", "prepared", "valid", "valid_lines", "companion"))
     run = Run(
+        {},
         {},
         {},
         options,

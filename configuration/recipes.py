@@ -1,10 +1,12 @@
-"""Default training options and model settings, by model and by corpus.
+"""Default training options and model settings: tables, and rules by the size of a text.
 
-A flag overrides the way of training, which overrides the corpus, which overrides the model, which
-overrides `DEFAULTS`. A corpus without a recipe, such as a user's own files, is known by its size.
+`configuration.resolver` decides which of them count. A corpus without a recipe, such as a user's
+own files, is known by its size. Imports neither TensorFlow nor Keras.
 """
 
 import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS
 
@@ -84,7 +86,28 @@ BY_MODEL = {
     "ngram_lm": {"update": "counting"},
 }
 
-BY_MODEL_AND_UPDATE = {
+BY_WAY = {
+    "em": {
+        "max_steps": 10,
+        "patience": 0,
+        "eval_every_steps": 5,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
+    },
+    # One pass over the text.
+    "counting": {
+        "max_steps": 1,
+        "patience": 0,
+        "eval_every_steps": 1,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "average_checkpoints": 1,
+        "bleu_lines": 0,
+    },
+}
+
+BY_MODEL_AND_WAY = {
     # Only the last iteration is validated, because its weights are kept whatever their perplexity,
     # which does not count fertilities.
     ("hmm_fertility", "em"): {"eval_every_steps": 1_000_000},
@@ -130,8 +153,8 @@ BY_MODEL_AND_DATASET = {
     ("transformer_big", "wmt14_de_en"): _PUBLISHED_BIG,
 }
 
-# Up to so many target tokens: preset, and for Transformers dropout and the option `bpe_dropout`.
-# Small texts are soon known by heart, and large models learn more slowly. On 10,000 pairs of
+# Rows: (maximum target tokens, preset, dropout, BPE-dropout; the last two for Transformers).
+# Small corpora overfit quickly, and large models learn more slowly. On 10,000 pairs of
 # Europarl, lstm_lexical was 3 BLEU better than transformer_tiny after the same time (validation
 # text).
 # On 300 and 1,000 pairs, networks learn next to nothing (0.3 BLEU on 300 of the demo), but
@@ -144,21 +167,21 @@ _BY_SIZE = (
     (math.inf, "transformer_base", 0.1, 0.0),
 )
 _TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("transformer"))
-# Number of pieces, as a multiple of the root of the tokens. A piece must occur often enough to be
-# learned. But lstm_lexical translates words by words, and gained 4 BLEU on the same text when most
-# words were pieces. On Multi30k, transformer_tiny had 1.9 BLEU more with 6,000 pieces than with
-# 3,500 (validation text).
+# Number of pieces, as a multiple of the square root of the tokens. A piece must occur often enough
+# to be learned. But lstm_lexical translates words by words, and gained 4 BLEU on the same text when
+# most words were pieces. On Multi30k, transformer_tiny had 1.9 BLEU more with 6,000 pieces than
+# with 3,500 (validation text).
 _PIECES = {"lstm_lexical": 24, "transformer_tiny": 10}
 _USUAL_PIECES = 6
 _OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
-# Updates until the learning rate is 0, as a multiple of the root of the tokens, with as many tokens
-# an update as in `BY_MODEL`.
+# Updates until the learning rate is 0, as a multiple of the square root of the tokens, for batches
+# as in `BY_MODEL`.
 _UPDATES = {"transformer_tiny": 54}
 _LEAST_UPDATES = 500
 # On the demo corpus, this taught a short run to copy, and left plain text as it was.
-_COPY_SHARE = 0.05
-# Up to so many target tokens, validation cannot tell when to end: there are hardly any sentences to
-# hold out, or none.
+COPY_SHARE = 0.05
+# Below this many target tokens, validation cannot tell when to stop: hardly any sentences can be
+# held out.
 _HANDFUL = 1000
 # Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
 # and validation shows how few.
@@ -174,16 +197,9 @@ _LEAST_MINUTES = {
 }
 _SMALLER = ("transformer_small", "transformer_tiny")
 _MOST_IN_TIME = 1_000_000  # Tokens by which a text in limited time gets pieces; more are slow.
-# Up to so many target tokens, `options` has to know the number of characters: larger texts get more
-# pieces than any language has characters.
+# Characters are counted only below this many target tokens: larger texts get more pieces than any
+# language has characters.
 MOST_TO_COUNT = 3_000_000
-# Options for which earlier versions, or other --max_minutes, had other recipes: a resumed run keeps
-# those of its beginning.
-CHANGED = (
-    *("num_pieces", "max_words", "bpe_dropout", "guide_weight", "max_tokens_per_batch"),
-    *("schedule", "decay_steps", "plateau_patience", "patience", "precision", "copy_share"),
-)
-
 # Settings of the model, unless --set overrides them or the preset lacks them.
 MODEL_SETTINGS_BY_MODEL = {  # For corpora without a recipe.
     # Twice the usual width, and more dropout, were better on 10,000 pairs.
@@ -211,11 +227,30 @@ MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
 _IN_SHORT_TIME = {"transformer_tiny": {**_SHALLOW, "dropout": 0.1}}
 
 
-def preset(dataset, tokens=None, minutes=0.0, of_words=False):
+class TextSize(NamedTuple):
+    """The size of a training text.
+
+    Attributes:
+        pairs: number of sentence pairs.
+        tokens: approximate number of target tokens.
+        characters: number of different characters of both sides; 0 for a text of more than
+            `MOST_TO_COUNT` tokens, which gets enough pieces for any number of characters.
+        has_spaces: whether both sides have spaces between words, as far as characters are counted.
+    """
+
+    pairs: int
+    tokens: int
+    characters: int = 0
+    has_spaces: bool = True
+
+
+def preset(dataset: str, tokens: int | None = None, minutes=0.0, of_words=False) -> str:
     """Returns the name of the preset that suits a corpus.
 
     Args:
-        dataset, tokens, minutes: as `settings`.
+        dataset: name of a corpus, or "files".
+        tokens: approximate number of target tokens; None for a corpus with a recipe of its own.
+        minutes: --max_minutes; 0: no limit.
         of_words: whether a model of whole words will do: both sides have spaces between words, and
             no option is given that would not suit it.
     """
@@ -230,10 +265,48 @@ def preset(dataset, tokens=None, minutes=0.0, of_words=False):
     return name
 
 
-def is_hurried(model, tokens, minutes):
-    """Returns whether --max_minutes are too few for a model on a text; arguments as `settings`."""
+def is_hurried(model: str, tokens: int, minutes: float) -> bool:
+    """Returns whether --max_minutes are too few for a model on a text; arguments as `preset`."""
     of_million, most = _LEAST_MINUTES.get(model, (0, 0))
     return 0 < minutes < min(of_million * tokens / 1e6, most)
+
+
+def settings_of_size(model: str, tokens: int, minutes: float = 0.0) -> dict[str, Any]:
+    """Returns name -> value of the model's settings that suit a text; arguments as `preset`."""
+    found = dict(MODEL_SETTINGS_BY_MODEL.get(model, {}))
+    if model in _TRANSFORMERS:
+        found["dropout"] = _of_size(tokens)[2]
+    if is_hurried(model, tokens, minutes):
+        found |= _IN_SHORT_TIME.get(model, {})
+    return found
+
+
+def options_of_size(
+    model: str, size: TextSize, given: Mapping[str, Any], replicas: int | None = 1
+) -> dict[str, Any]:
+    """Returns name -> value of the options that the size of a text chooses.
+
+    Args:
+        model: preset name.
+        size: size of the text.
+        given: name -> value of the options that the user gave, which are not chosen.
+        replicas: number of replicas that share an update; None: unknown, as the tokens of an update
+            are then, so that the number of updates is not chosen.
+    """
+    found, minutes = {}, given.get("max_minutes", 0.0)
+    if not given.get("vocab_file"):  # It has pieces already.
+        counted = min(size.tokens, _MOST_IN_TIME) if minutes else size.tokens
+        found["num_pieces"] = _num_pieces(model, counted, size.characters)
+    # A vocabulary that exists already may have pieces of another kind than BPE.
+    if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
+        hurried = is_hurried(model, size.tokens, minutes)
+        found["bpe_dropout"] = 0.0 if hurried else _of_size(size.tokens)[3]
+    if model in _TRANSFORMERS and minutes:
+        found["precision"] = AUTO
+    if not any(name in given for name in _ENDS):
+        found |= _end(model, size.tokens, given, replicas)
+    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
+    return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
 
 
 def _of_size(tokens):
@@ -250,107 +323,9 @@ def _num_pieces(model, tokens, characters):
     return min(max(round(pieces / 500) * 500, least), _WMT14["num_pieces"])
 
 
-def _num_updates(model, tokens, given, replicas):
-    """Returns in how many updates the learning rate falls to 0."""
-    usual = BY_MODEL[model]["max_tokens_per_batch"]
-    of_update = given.get("max_tokens_per_batch", usual)
-    of_update *= given.get("accumulate_steps", 1) * replicas
-    updates = _UPDATES[model] * math.sqrt(tokens) * usual / of_update
-    least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
-    return max(round(updates / 500) * 500, least)
-
-
-def settings(model, dataset, tokens=None, minutes=0.0):
-    """Returns name -> value of the model's settings that suit a corpus better than the preset's.
-
-    Args:
-        model: preset name.
-        dataset: name of a corpus, or "files".
-        tokens: approximate number of target tokens; None if their number is to choose nothing.
-        minutes: --max_minutes; 0: no limit.
-    """
-    if tokens is not None:
-        of_size = {"dropout": _of_size(tokens)[2]} if model in _TRANSFORMERS else {}
-        if is_hurried(model, tokens, minutes):
-            of_size |= _IN_SHORT_TIME.get(model, {})
-        return {**MODEL_SETTINGS_BY_MODEL.get(model, {}), **of_size}
-    import models  # Here, because programs that run without TensorFlow read the tables above.
-
-    valid = models.preset_settings(model)
-    found = {
-        **MODEL_SETTINGS_BY_DATASET.get(dataset, {}),
-        **MODEL_SETTINGS_BY_MODEL_AND_DATASET.get((model, dataset), {}),
-    }
-    return {name: value for name, value in found.items() if name in valid}
-
-
-def options(model, dataset, given, tokens=None, characters=0, replicas=1):
-    """Returns all training options.
-
-    Args:
-        model: preset name.
-        dataset: name of a corpus, or "files".
-        given: name -> value of the options that the user gave.
-        tokens: as `settings`.
-        characters: as `options_of_size`.
-        replicas: as `options_of_size`.
-
-    Returns:
-        name -> value, one for every entry of `DEFAULTS`.
-    """
-    from nmt_zoo.training.ways import UPDATES  # Here, for the same reason.
-
-    of_model, of_corpus = BY_MODEL.get(model, {}), BY_DATASET.get(dataset, {})
-    if tokens is not None:
-        of_corpus = options_of_size(model, tokens, given, characters, replicas)
-    of_both = BY_MODEL_AND_DATASET.get((model, dataset), {})
-    found = {**DEFAULTS, **of_model, **of_corpus, **of_both, **given}
-    found.update(UPDATES[found["update"]].defaults)
-    found.update(BY_MODEL_AND_UPDATE.get((model, found["update"]), {}))
-    found["copy_share"] = _copy_share(model, found)
-    if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
-        found["max_words"] = 0
-    return {**found, **given}
-
-
-def _copy_share(model, options):
-    """Returns the share of pairs with strings to copy; ready pieces may have no bytes for them."""
-    from nmt_zoo import models
-
-    makes_pieces = options["tokenizer"] == "bpe" and not options["vocab_file"]
-    by_gradient = options["update"] == "gradient" and models.model_class(model).predicts != "scores"
-    return _COPY_SHARE if makes_pieces and by_gradient else 0.0
-
-
-def options_of_size(model, tokens, given, characters=0, replicas=1):
-    """Returns name -> value of the options that the size of a text chooses.
-
-    Args:
-        model: preset name.
-        tokens: approximate number of target tokens.
-        given: name -> value of the options that the user gave, which are not chosen.
-        characters: number of different characters of both sides; 0: fewer than pieces in any case.
-        replicas: number of replicas that share an update; None: unknown, as the tokens of an update
-            are then, so that the number of updates is not chosen.
-    """
-    found, minutes = {}, given.get("max_minutes", 0.0)
-    if not given.get("vocab_file"):  # It has pieces already.
-        counted = min(tokens, _MOST_IN_TIME) if minutes else tokens
-        found["num_pieces"] = _num_pieces(model, counted, characters)
-    # A vocabulary that exists already may have pieces of another kind than BPE.
-    if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
-        found["bpe_dropout"] = 0.0 if is_hurried(model, tokens, minutes) else _of_size(tokens)[3]
-    if model in _TRANSFORMERS and minutes:
-        found["precision"] = AUTO
-    if not any(name in given for name in _ENDS):
-        found |= _end(model, tokens, given, replicas)
-    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
-    return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
-
-
 def _end(model, tokens, given, replicas):
     """Returns name -> value of the options that end a run; arguments as `options_of_size`."""
-    minutes, update = given.get("max_minutes"), BY_MODEL.get(model, {}).get("update", "gradient")
+    minutes, way = given.get("max_minutes"), BY_MODEL.get(model, {}).get("update", "gradient")
     if given.get("schedule", "cosine") in ("linear", "cosine") and (
         replicas or "decay_steps" in given
     ):
@@ -358,20 +333,17 @@ def _end(model, tokens, given, replicas):
             updates = _num_updates(model, tokens, given, replicas or 1)
             return {"schedule": "cosine", "decay_steps": updates}
         if model in _TRANSFORMERS and minutes:
-            return {"schedule": "cosine"}  # `training.pace` knows until when.
+            return {"schedule": "cosine"}  # `training.timing` knows until when.
     if tokens > _HANDFUL or minutes or "decay_steps" in given:
         return {}
-    return {"max_steps": _LEAST_UPDATES} if given.get("update", update) == "gradient" else {}
+    return {"max_steps": _LEAST_UPDATES} if given.get("update", way) == "gradient" else {}
 
 
-def completed(options):
-    """Fills in options whose values depend on other options.
-
-    Decaying schedules store `decay_steps`, so that the learning rate does not change when a run is
-    resumed with more --max_steps. A run without --max_steps ends where its learning rate is 0.
-    """
-    if not BY_NAME["decay_steps"].applies(options):
-        return options
-    decay_steps = options["decay_steps"] or options["max_steps"]
-    max_steps = options["max_steps"] or decay_steps
-    return {**options, "decay_steps": decay_steps, "max_steps": max_steps}
+def _num_updates(model, tokens, given, replicas):
+    """Returns the number of updates until the learning rate is 0."""
+    usual = BY_MODEL[model]["max_tokens_per_batch"]
+    of_update = given.get("max_tokens_per_batch", usual)
+    of_update *= given.get("accumulate_steps", 1) * replicas
+    updates = _UPDATES[model] * math.sqrt(tokens) * usual / of_update
+    least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
+    return max(round(updates / 500) * 500, least)
