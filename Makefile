@@ -7,7 +7,7 @@ SERVING := serving/demo
 # Two processes, for which tests/conftest.py groups and orders the tests.
 PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: demo docs test test-slow test-faults test-hostile test-mutations clean
+.PHONY: demo docs test test-slow test-kills test-mutations clean
 
 # One environment for both; made anew when the lists of packages change. Compiled on all cores, as
 # pip would take one; what does not compile is a template that nothing imports.
@@ -53,7 +53,7 @@ docs: demo
 	$(BIN)/python benchmarks/results_table.py
 
 # Run apart from the other tests: TensorFlow keeps the memory of every graph until a process ends.
-GRAPHS := tests/scripts tests/models
+GRAPHS := tests/integration
 
 test: .venv/dev
 	$(BIN)/ruff check .
@@ -66,17 +66,8 @@ test-slow: .venv/dev
 	$(BIN)/python -m pytest -m slow
 
 # Hundreds of kills; the suite has a few.
-test-faults: .venv/dev
-	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
-
-# About 1,200 hostile inputs at all scripts, in six minutes; the suite has a few.
-test-hostile: .venv/dev
-	$(BIN)/python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
-	$(BIN)/python benchmarks/results_table.py
-
-# Faults that the suite must find.
-test-mutations: .venv/dev
-	$(BIN)/python tests/mutations.py --output=docs/results/faults/mutations.json
+test-kills: .venv/dev
+	$(BIN)/python tests/system/kills/harness.py --kills=200 --output=docs/results/faults/kills.json
 	$(BIN)/python benchmarks/results_table.py
 
 # Only what `make` has made: not the user's runs, exports and downloads.
