@@ -90,7 +90,7 @@ class CTranslate2Export:
                 raise ValueError
             options = self._about["config"]["options"]
             self._kind = options["tokenizer"]
-            self._form = options.get("normalise", DEFAULTS["normalise"])
+            self._form = options["normalise"]
             if self._form not in FORMS:
                 raise ValueError
         except (UserError, ValueError, KeyError, TypeError, RecursionError):
@@ -145,9 +145,7 @@ class CTranslate2Engine:
     def __init__(self, path, tokenizer, about):
         self.tokenizer = tokenizer
         self._about = about
-        # Earlier exports do not state it.
-        usual = longest_translation(about["max_input_tokens"])
-        self._num_positions = about.get("num_positions", usual)
+        self._num_positions = about["num_positions"]
         self._translator = _translator(path)
         exported, used = about.get("quantization", "float32"), self._translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.
