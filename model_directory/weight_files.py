@@ -9,8 +9,6 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import atomic_path
 
-# Arrays that archives of the first version may lack.
-ADDED = ("model/length/parameters",)
 # Errors of reading that say nothing of the bytes of a file. EINVAL comes of damaged offsets.
 _NOT_DAMAGE = (
     *(errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT),
@@ -83,14 +81,9 @@ def read_archive(path, prefix=""):
 def restore(variables, arrays, path):
     """Assigns every variable from an archive; ignores other entries of the archive.
 
-    Returns:
-        The names of variables that keep their values because earlier versions did not write them.
-
     Raises:
         UserError: an entry is missing, or has another shape or type; no variable is changed then.
     """
-    kept = [name for name in variables if name in ADDED and name not in arrays]
-    variables = {name: variable for name, variable in variables.items() if name not in kept}
     for name, variable in variables.items():
         if name not in arrays:
             raise UserError(
@@ -107,4 +100,3 @@ def restore(variables, arrays, path):
             raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")
     for name, variable in variables.items():
         variable.assign(arrays[name])
-    return kept

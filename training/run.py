@@ -17,7 +17,7 @@ from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.preparation import Preparation
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.limits import Limits
+from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
