@@ -1,10 +1,12 @@
 """Locks between processes. The kernel releases them when a process dies, whatever the cause."""
 
 import fcntl
+import os
 import sys
+from typing import IO, Any
 
 
-def lock(file, name, *, wait=False):
+def lock(file: int | IO[Any], name: str | os.PathLike, *, wait: bool = False) -> bool:
     """Locks an open file until it is closed.
 
     Some network file systems have no locks. There the work continues without a lock, and a warning
