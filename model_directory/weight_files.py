@@ -70,7 +70,7 @@ def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, An
     except Exception as error:  # Readers of zip files raise many types for damaged bytes.
         if getattr(error, "errno", None) in _NOT_DAMAGE:
             raise UserError(
-                f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
+                f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"  # pyright: ignore[reportAttributeAccessIssue]
             ) from None
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:

@@ -23,13 +23,15 @@ from pathlib import Path
 import numpy as np
 
 from nmt_zoo.common.cores import num_cores
-from nmt_zoo.common.files import read_bytes
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes
+from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.text.training_text import RECORD
 from nmt_zoo.serving.export.ctranslate2_model import (
     ABOUT,
     TOKENIZER,
@@ -37,8 +39,6 @@ from nmt_zoo.serving.export.ctranslate2_model import (
     longest_translation,
 )
 from nmt_zoo.serving.export.versions import newest_version
-from nmt_zoo.decoding.text.training_text import RECORD
-from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}

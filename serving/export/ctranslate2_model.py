@@ -8,8 +8,8 @@ import json
 
 import numpy as np
 
-from nmt_zoo.common.files import write_text
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_text
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.models.layers.blocks import NORM_EPSILON

@@ -4,8 +4,8 @@ import json
 
 import tensorflow as tf
 
-from nmt_zoo.common.files import write_text
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_text
 
 NOT_STATED = "not stated; it depends on the licences of the training data"
 INTENDED_USE = (

@@ -76,7 +76,7 @@ def align_independently(sides, model, iterations):
         if model == "fertility":
             state = train_collapsed(text, iterations)
 
-            def find(number, parts):
+            def find(number, parts):  # pyright: ignore[reportRedeclaration]
                 return best_links(parts[0].cells, state.states(number)[0].posteriors)
 
         else:
