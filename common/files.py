@@ -220,8 +220,8 @@ def check_outputs(
 
 def same_paths(one: str, other: str) -> bool:
     """Returns whether two texts name the same paths, each a path or several with commas between."""
-    one, other = ([p and os.path.realpath(p) for p in each.split(",")] for each in (one, other))
-    return one == other
+    paths = [[p and os.path.realpath(p) for p in each.split(",")] for each in (one, other)]
+    return paths[0] == paths[1]
 
 
 def check_folder(path: FilePath) -> None:

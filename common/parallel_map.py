@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-Item, Result = TypeVar("Item"), TypeVar("Result")
+Item = TypeVar("Item")
+Result = TypeVar("Result")
 
 
 def parallel_map(
@@ -24,10 +25,10 @@ def parallel_map(
         yield from map(function, items)
         return
     with ThreadPoolExecutor(num_threads) as threads:
-        items, waiting = iter(items), collections.deque()
+        left, waiting = iter(items), collections.deque()
         try:
             while True:
-                for item in itertools.islice(items, num_threads + ahead - len(waiting)):
+                for item in itertools.islice(left, num_threads + ahead - len(waiting)):
                     waiting.append(threads.submit(function, item))
                 if not waiting:
                     return

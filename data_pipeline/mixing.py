@@ -100,8 +100,8 @@ def mixture(
     Returns:
         `Mixture`, or None if an epoch takes every pair exactly once.
     """
-    weights = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
-    found = Mixture(tuple(sizes), tuple(weights / weights.sum()))
+    scaled = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
+    found = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))
     return None if tuple(found.counts()) == found.sizes else found
 
 

@@ -180,7 +180,7 @@ def open_target(split: Sides) -> FileLines:
     return FileLines(*map(one_side, names_of(split[1])))
 
 
-def names_of(side: FilePath) -> list[FilePath]:
+def names_of(side: FilePath) -> Sequence[FilePath]:
     """Splits a str of paths at its commas; `UserError` if one is empty."""
     names = side.split(",") if isinstance(side, str) else [side]
     if not all(map(os.fspath, names)):
@@ -205,11 +205,11 @@ def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
             "If one file has both, its lines must be source, tab, target and its name must end in "
             ".tsv"
         )
-    sides = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
-    if all(isinstance(side, Segments) for side in sides):
-        _, matched = markup.matched_segments(*(side.texts for side in sides), (source, target))
-        sides = sides[0], Segments(target, dict(zip(sides[0].texts, matched, strict=True)))
-    return sides
+    one, other = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
+    if isinstance(one, Segments) and isinstance(other, Segments):
+        _, matched = markup.matched_segments(one.texts, other.texts, (source, target))
+        other = Segments(target, dict(zip(one.texts, matched, strict=True)))
+    return one, other
 
 
 def same_file(one: FilePath, other: FilePath) -> bool:

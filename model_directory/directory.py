@@ -16,6 +16,7 @@ Only this module knows the layout.
 """
 
 import collections
+import contextlib
 import json
 import math
 import os
@@ -295,10 +296,9 @@ class ModelDirectory:
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
-        try:
+        found: Any = None
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             found = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            found = None
         if type(found) not in (int, float) or not 0 <= found <= MAX_LENGTH_PENALTY:
             raise UserError(
                 f"{self.search_path}: damaged (expected a length_penalty from 0 to "

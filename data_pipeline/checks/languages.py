@@ -65,7 +65,7 @@ class Judge:
     def known(self, lines: list[str], side: int) -> float:
         """Returns the share of the units of lines that the sample of a side has, 0 to 1."""
         found = [unit in self._known[side] for line in lines for unit in units_of(line)]
-        return np.mean(found) if found else 1.0
+        return float(np.mean(found)) if found else 1.0
 
 
 def _main_direction(rows):

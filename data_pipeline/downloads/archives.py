@@ -48,7 +48,7 @@ def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
 
 def stream_pairs(
     source: tuple[FilePath, str], target: tuple[FilePath, str]
-) -> Iterator[tuple[list[str], list[str]]]:
+) -> Iterator[tuple[list[str], ...]]:
     """Yields parallel text in blocks of (source lines, target lines).
 
     Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and

@@ -9,6 +9,7 @@ copy what it has never seen, and soonest the signs that stand for other text.
 import collections
 import random
 import re
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class AlteredPairs:
     """
 
     def __init__(self, tokenizer: Tokenizer, share: float, seed: int, max_length: int):
-        self.vocabularies = tokenizer.source, tokenizer.target
+        self.vocabularies: tuple[Any, Any] = tokenizer.source, tokenizer.target
         if any(UNK_ID in v.encode(["\ue000"])[0] for v in self.vocabularies):
             raise UserError(
                 f"--copy_share={share:g} needs a SentencePiece model with byte pieces "

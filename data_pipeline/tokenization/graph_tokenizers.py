@@ -1,5 +1,7 @@
 """The tokenizers as TensorFlow graphs, for SavedModels whose inputs and outputs are strings."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.text_form import INVISIBLE, SPACES
@@ -20,13 +22,13 @@ def graph_vocabulary(vocabulary: Vocabulary) -> "GraphBpe | GraphWords":
 
 def graph_normalised(lines: tf.Tensor, form: str) -> tf.Tensor:
     """Brings strings of any shape into a form of `text_form.FORMS`, as `text_form.normalised`."""
-    lines = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
-    lines = tf.strings.strip(tf.strings.regex_replace(lines, f"[{SPACES}]+", " "))
+    found: Any = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
+    found = tf.strings.strip(tf.strings.regex_replace(found, f"[{SPACES}]+", " "))
     if form == "nfc":
         import tensorflow_text
 
-        lines = tensorflow_text.normalize_utf8(lines, "NFC")
-    return lines
+        found = tensorflow_text.normalize_utf8(found, "NFC")
+    return found
 
 
 class GraphBpe(tf.Module):

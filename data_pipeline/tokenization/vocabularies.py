@@ -181,11 +181,11 @@ class BpeVocabulary:
         from sentencepiece.sentencepiece_pb2 import SentencePieceText  # pyright: ignore[reportAttributeAccessIssue]
 
         # For bytes, all versions give byte offsets.
-        lines = [normalised(line, self.form).encode() for line in lines]
-        texts = self.processor.encode(lines, out_type="serialized_proto", num_threads=1)
+        encoded = [normalised(line, self.form).encode() for line in lines]
+        texts = self.processor.encode(encoded, out_type="serialized_proto", num_threads=1)
         return [
             self._word_numbers(line, SentencePieceText.FromString(text).pieces)
-            for line, text in zip(lines, texts, strict=True)
+            for line, text in zip(encoded, texts, strict=True)
         ]
 
     def _word_numbers(self, line, pieces):

@@ -25,7 +25,7 @@ import numpy as np
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
-from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -36,7 +36,6 @@ from nmt_zoo.serving.export.ctranslate2_model import (
     ABOUT,
     TOKENIZER,
     ctranslate2_package,
-    longest_translation,
 )
 from nmt_zoo.serving.export.versions import newest_version
 
