@@ -1,8 +1,10 @@
 """Decoding for models of word alignment: tracks coverage of the source, and plans the length."""
 
+from typing import Any
+
 from keras import ops
 
-from nmt_zoo.models.base import StepOutput, TranslationModel, by_hypothesis, by_sentence
+from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.jumps import posterior
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 from nmt_zoo.models.layers.source_positions import is_null
@@ -43,16 +45,18 @@ class CoverageModel(TranslationModel):
 
     tracks_coverage = True
 
-    def __init__(self, source_vocab_size, target_vocab_size, *, eos_id=3, **kwargs):
+    def __init__(
+        self, source_vocab_size: int, target_vocab_size: int, *, eos_id: int = 3, **kwargs: Any
+    ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.eos_id = eos_id
         self.length = TranslationLength(name="length")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.length.build(None)
         self.built = True
 
-    def position_prior(self, step, state, source_mask):
+    def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         """Computes the prior of source positions, without the coverage.
 
         Args:
@@ -65,7 +69,7 @@ class CoverageModel(TranslationModel):
         """
         raise NotImplementedError
 
-    def gain(self, prior, context):
+    def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
         """Computes the model's log-probabilities minus those of the mixture of `rows`.
 
         Args:
@@ -77,7 +81,7 @@ class CoverageModel(TranslationModel):
         """
         return None
 
-    def follow(self, state, origin, source_mask):
+    def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
 
         Args:
@@ -87,13 +91,15 @@ class CoverageModel(TranslationModel):
         """
         return state
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State, `[B, S]` each: `coverage`, and `weights`, by which the last step summed `rows`."""
         zeros = ops.zeros_like(context["source_mask"], dtype="float32")
         # The first weights have no effect: they belong to `<s>`, which has no source word.
         return {"coverage": zeros, "weights": ops.ones_like(zeros)}
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `TranslationModel`, with the changes that `CoverageModel` describes."""
         source_mask, rows = context["source_mask"], context["rows"]
         batch_size = ops.shape(source_mask)[0]
@@ -126,11 +132,11 @@ class CoverageModel(TranslationModel):
             attention=by_hypothesis(attention),
         )
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns `decoder/0/cross`: the result of `align`."""
         return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "eos_id": self.eos_id}
 
 

@@ -1,10 +1,11 @@
 """An ensemble: several models of one vocabulary predict every token together."""
 
 import math
+from typing import Any
 
 from keras import ops
 
-from nmt_zoo.models.base import StepOutput, TranslationModel, require
+from nmt_zoo.models.base import Frozen, StepOutput, Tensor, TranslationModel, require
 
 
 class Ensemble(TranslationModel):
@@ -30,7 +31,7 @@ class Ensemble(TranslationModel):
     predicts = "logits"
     logits_add_up = True
 
-    def __init__(self, members, **kwargs):
+    def __init__(self, members: list[TranslationModel], **kwargs: Any) -> None:
         require(members, "an ensemble needs at least one model")
         first = members[0]
         sizes = sorted({(m.source_vocab_size, m.target_vocab_size) for m in members})
@@ -40,19 +41,19 @@ class Ensemble(TranslationModel):
         self.built = True
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         return any(member.has_alignment for member in self.members)
 
     @property
-    def align_sizes(self):
+    def align_sizes(self) -> tuple[int, int]:
         return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Freezes the members."""
         for member in self.members:
             member.freeze()
 
-    def frozen(self):
+    def frozen(self) -> list[Frozen]:
         """Returns the tensors of all members, see `Searchable.frozen`."""
         return [one for member in self.members for one in member.frozen()]
 
@@ -64,18 +65,20 @@ class Ensemble(TranslationModel):
         ]
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self._mean([member(inputs) for member in self.members])
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: the context of each member, by its number."""
         return {str(i): m.encode(source_ids) for i, m in enumerate(self.members)}
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: the state of each member, by its number."""
         return {str(i): m.initial_state(context[str(i)]) for i, m in enumerate(self.members)}
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`; the attention is the mean of the members that have an alignment."""
         outputs = {
             str(i): member.decode_step(token_ids, step, state[str(i)], context[str(i)])
@@ -92,13 +95,13 @@ class Ensemble(TranslationModel):
             attention=ops.mean(ops.stack(attention), axis=0),
         )
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the mean alignment of the members that have one, `[B, T, S]`."""
         aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]
         aligned = aligned or [self.members[0].align(source_ids, target_ids)]
         return ops.mean(ops.stack(aligned), axis=0)
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns the maps of all members, named `number/name`."""
         return {
             f"{i}/{name}": weights

@@ -1,6 +1,9 @@
 """Shallow fusion: adds the scores of a language model to those of a translation model."""
 
-from nmt_zoo.models.base import StepOutput, TranslationModel, require
+from typing import Any
+
+from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, require
+from nmt_zoo.models.ngram import NgramLanguageModel
 
 
 class ShallowFusion(TranslationModel):
@@ -26,7 +29,14 @@ class ShallowFusion(TranslationModel):
     predicts = "logits"
     logits_add_up = True
 
-    def __init__(self, model, language_model, *, weight, **kwargs):
+    def __init__(
+        self,
+        model: TranslationModel,
+        language_model: NgramLanguageModel,
+        *,
+        weight: float,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             model.source_vocab_size,
             model.target_vocab_size,
@@ -46,11 +56,11 @@ class ShallowFusion(TranslationModel):
         self.built = True
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         return self.model.has_alignment
 
     @property
-    def align_sizes(self):
+    def align_sizes(self) -> tuple[int, int]:
         return self.model.align_sizes
 
     def _sum(self, logits, language_logits):
@@ -59,24 +69,26 @@ class ShallowFusion(TranslationModel):
         language = language_logits - self.language_model.log_normaliser(language_logits)
         return log_probs + self.weight * language
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self._sum(self.model(inputs), self.language_model(inputs))
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `model` and `language_model`, the context of each."""
         return {
             "model": self.model.encode(source_ids),
             "language_model": self.language_model.encode(source_ids),
         }
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: `model` and `language_model`, the state of each."""
         return {
             "model": self.model.initial_state(context["model"]),
             "language_model": self.language_model.initial_state(context["language_model"]),
         }
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`; the logits are the sums, the attention is the translation model's."""
         output, language = (
             getattr(self, name).decode_step(token_ids, step, state[name], context[name])
@@ -88,10 +100,10 @@ class ShallowFusion(TranslationModel):
             attention=output.attention,
         )
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the alignment of the translation model."""
         return self.model.align(source_ids, target_ids)
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns the attention maps of the translation model."""
         return self.model.attention_maps(source_ids, target_ids)

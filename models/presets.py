@@ -4,10 +4,11 @@ import inspect
 import random
 import reprlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import keras
 
-from nmt_zoo.models.base import LARGEST, SettingError, require
+from nmt_zoo.models.base import LARGEST, Searchable, SettingError, require
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
@@ -208,12 +209,12 @@ LANGUAGE_MODELS = {
 }
 
 
-def preset_names():
+def preset_names() -> list[str]:
     """Returns the names of the presets that translate, in historical order."""
     return list(PRESETS)
 
 
-def preset_settings(preset, **overrides):
+def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
 
     Args:
@@ -228,7 +229,7 @@ def preset_settings(preset, **overrides):
     return {**defaults, **_known(preset)[1], **overrides}
 
 
-def model_class(preset):
+def model_class(preset: str) -> type[Searchable]:
     """Returns the class of a preset's models, whose class attributes state facts about them.
 
     Raises:
@@ -250,7 +251,9 @@ def _keywords(preset):
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def create(preset, source_vocab_size, target_vocab_size, **overrides):
+def create(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> Searchable:
     """Builds a model with fresh weights.
 
     Args:
@@ -276,7 +279,7 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
     return model_class(preset)(source_vocab_size, target_vocab_size, **settings)
 
 
-def check_settings(preset, given):
+def check_settings(preset: str, given: dict[str, Any]) -> None:
     """Checks names and types of settings; their ranges are checked by `create`.
 
     Args:
@@ -308,7 +311,7 @@ def check_settings(preset, given):
         )
 
 
-def why_unread(preset, name, given):
+def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
 
     Args:
@@ -323,7 +326,9 @@ def why_unread(preset, name, given):
     return f"needs {other}={' or '.join(values)}, found {other}={settings[other]}"
 
 
-def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
+def sketch(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> Searchable:
     """Builds a model without allocating its weights, so they may be of any size.
 
     Args:
@@ -350,7 +355,9 @@ def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
         random.setstate(before)
 
 
-def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
+def weight_shapes(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> list[tuple[int, ...]]:
     """Returns the shapes of a model's weights, a list of tuples; arguments as `sketch`."""
     model = sketch(preset, source_vocab_size, target_vocab_size, **overrides)
     return [tuple(weight.shape) for weight in model.weights]

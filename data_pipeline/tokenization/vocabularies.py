@@ -360,6 +360,9 @@ class PieceVocabulary(WordVocabulary):
         return [join_pieces(line, self.style) for line in pieces] if in_pieces else lines
 
 
+Vocabulary = BpeVocabulary | WordVocabulary
+
+
 def piece_style(words):
     """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".
 

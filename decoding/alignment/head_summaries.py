@@ -25,15 +25,17 @@ their mean.
 
 import collections
 import itertools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.alignment.aligner import decide_links
+from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
 from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
 from nmt_zoo.decoding.alignment.links import (
     AlignmentScore,
@@ -42,6 +44,7 @@ from nmt_zoo.decoding.alignment.links import (
     score_of,
 )
 from nmt_zoo.decoding.alignment.map_names import kind_and_layer
+from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 KINDS = {
@@ -91,7 +94,7 @@ class Summary(NamedTuple):
     empty: int
     unknown: dict[str, int]
 
-    def problems(self):
+    def problems(self) -> list[str]:
         """Returns lines that report the pairs that were left out, and lines of unknown words."""
         lines = [f"{n:,} lines in which {name} knows no word" for name, n in self.unknown.items()]
         if self.empty:
@@ -100,7 +103,15 @@ class Summary(NamedTuple):
         return lines
 
 
-def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, linker=None):
+def summarise_heads(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    text: tuple[tuple[str, str], tuple[Any, Any]],
+    *,
+    name: str = "the model",
+    gold: Sequence[GoldAlignment] | None = None,
+    linker: Aligner | None = None,
+) -> Summary:
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
     Args:

@@ -1,6 +1,6 @@
 """A text and its translation, line by line, split into the words that alignments count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from nmt_zoo.data_pipeline.datasets import Split, open_joined
@@ -17,7 +17,7 @@ class Words(NamedTuple):
 
     lines: Iterable[str]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[str]]:
         return map(split_words, self.lines)
 
 
@@ -33,7 +33,7 @@ class ParallelText(NamedTuple):
     lines: tuple[Iterable[str], Iterable[str]]
 
     @classmethod
-    def read(cls, source_path, target_path=""):
+    def read(cls, source_path: str, target_path: str = "") -> "ParallelText":
         """Reads two files, or one file of lines `source ||| target` if there is no second path.
 
         If both paths name the same `.tsv` file, its lines are source, tab and target.
@@ -45,14 +45,14 @@ class ParallelText(NamedTuple):
             return cls((source_path, target_path), open_split(Split(source_path, target_path)))
         return cls((source_path, source_path), open_joined(source_path))
 
-    def in_memory(self):
+    def in_memory(self) -> "ParallelText":
         """Returns the same text with lists of lines."""
         return ParallelText(self.names, tuple(map(list, self.lines)))
 
-    def swapped(self):
+    def swapped(self) -> "ParallelText":
         """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])
 
-    def words(self):
+    def words(self) -> tuple[Words, Words]:
         """Returns the `Words` of every line, (source, target), as `split_words` finds them."""
         return tuple(map(Words, self.lines))

@@ -2,13 +2,16 @@
 
 import math
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.pictures.figures import save_curves
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 
 
-def save_learning_curves(directories, path):
+def save_learning_curves(directories: Sequence[ModelDirectory], path: str | Path) -> None:
     """Draws the learning curves of one or several runs.
 
     They show log-likelihood if all runs were by expectation maximisation, otherwise perplexity on a
@@ -63,7 +66,7 @@ def _difference(configs, name, text):
     return f"different {differ}: {name} cannot be compared" if differ else None
 
 
-def learning_curves(directory):
+def learning_curves(directory: ModelDirectory) -> dict[str, dict[str, tuple]]:
     """Reads the curves of a run.
 
     Args:

@@ -1,5 +1,6 @@
 """One beam search for every model; greedy search is a beam of 1."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -90,20 +91,10 @@ def beam_search(
     def some_left(step, active, *_):
         return tf.size(active.row) > 0
 
-    def extend(step, active, state, results):
-        active, state, leaves, some_leave = _extend(
-            model, rules._replace(each=active.each), step, active, state
-        )
-        left = tf.cond(
-            some_leave,
-            lambda: _parted(active, state, leaves, results),
-            lambda: (active, state, results),
-        )
-        return step + 1, *left
-
+    # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
     *_, results = tf.while_loop(
         some_left,
-        extend,
+        functools.partial(_extend_until_some_leave, model, rules),
         (tf.constant(0), active, state, nothing),
         shape_invariants=(
             *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
@@ -158,14 +149,34 @@ class _Active(NamedTuple):
     context: Any  # The model's context of these sentences, leaves [A, ...].
 
 
-def _extend(model, rules, step, active, state):
-    """Extends the live hypotheses of all active sentences by a token.
+def _extend_until_some_leave(model, rules, step, active, state, results):
+    """Extends the same sentences step by step, then moves those that are done to the results."""
+
+    def all_stay(step, hypotheses, state, leaves, some_leave):
+        return ~some_leave
+
+    none_leave = tf.zeros_like(active.limit, tf.bool)
+    scalar = tf.TensorShape([])
+    step, hypotheses, state, leaves, _ = tf.while_loop(
+        all_stay,
+        functools.partial(_extend, model, rules._replace(each=active.each), active),
+        (step, active.hypotheses, state, none_leave, tf.constant(False)),
+        shape_invariants=(
+            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+            *(_with_any_rows(none_leave), scalar),
+        ),
+    )
+    active = active._replace(hypotheses=hypotheses)
+    return step, *_parted(active, state, leaves, results)
+
+
+def _extend(model, rules, active, step, hypotheses, state, *_):
+    """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
     Returns:
-        `(active, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a sentence
-        is done; some_leave, whether those that are done have to leave the batch now.
+        `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
+        sentence is done; some_leave, whether those that are done have to leave the batch now.
     """
-    hypotheses = active.hypotheses
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
     beams = hypotheses, output, model.log_normaliser(output.logits), step, rules
@@ -185,7 +196,7 @@ def _extend(model, rules, step, active, state):
     if hypotheses.last_ids.shape[1] > 1:
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
     some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
-    return active._replace(hypotheses=hypotheses), state, leaves, some_leave
+    return step + 1, hypotheses, state, leaves, some_leave
 
 
 def _with_any_rows(variables):

@@ -44,11 +44,11 @@ class SpecialIds(NamedTuple):
     forbidden: tuple[int, ...] = ()  # Further ids that are never emitted, such as UNK.
 
     @property
-    def never(self):
+    def never(self) -> tuple[int, ...]:
         """The ids that are never emitted."""
         return (self.pad, self.bos, *self.forbidden)
 
-    def are_never(self, vocab_size):
+    def are_never(self, vocab_size: int) -> tf.Tensor:
         """Returns `[vocab_size]` bool, True for the ids that are never emitted."""
         return tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(self.never), axis=1)
 
@@ -74,7 +74,7 @@ class SearchOptions(NamedTuple):
     banned: Any = None  # `phrases.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
 
-    def length_limit(self, source_length):
+    def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
         if isinstance(source_length, int):
             # In float32, too, so that both are equal.
@@ -130,6 +130,6 @@ class Guests(NamedTuple):
     tokens: tf.Tensor | None = None
 
 
-def length_normaliser(length, length_penalty):
+def length_normaliser(length: int | tf.Tensor, length_penalty: float | tf.Tensor) -> tf.Tensor:
     """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty

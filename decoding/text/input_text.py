@@ -34,7 +34,9 @@ class Text(NamedTuple):
     baseline: list | None = None
 
 
-def open_text(path, *, column=None, reference="", baseline=""):
+def open_text(
+    path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
+) -> Text:
     """Opens a text and what its translations are compared with.
 
     Args:
@@ -68,7 +70,7 @@ def open_text(path, *, column=None, reference="", baseline=""):
     return Text(reader(lines), name, len(lines), references=references, baseline=others)
 
 
-def plain(read):
+def plain(read: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
     """Returns the function of a stream that refuses to begin with a test set in markup."""
     first = True
 

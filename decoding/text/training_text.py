@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -76,7 +78,7 @@ class TrainingText:
     length_ratios: list
 
     @classmethod
-    def of(cls, source, target):
+    def of(cls, source: Sequence[str], target: Sequence[str]) -> "TrainingText":
         """Reads a text once: all characters, and the other facts of at most `_SAMPLE` lines.
 
         Args:
@@ -97,7 +99,7 @@ class TrainingText:
         return cls(characters, **_facts([pair for pair in pairs if all(pair)]))
 
     @classmethod
-    def read(cls, path):
+    def read(cls, path: Path) -> "TrainingText | None":
         """Reads the record that `text` wrote into a file.
 
         Returns:
@@ -125,11 +127,11 @@ class TrainingText:
             ) from None
         return found
 
-    def text(self):
+    def text(self) -> str:
         """Returns the record as the text of a file."""
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False) + "\n"
 
-    def joined(self, other):
+    def joined(self, other: "TrainingText") -> "TrainingText":
         """Returns the record of a model that has been trained on the texts of two records."""
         return TrainingText(
             characters="".join(sorted({*self.characters, *other.characters})),
@@ -144,7 +146,7 @@ class TrainingText:
             ],
         )
 
-    def unlike(self, line, translation):
+    def unlike(self, line: str, translation: str) -> tuple[str, str]:
         """Returns how a source line differs from the lines of the training text.
 
         Args:
@@ -176,7 +178,7 @@ class TrainingText:
             return SMALL_LETTERS, missing[0]
         return CHARACTERS, _shown(missing[0])
 
-    def unusual_length(self, line, translation):
+    def unusual_length(self, line: str, translation: str) -> tuple[str, str]:
         """Returns `SHORT` or `LONG`, and an example; two times "" for a usual length."""
         line, translation = normalised(line), normalised(translation)
         ratio, (low, high) = _ratio(line, translation), self.length_ratios
@@ -194,7 +196,7 @@ class TrainingText:
         return frozenset(self.words)
 
 
-def copy(path, folder):
+def copy(path: Path, folder: Path) -> None:
     """Copies the record of a model directory, if there is one, into the folder of an export."""
     if path.exists():
         shutil.copyfile(path, folder / RECORD)

@@ -9,9 +9,13 @@ from typing import NamedTuple
 from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.text.input_text import Text
 from nmt_zoo.decoding.text.kept import KeptTranslations
-from nmt_zoo.decoding.text.ranking import ranked_lines
+from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
+from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.text.streaming import translations, windows
+from nmt_zoo.decoding.translator import Translator
 
 # Lines with words at the start of a text, of which the model must know at least one word.
 _BEGINNING = 100
@@ -35,12 +39,20 @@ class Output(NamedTuple):
     shows_progress: bool = True
 
 
-def unfinished(path):
+def unfinished(path: str) -> str:
     """Returns the path where translations for a file are kept until all are done."""
     return f"{path}.unfinished"
 
 
-def translate_text(text, translator, output, *, n_best, formatted, remarks):
+def translate_text(
+    text: Text,
+    translator: Translator,
+    output: Output,
+    *,
+    n_best: int,
+    formatted: Callable,
+    remarks: Remarks,
+) -> tuple[list[str], int]:
     """Translates a text.
 
     Args:
@@ -96,7 +108,7 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
     return outputs, kept.num_used if kept else 0
 
 
-def score_text(text, scorer, output, formatted):
+def score_text(text: Text, scorer: Scorer, output: Output, formatted: Callable) -> None:
     """Scores given translations, which are the only reference of the text.
 
     Args:
@@ -118,7 +130,7 @@ def score_text(text, scorer, output, formatted):
         _write_all(text, lines_of, output, "scoring", stack)
 
 
-def rank_text(text, scorer, output, n_best):
+def rank_text(text: Text, scorer: Scorer, output: Output, n_best: NBestList) -> None:
     """Scores and sorts the translations of each line.
 
     Args:

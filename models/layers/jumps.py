@@ -6,9 +6,13 @@ Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", sec
 maximisation.
 """
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.recurrent import scan_over_time
 from nmt_zoo.models.layers.source_positions import is_null
@@ -31,12 +35,12 @@ class Jumps(keras.layers.Layer):
         max_jump: W, the farthest jump with a separate weight.
     """
 
-    def __init__(self, null_probability, max_jump, **kwargs):
+    def __init__(self, null_probability: float, max_jump: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.null_probability = null_probability
         self.max_jump = max_jump
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         def logits(name, first):
             """Adds logits of the jumps `first` ... W; initially, the next word is most probable."""
             size = self.max_jump + 1 - first
@@ -54,13 +58,13 @@ class Jumps(keras.layers.Layer):
         self.start_logits = logits("start_logits", 1)
         self.built = True
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> None:
         """Sets the parameters from the array that the estimate of this name packs."""
         size = self.jump_logits.shape[0]
         self.jump_logits.assign(logarithms(array[:size]))
         self.start_logits.assign(logarithms(array[size:]))
 
-    def transitions(self, source_mask):
+    def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the probabilities of the next source position.
 
         Args:
@@ -80,7 +84,7 @@ class Jumps(keras.layers.Layer):
         p0 = ops.where(ops.any(is_word, axis=2), self.null_probability, 1.0)  # [B, 1]
         return (1 - p0)[:, :, None] * words, ops.where(null, p0, 0.0)
 
-    def filtered(self, source_mask, translation):
+    def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
         """The forward algorithm: P(source position of token t | target tokens before it).
 
         Args:
@@ -101,7 +105,7 @@ class Jumps(keras.layers.Layer):
 
         return scan_over_time(step, translation, [first_place(source_mask)])[0]
 
-    def smoothed(self, source_mask, translation, target_mask):
+    def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
 
         Args:
@@ -136,19 +140,19 @@ class Jumps(keras.layers.Layer):
         return from_words + ops.where(null, rest, 0.0)
 
 
-def posterior(prior, translation):
+def posterior(prior: Tensor, translation: Tensor) -> Tensor:
     """Multiplies `prior` and `translation` and normalises the rows."""
     joint = prior * translation
     return joint / ops.sum(joint, axis=-1, keepdims=True)
 
 
-def first_place(source_mask):
+def first_place(source_mask: Tensor) -> Tensor:
     """Returns the place before the first target word, `[B, S + 1]` float32."""
     zeros = ops.zeros_like(source_mask, dtype="float32")
     return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
 
 
-def arrive(place, words):
+def arrive(place: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
 
     Args:
@@ -161,7 +165,7 @@ def arrive(place, words):
     return ops.matmul(place, words)
 
 
-def move(place, posterior, null):
+def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
     """Computes the place after a target word.
 
     Args:

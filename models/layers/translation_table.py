@@ -1,13 +1,16 @@
 """The sparse table of word translations of the IBM models."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 
 
-def logarithms(probabilities):
+def logarithms(probabilities: np.ndarray) -> np.ndarray:
     """Natural logarithms of a NumPy array, float32; the logarithm of 0 is finite."""
     return np.log(np.maximum(probabilities, TINY)).astype(np.float32)
 
@@ -33,8 +36,14 @@ class TranslationTable(keras.layers.Layer):
     """
 
     def __init__(
-        self, source_vocab_size, target_vocab_size, *, num_word_pairs=0, smoothing=0.0, **kwargs
-    ):
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        num_word_pairs: int = 0,
+        smoothing: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
@@ -42,7 +51,7 @@ class TranslationTable(keras.layers.Layer):
         self.smoothing = smoothing
         self.frozen = False
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         sizes = self.source_vocab_size, self.target_vocab_size
         count = self.num_word_pairs or sizes[0] * sizes[1]
 
@@ -75,7 +84,7 @@ class TranslationTable(keras.layers.Layer):
             source_words = np.repeat(np.arange(sizes[0]), sizes[1])
             self.set_word_pairs(source_words, np.tile(np.arange(sizes[1]), sizes[0]))
 
-    def set_word_pairs(self, source_words, target_words):
+    def set_word_pairs(self, source_words: np.ndarray, target_words: np.ndarray) -> None:
         """Sets the word pairs that have a logit.
 
         Args:
@@ -87,7 +96,7 @@ class TranslationTable(keras.layers.Layer):
         self.target_words.assign(target_words)
         self.row_starts.assign(starts)
 
-    def set_probabilities(self, probabilities):
+    def set_probabilities(self, probabilities: np.ndarray) -> None:
         """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
 
         Probability is missing where a sparse prior has taken it from the pairs of rare words. If it
@@ -102,7 +111,7 @@ class TranslationTable(keras.layers.Layer):
         self.logits.assign(logarithms(probabilities))
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
 
         This does not change the probabilities. The table cannot be trained afterwards.
@@ -127,7 +136,7 @@ class TranslationTable(keras.layers.Layer):
         empty = ops.equal(ops.take(starts, source_ids), ops.take(starts, source_ids + 1))
         return ops.where(empty, 1.0, ops.take(self.spread, source_ids))
 
-    def look_up(self, source_ids, target_ids):
+    def look_up(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the probability of each target word given each source word of its sentence.
 
         Args:
@@ -162,7 +171,7 @@ class TranslationTable(keras.layers.Layer):
         found = ops.logical_and(low < end, ops.equal(ops.take(target_words, places), wanted))
         return places, found
 
-    def rows(self, source_ids):
+    def rows(self, source_ids: Tensor) -> Tensor:
         """Returns the probabilities of all target words, for decoding.
 
         Args:
@@ -187,7 +196,7 @@ class TranslationTable(keras.layers.Layer):
         known = ops.take(table, ops.take(slots, source_ids), axis=0)
         return (1 - spread) * known + spread / size
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "source_vocab_size": self.source_vocab_size,

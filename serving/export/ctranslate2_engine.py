@@ -18,7 +18,9 @@ here as far as possible:
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +54,7 @@ _EXCLUDED = (
 _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
 
 
-def check_given(given):
+def check_given(given: dict[str, Any]) -> None:
     """Raises `UserError` if flags that the engine excludes were given: name -> value."""
     for name in _EXCLUDED:
         if given.get(name):
@@ -77,7 +79,7 @@ class CTranslate2Export:
         UserError: there is no such export, or it is damaged.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
@@ -99,7 +101,7 @@ class CTranslate2Export:
                 f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
             ) from None
 
-    def check_max_input_tokens(self, asked):
+    def check_max_input_tokens(self, asked: int) -> None:
         """Raises `UserError` if the model cannot translate lines of that many tokens."""
         if asked > self.max_input_tokens:
             raise UserError(
@@ -107,15 +109,15 @@ class CTranslate2Export:
                 f"{self.max_input_tokens}; export it again with a larger --max_input_tokens"
             )
 
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """Returns the configuration of the model directory that was exported."""
         return {"length_penalty": LENGTH_PENALTY, **self._about["config"]}
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Summarises the training, as `ModelDirectory.summary`."""
         return self._about["training"]
 
-    def load(self):
+    def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
         """Returns `(CTranslate2Engine, Tokenizer, config)`.
 
         Raises:
@@ -142,7 +144,7 @@ class CTranslate2Engine:
 
     has_alignment = False
 
-    def __init__(self, path, tokenizer, about):
+    def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
         self.tokenizer = tokenizer
         self._about = about
         # Earlier exports do not state it.
@@ -160,11 +162,11 @@ class CTranslate2Engine:
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
 
-    def count_params(self):
+    def count_params(self) -> int:
         """Returns the number of weights, as a Keras model does."""
         return self._about["parameters"]
 
-    def check(self, options, max_input_tokens):
+    def check(self, options: SearchOptions, max_input_tokens: int) -> None:
         """Checks that the engine can search as is asked.
 
         Args:
@@ -189,7 +191,9 @@ class CTranslate2Engine:
                 f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
             )
 
-    def __call__(self, source, n_best, options):
+    def __call__(
+        self, source: Sequence[list[int]], n_best: int, options: SearchOptions
+    ) -> list[Hypotheses]:
         """Searches sentences.
 
         Args:

@@ -12,15 +12,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.translator import Translation
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export import saved_model_client
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS, queries_of
@@ -46,7 +50,15 @@ class _Request(NamedTuple):
     answers: dict
 
 
-def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
+def check(
+    saved_model: Path,
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    lines: Sequence[str],
+    translations: Sequence[Translation],
+    *,
+    max_tokens: int,
+) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
 
     Args:

@@ -6,13 +6,16 @@ a file of `PredictionLog`. Its package of protocol buffers is not needed: a requ
 signature and tensors of TensorFlow.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.server_files import EXTRA
@@ -33,7 +36,9 @@ class Request(NamedTuple):
     inputs: dict
 
 
-def sample_requests(tokenizer, signatures, max_input_tokens):
+def sample_requests(
+    tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
+) -> list[Request]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
 
     Args:
@@ -61,7 +66,9 @@ def sample_requests(tokenizer, signatures, max_input_tokens):
     ]
 
 
-def write_requests(folder, requests, signatures, name):
+def write_requests(
+    folder: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
+) -> None:
     """Writes the warm-up requests of a version.
 
     Args:
@@ -95,7 +102,7 @@ def write_requests(folder, requests, signatures, name):
         raise OSError(error.message) from None
 
 
-def read_requests(folder):
+def read_requests(folder: Path) -> list[Request]:
     """Reads the warm-up requests of a version: a list of `Request`, empty if it has none.
 
     Raises:

@@ -9,11 +9,13 @@ import asyncio
 import collections
 import dataclasses
 import time
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from nmt_zoo.serving.server.loaded_model import LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
 
 
@@ -47,14 +49,16 @@ class RequestQueue:
         seconds: time after which a request is given up.
     """
 
-    def __init__(self, *, max_rows, num_threads, seconds):
+    def __init__(self, *, max_rows: int, num_threads: int, seconds: float) -> None:
         self._max_rows = max_rows
         self._seconds = seconds
         self._waiting = collections.deque()
         self._idle = num_threads
         self._threads = ThreadPoolExecutor(num_threads, "model")
 
-    async def answer(self, model, signature, inputs):
+    async def answer(
+        self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature of a `LoadedModel`: name -> array.
 
         Raises:
@@ -77,7 +81,7 @@ class RequestQueue:
             if item in self._waiting:
                 self._waiting.remove(item)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the threads, after their last request."""
         self._threads.shutdown()
 

@@ -12,12 +12,13 @@ Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API ser
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -25,6 +26,7 @@ from nmt_zoo.serving.server import json_tensors, web_page
 from nmt_zoo.serving.server.guard import Guard, error_answer
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.request_queue import RequestQueue
+from nmt_zoo.serving.server.served_versions import ServedVersions
 from nmt_zoo.serving.server.translated_lines import LineTranslations
 
 _GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
@@ -60,7 +62,7 @@ class RestApi:
         split_sentences: see `LineTranslations`.
     """
 
-    def __init__(self, versions, limits, split_sentences):
+    def __init__(self, versions: ServedVersions, limits: Limits, split_sentences: str) -> None:
         self._versions = versions
         self._limits = limits
         self._open_requests = 0
@@ -73,11 +75,11 @@ class RestApi:
             self._queue, split_sentences, limits.max_lines, limits.timeout_seconds
         )
 
-    def close(self):
+    def close(self) -> None:
         """Ends the threads that call the model."""
         self._queue.close()
 
-    async def endpoint(self, request):
+    async def endpoint(self, request: Request) -> Response:
         """Answers a request."""
         try:
             return await self._response(request)
@@ -188,7 +190,15 @@ def _metadata(model, name, number):
     }
 
 
-def make_app(versions, name, limits, *, split_sentences="auto", allowed_hosts=(), log=None):
+def make_app(
+    versions: ServedVersions,
+    name: str,
+    limits: Limits,
+    *,
+    split_sentences: str = "auto",
+    allowed_hosts: Sequence[str] = (),
+    log: Callable[[str], None] | None = None,
+) -> Starlette:
     """Makes the ASGI application.
 
     Args:
