@@ -147,7 +147,6 @@ def corpus_scores(
     """Computes scores of a corpus with sacreBLEU.
 
     Args:
-        outputs: list of str.
         references: one or more translations of the corpus, each a list of str, one for each output.
         metrics: names from `METRICS`.
         **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
@@ -206,7 +205,6 @@ def paired_bootstrap(
     """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
 
     Args:
-        outputs: list of str.
         baseline: list of str, other translations of the same lines.
         references: as `corpus_scores`.
         metrics: as `corpus_scores`.
@@ -232,7 +230,6 @@ def p_values(
     """Tests by resampling whether others have another BLEU than outputs; Koehn 2004.
 
     Args:
-        outputs: list of str.
         others: list of lists of str, other translations of the same lines.
         references: as `corpus_scores`.
         **bleu_options: as `corpus_scores`.

@@ -29,17 +29,11 @@ _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class TokenScores(NamedTuple):
-    """Log-probabilities of the tokens of given translations. Entries at padding have no meaning.
+    """Log-probabilities of the tokens of given translations. Entries at padding have no meaning."""
 
-    Attributes:
-        log_probs: `[B, T]` float32.
-        best_ids: `[B, T, A]` int32, the A most probable tokens at each place, the best first.
-        best_log_probs: `[B, T, A]` float32.
-    """
-
-    log_probs: Any
-    best_ids: Any
-    best_log_probs: Any
+    log_probs: Any  # [B, T] float32.
+    best_ids: Any  # [B, T, A] int32, the A most probable tokens at each place, the best first.
+    best_log_probs: Any  # [B, T, A] float32.
 
 
 def make_scorer(
@@ -51,7 +45,6 @@ def make_scorer(
     `log_probs`, for every `models.base.Searchable`.
 
     Args:
-        model: `models.base.Searchable`.
         num_best: A, number of most probable tokens to find at each place.
     """
     num_best = min(num_best, model.target_vocab_size)
@@ -93,8 +86,6 @@ class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
     Args:
-        model: `models.base.Searchable`.
-        tokenizer: the `Tokenizer` that the model was trained with.
         length_penalty: alpha of Wu et al. 2016, for `Translation.score`.
         batch_size: pairs scored at once.
         max_input_tokens: longest line of either side, in tokens including `</s>`.
@@ -137,7 +128,6 @@ class Scorer:
         """Scores pairs.
 
         Args:
-            sources: list of str.
             targets: list of str, a translation of each line.
             numbers: number of each pair's line in errors; None: they are counted from 1.
 

@@ -25,44 +25,28 @@ from nmt_zoo.models.base import Searchable
 
 
 class Translation(NamedTuple):
-    """One translation of one line.
+    """One translation of one line."""
 
-    Attributes:
-        text: the detokenised line.
-        score: log-probability divided by the length penalty.
-        log_prob: natural log-probability of its tokens including `</s>`.
-        finished: False if the translation was cut at its length limit.
-        ids: its token ids including `</s>`.
-        problem: why the line was left untranslated, from `PROBLEMS`; empty if it was translated.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    finished: bool
-    ids: list
+    text: str  # The detokenised line.
+    score: float  # Log-probability divided by the length penalty.
+    log_prob: float  # Natural log-probability of its tokens including `</s>`.
+    finished: bool  # False if the translation was cut at its length limit.
+    ids: list  # Its token ids including `</s>`.
+    # Why the line was left untranslated, from `PROBLEMS`; empty if it was translated.
     problem: str = ""
 
 
 class _Piece(NamedTuple):
-    """A text that is translated at once: a line, or a part of one.
+    """A text that is translated at once: a line, or a part of one."""
 
-    Attributes:
-        line: place of the line.
-        number: of the line, for errors, for what is asked of it, and for draws.
-        part: place of this part in its line; 0 for a whole line.
-        text: str.
-        kept: `decoding.text.kept_parts.Hidden`, of which `ids` has the text alone; None: `ids` has
-            all of `text`.
-        ids: its ids in the source vocabulary, with `</s>`.
-    """
-
-    line: int
-    number: int
-    part: int
-    text: str
+    line: int  # Place of the line.
+    number: int  # Of the line, for errors, for what is asked of it, and for draws.
+    part: int  # Place of this part in its line; 0 for a whole line.
+    text: str  # Str.
+    # `decoding.text.kept_parts.Hidden`, of which `ids` has the text alone; None: `ids` has all of
+    # `text`.
     kept: Hidden | None
-    ids: list
+    ids: list  # Its ids in the source vocabulary, with `</s>`.
 
 
 # Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
@@ -87,8 +71,6 @@ class Translator:
     """Translates lines with a model and its tokenizer.
 
     Args:
-        model: `models.base.Searchable`.
-        tokenizer: the `Tokenizer` that the model was trained with.
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
@@ -175,7 +157,6 @@ class Translator:
         """Translates every line; an empty line stays empty.
 
         Args:
-            lines: list of str.
             n_best: different translations for each line, at most the beam's size; or draws, in the
                 order in which they were drawn.
             numbers: line numbers, for error messages, for `asked` and for the seeds of draws;

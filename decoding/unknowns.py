@@ -62,7 +62,6 @@ class UnknownReplacer:
     "word" is one piece.
 
     Args:
-        model: `TranslationModel`.
         tokenizer: its `Tokenizer`, "word" or "pretokenized".
         lexicon: source word -> target word.
 
@@ -98,7 +97,6 @@ class UnknownReplacer:
         """Detokenises translations of one line.
 
         Args:
-            source_line: str.
             target_ids: the ids of each translation, a list of lists.
 
         Returns:

@@ -70,18 +70,13 @@ def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class StepOutput(NamedTuple):
-    """The result of one decoding step.
+    """The result of one decoding step."""
 
-    Attributes:
-        logits: `[N, V]` float32, unnormalised scores of the next token.
-        state: the state given to the step, updated; same structure, dtypes and ranks. Axes after
-            the first may have grown.
-        attention: `[N, S]` float32, the source weights of this prediction; rows sum to 1.
-    """
-
-    logits: Any
+    logits: Any  # [N, V] float32, unnormalised scores of the next token.
+    # The state given to the step, updated; same structure, dtypes and ranks. Axes after the first
+    # may have grown.
     state: Any
-    attention: Any
+    attention: Any  # [N, S] float32, the source weights of this prediction; rows sum to 1.
 
 
 def shift_right(target_ids: Tensor, bos_id: int) -> Tensor:
@@ -152,8 +147,6 @@ class Searchable(keras.Model):
     of a sentence are next to each other. A model keeps nothing between calls.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         pad_id: the id of padding, in both vocabularies.
         bos_id: the id that starts every target sentence.
     """
@@ -201,7 +194,6 @@ class Searchable(keras.Model):
 
         Args:
             source_ids: `[B, S]` int32.
-            training: whether dropout is active.
 
         Returns:
             context: a dict of tensors whose first axis is B.
@@ -293,7 +285,6 @@ class TranslationModel(Searchable):
 
         Args:
             inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32.
-            training: whether dropout is active.
 
         Returns:
             `[B, T, V]` float32 logits.

@@ -39,7 +39,6 @@ class CoverageModel(TranslationModel):
     that is no mixture also implements `gain`.
 
     Args:
-        eos_id: id that ends target sentences.
         Others as `TranslationModel`.
     """
 

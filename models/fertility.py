@@ -36,15 +36,10 @@ class FertilityModel(AlignmentModel):
     (`AlignmentModel`, "jumps").
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids.
         max_jump: as `AlignmentModel`.
         null_probability: as `AlignmentModel`.
         smoothing: as `AlignmentModel`.
         num_word_pairs: as `AlignmentModel`.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
-        eos_id: id that ends target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.

@@ -14,7 +14,6 @@ class ShallowFusion(TranslationModel):
     sentences, and `score` is not a probability. Alignments come from the translation model.
 
     Args:
-        model: `TranslationModel`.
         language_model: `NgramLanguageModel` with as many target ids.
         weight: at least 0; 0 leaves the translation model as it is.
 

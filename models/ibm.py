@@ -45,8 +45,6 @@ class AlignmentModel(CoverageModel):
     A decoding step does not use this conditional as it is, but as `CoverageModel` describes.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         positions: "uniform", "table", "diagonal" or "jumps".
         max_positions: "table": largest n and number of target positions in the table; beyond them,
             the prior is uniform.
@@ -56,9 +54,6 @@ class AlignmentModel(CoverageModel):
             words, in [0, 1).
         num_word_pairs: P, number of pairs of a source and a target word in the translation table;
             `table.set_word_pairs` sets them. 0: all pairs.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
-        eos_id: id that ends target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -193,7 +188,6 @@ class AlignmentModel(CoverageModel):
         return state
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
-        """As `CoverageModel`."""
         if "place" in state:
             words, null_prior = self.positions.transitions(source_mask)
             return arrive(state["place"], words) + null_prior[:, None, :]
@@ -201,7 +195,6 @@ class AlignmentModel(CoverageModel):
         return self.positions.prior(ops.reshape(step, (1,)), source_mask, lengths)
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
-        """As `CoverageModel`."""
         if "place" not in state:
             return state
         null = is_null(source_mask)[:, None, :]

@@ -46,7 +46,6 @@ class NgramLanguageModel(Searchable):
         target_vocab_size: V.
         order: length of the longest n-grams, in words.
         num_ngrams: number of n-grams of two and more words, known once they are counted.
-        pad_id: id of padding.
         bos_id: id that starts sentences.
 
     Raises:

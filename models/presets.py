@@ -258,8 +258,6 @@ def create(
 
     Args:
         preset: one of `preset_names()` or `LANGUAGE_MODELS`.
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids.
         **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
             and the `corpus_sizes` of the model's class.
 

@@ -38,8 +38,6 @@ class RecurrentTranslationModel(TranslationModel):
     """A recurrent encoder and a recurrent decoder, with or without attention between them.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         cell: "rnn" (tanh), "gru" or "lstm".
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
@@ -71,8 +69,6 @@ class RecurrentTranslationModel(TranslationModel):
         dropout: after every layer of the encoder and between the layers of the decoder, in [0, 1).
         output_dropout: on the decoder's outputs, including outputs that are fed back, in [0, 1).
         forget_bias: initial bias of the forget gates of "lstm".
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.

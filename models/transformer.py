@@ -39,8 +39,6 @@ class Transformer(TranslationModel):
     """Encoder and decoder stacks of self-attention (figure 1 of the paper).
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
         width: D, size of every representation; even and a multiple of `num_heads`.
@@ -63,8 +61,6 @@ class Transformer(TranslationModel):
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
         distinct_layers: number of sets of weights in each stack, if layers are shared. With 1,
             all layers of a stack are the same (Dabre and Fujita 2019).
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.

@@ -100,16 +100,12 @@ class SimpleTransformer(TranslationModel):
     sentences are translated less well: train with a `--max_length` of at most `max_length`.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
         width: D, size of every representation.
         ffn_width: inner size of the feed-forward layers.
         max_length: number of positions with a separate vector.
         dropout: on embeddings and inside the feed-forward layers, in [0, 1).
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.

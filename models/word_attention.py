@@ -41,14 +41,10 @@ class WordAttention(CoverageModel):
     as `CoverageModel` describes, with `a(j | i)` as the prior.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         average: quantity that is averaged over the source words, "probabilities" or "embeddings".
         width: D, size of every embedding.
         max_positions: number of positions per side with a separate embedding; 0: no positions, so
             that all source words have equal weights.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -190,7 +186,6 @@ class WordAttention(CoverageModel):
         return self._weights(ops.reshape(step, (1,)), source_mask)
 
     def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
-        """As `CoverageModel`."""
         if self.is_mixture:
             return None
         mixture = ops.matmul(prior, context["rows"])

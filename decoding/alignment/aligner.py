@@ -32,8 +32,6 @@ class Aligner:
     """Links the words of sentence pairs.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         name: name of the model in errors, such as its directory.
         layer: decoder layer whose cross-attention is used, counted from 1; None without a head:
             `model.align`, which is the posterior of an IBM model. None with a head: the only layer
@@ -72,7 +70,6 @@ class Aligner:
         """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
 
         Args:
-            text: `ParallelText`.
             is_start: as `EncodedText.count_unknown`.
 
         Raises:
@@ -94,7 +91,6 @@ class Aligner:
         Words are separated by white space, see `split_words`, whatever the tokenizer.
 
         Args:
-            source_lines: list of str.
             target_lines: list of str, the translation of each line.
             tokens: as `EncodedText`.
             threshold: returns all links with a weight above it, any number for a target word; None:
@@ -156,7 +152,6 @@ def align_directions(
     """Aligns a text with models of one or both directions.
 
     Args:
-        text: `ParallelText`.
         forward: `Aligner` of a model from source to target, or None.
         reverse: `Aligner` of a model from target to source, or None.
         threshold: as `Aligner.links`.
@@ -182,7 +177,6 @@ def align_agreeing(
     """Returns links that two directions together find probable; Liang et al. 2006, section 3.2.
 
     Args:
-        text: `ParallelText`.
         forward: `Aligner` of a model from source to target.
         reverse: `Aligner` of a model from target to source.
         threshold: a link is returned if the geometric mean of its two weights is above this.
@@ -210,7 +204,6 @@ def word_maps(
 
     Args:
         maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines.
-        tokenizer: `Tokenizer`.
         lines: (source line, target line).
 
     Returns:

@@ -24,7 +24,6 @@ class EncodedText:
     """A text in the ids of a tokenizer.
 
     Args:
-        tokenizer: `Tokenizer`.
         names: (name of the source text, name of the target text), for errors.
         lines: (source lines, target lines), lists of str of equal length.
         tokens: (of source lines, of target lines), each with `(ids, numbers)` of each line: ids
@@ -132,7 +131,6 @@ def batches(
             one or more encodings of a text. Pairs with an empty side in any of them are left out.
         max_cost: largest cost of a batch of several pairs; a pair costs L x (L + 256), where L is
             the length of its longer side, or more where the model needs a larger tensor.
-        sizes: `align_sizes` of the model.
     """
     per_token, per_pair = sizes
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))

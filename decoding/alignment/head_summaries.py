@@ -58,41 +58,25 @@ _MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
 
 
 class Head(NamedTuple):
-    """The summary of a head, as the module defines it.
+    """The summary of a head, as the module defines it."""
 
-    Attributes:
-        kind: "cross", "encoder" or "decoder".
-        layer: counted from 1.
-        head: counted from 1, or "mean".
-        entropy: in nats.
-        distance: in tokens; for "cross" as a share of the sentence.
-        share: of attention on the source's `</s>`; for "decoder" on `<s>`.
-        score: `AlignmentScore` of a "cross" head if there are links to compare with, else None.
-    """
-
-    kind: str
-    layer: int
-    head: int | str
-    entropy: float
-    distance: float
-    share: float
+    kind: str  # "cross", "encoder" or "decoder".
+    layer: int  # Counted from 1.
+    head: int | str  # Counted from 1, or "mean".
+    entropy: float  # In nats.
+    distance: float  # In tokens; for "cross" as a share of the sentence.
+    share: float  # Of attention on the source's `</s>`; for "decoder" on `<s>`.
+    # `AlignmentScore` of a "cross" head if there are links to compare with, else None.
     score: AlignmentScore | None = None
 
 
 class Summary(NamedTuple):
-    """Summaries of all heads of a model.
+    """Summaries of all heads of a model."""
 
-    Attributes:
-        heads: `Head`s by kind, layer and head.
-        pairs: number of sentence pairs that count.
-        empty: number of pairs that were left out, because a side is empty.
-        unknown: name of a model -> number of lines in which it knows no word.
-    """
-
-    heads: list[Head]
-    pairs: int
-    empty: int
-    unknown: dict[str, int]
+    heads: list[Head]  # `Head`s by kind, layer and head.
+    pairs: int  # Number of sentence pairs that count.
+    empty: int  # Number of pairs that were left out, because a side is empty.
+    unknown: dict[str, int]  # Name of a model -> number of lines in which it knows no word.
 
     def problems(self) -> list[str]:
         """Returns lines that report the pairs that were left out, and lines of unknown words."""
@@ -115,8 +99,6 @@ def summarise_heads(
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         text: (names of source and target, (source lines, target lines)); lines may be
             `data_pipeline.streams.FileLines`.
         name: name of the model in errors.
@@ -164,7 +146,6 @@ class _Totals:
     """Sums over a text, of every map of a model, by the map's name.
 
     Args:
-        model: `TranslationModel`.
         names: names of maps, in the order of the result.
         with_links: whether links are counted.
     """

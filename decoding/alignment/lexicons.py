@@ -63,8 +63,6 @@ def table_entries(
     """Reads the word translation table of a model such as the IBM models.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         threshold: word pairs that are more probable than this are returned.
         name: name of the model in errors, such as its directory.
 

@@ -38,29 +38,18 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 class GoldAlignment(NamedTuple):
-    """The alignment that people have given a sentence pair.
+    """The alignment that people have given a sentence pair."""
 
-    Attributes:
-        sure: links that an alignment should have.
-        possible: links that an alignment may have, including the sure links.
-    """
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: frozenset[Link]  # Links that an alignment should have.
+    possible: frozenset[Link]  # Links that an alignment may have, including the sure links.
 
 
 class AlignmentScore(NamedTuple):
-    """Agreement of alignments with gold alignments; all scores from 0 to 1.
+    """Agreement of alignments with gold alignments; all scores from 0 to 1."""
 
-    Attributes:
-        aer: alignment error rate; 0 is perfect.
-        precision: share of the found links that are possible links.
-        recall: share of the sure links that were found.
-    """
-
-    aer: float
-    precision: float
-    recall: float
+    aer: float  # Alignment error rate; 0 is perfect.
+    precision: float  # Share of the found links that are possible links.
+    recall: float  # Share of the sure links that were found.
 
 
 def read_alignments(

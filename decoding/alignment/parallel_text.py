@@ -9,27 +9,19 @@ from nmt_zoo.data_pipeline.text_form import split_words
 
 
 class Words(NamedTuple):
-    """The words of every line of a text; iterating over them splits the lines again.
+    """The words of every line of a text; iterating over them splits the lines again."""
 
-    Attributes:
-        lines: iterable of str.
-    """
-
-    lines: Iterable[str]
+    lines: Iterable[str]  # Iterable of str.
 
     def __iter__(self) -> Iterator[list[str]]:
         return map(split_words, self.lines)
 
 
 class ParallelText(NamedTuple):
-    """Both sides of a text.
+    """Both sides of a text."""
 
-    Attributes:
-        names: names of source and target, for errors.
-        lines: (source lines, target lines), equally many; lists, or files that are read again.
-    """
-
-    names: tuple[str, str]
+    names: tuple[str, str]  # Names of source and target, for errors.
+    # (source lines, target lines), equally many; lists, or files that are read again.
     lines: tuple[Iterable[str], Iterable[str]]
 
     @classmethod

@@ -29,8 +29,6 @@ class SentenceExplorer:
     """Makes the data with which `explorer.js` shows how a model translates sentences.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         name: name of the model, for people.
         **search: fields of `SearchOptions`; the page lists `beam_size` translations.
 
@@ -63,7 +61,6 @@ class SentenceExplorer:
         """Describes the attention between a sentence and its translation.
 
         Args:
-            source: str.
             target: its translation; "": the best one that the search finds.
             gold: `GoldAlignment` of the words of both, which then must both be given.
             name: name of the source in errors.

@@ -42,7 +42,6 @@ def write_pages(
     Args:
         path: file for the index.
         explorers: list of `SentenceExplorer`; each page compares them.
-        sources: list of str.
         targets: list of str, their translations; or None.
         choice: as `write_page`.
 

@@ -28,7 +28,6 @@ def embedding_points(
     added to all V_f changes only how frequent target words are.
 
     Args:
-        model: a `WordAttention`.
         tokenizer: `Tokenizer` of the model, of kind "word".
         projection: "pca" or "tsne".
         num_words: how many words of each side.

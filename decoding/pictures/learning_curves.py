@@ -19,7 +19,6 @@ def save_learning_curves(directories: Sequence[ModelDirectory], path: str | Path
     error say why.
 
     Args:
-        directories: list of `ModelDirectory`.
         path: file to write, ending in .png, .svg or .pdf.
 
     Raises:
@@ -68,9 +67,6 @@ def _difference(configs, name, text):
 
 def learning_curves(directory: ModelDirectory) -> dict[str, dict[str, tuple]]:
     """Reads the curves of a run.
-
-    Args:
-        directory: `ModelDirectory`.
 
     Returns:
         {"perplexity": {"training": (steps, values), "validation": likewise}}, without curves that

@@ -320,7 +320,6 @@ def _extended(hypotheses, output, normaliser, step, rules):
         output: `StepOutput` with logits `[A * L, V]`, or a column for each of `Guests.tokens`.
         normaliser: `[A * L, 1]`, to subtract from logits.
         step: scalar int32, the number of tokens so far.
-        rules: `_Rules`.
 
     Returns:
         `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each

@@ -32,9 +32,6 @@ class Constrained:
     holds the tokens of each hypothesis and what the requests need to know of them.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
-        special_ids: `SpecialIds`.
         limits: `[B]` int32, most tokens of each sentence's translations.
         given: some of `GIVEN`, by name.
         joints: `phrases.word_joints`; needed if phrases are required.

@@ -52,7 +52,6 @@ def search_in_groups(
         source_ids: `[B, S]` int32, padded.
         limits: `[B]` int32, most tokens of a translation.
         beam_size: K.
-        pad_id: id of padding.
 
     Returns:
         `Hypotheses` with T = the largest limit.

@@ -30,18 +30,12 @@ class BannedPhrases(NamedTuple):
     Every hypothesis is always in state `_ANYWHERE`, and in state `_NOT_IN_WORD` if a word may begin
     after its last token without a space. Any other state stands for the beginning of a phrase that
     the last tokens have spelt.
-
-    Attributes:
-        num_states: Q.
-        steps: `[E, 3]` int32, (state, token, next state).
-        ends: `[F, 2]` int32, (state, token): the token would complete a phrase.
-        not_in_word: `[V]` bool, tokens after which a word may begin without a space.
     """
 
-    num_states: int
-    steps: np.ndarray
-    ends: np.ndarray
-    not_in_word: np.ndarray
+    num_states: int  # Q.
+    steps: np.ndarray  # [E, 3] int32, (state, token, next state).
+    ends: np.ndarray  # [F, 2] int32, (state, token): the token would complete a phrase.
+    not_in_word: np.ndarray  # [V] bool, tokens after which a word may begin without a space.
 
     def start(self, num_rows: int | tf.Tensor) -> tf.Tensor:
         """Returns the states of empty hypotheses, `[num_rows, Q]` bool."""

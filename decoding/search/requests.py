@@ -259,7 +259,6 @@ def translator_options(
     Args:
         given: name -> value of the `OPTIONS` that were given.
         model: the model; needed for a coverage penalty only.
-        tokenizer: its `Tokenizer`.
         copies: whether the model was trained to copy what its vocabulary lacks.
 
     Returns:

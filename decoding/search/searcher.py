@@ -42,20 +42,13 @@ _EACH = EachSentence(
 
 
 class Sentence(NamedTuple):
-    """A sentence to translate, and what is asked of its translation.
+    """A sentence to translate, and what is asked of its translation."""
 
-    Attributes:
-        source_ids: list of int, with `</s>`.
-        number: of its line; random draws depend on it.
-        prefix: ids with which the translation begins, without `</s>`.
-        required: list of phrases, lists of ids, that the translation contains.
-        part: number of this part of its line, counted from 0; random draws depend on it, too.
-    """
-
-    source_ids: list
-    number: int = 1
-    prefix: tuple = ()
-    required: tuple = ()
+    source_ids: list  # List of int, with `</s>`.
+    number: int = 1  # Of its line; random draws depend on it.
+    prefix: tuple = ()  # Ids with which the translation begins, without `</s>`.
+    required: tuple = ()  # List of phrases, lists of ids, that the translation contains.
+    # Number of this part of its line, counted from 0; random draws depend on it, too.
     part: int = 0
 
 
@@ -73,8 +66,6 @@ def make_search(
     `beam_search`.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
         given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
             dict of them is the graph's third argument.
         joints: `phrases.word_joints`; needed if phrases are required.
@@ -131,8 +122,6 @@ class Searcher:
     """Searches batches of sentences, with all that each of them asks for.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
         vocabulary: of the target.
         seed: of random draws.
     """
@@ -154,7 +143,6 @@ class Searcher:
         A batch that does not fit into memory is halved, again and again if need be.
 
         Args:
-            sentences: list of `Sentence`.
             n_best: number of translations of each.
 
         Returns:

@@ -98,7 +98,6 @@ class Shortlisted:
 
     Args:
         model: `TranslationModel` with an output layer.
-        shortlist: `Shortlist`.
         source_ids: `[B, S]` int32, the sentences to be searched.
         most_wanted: most tokens that the search looks for in a row of logits.
 
@@ -151,8 +150,6 @@ def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> N
     """Raises `UserError` unless a search can be restricted to shortlists.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
         asked: whether something is asked of single lines.
     """
     if model.predicts != "features":

@@ -15,23 +15,21 @@ IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores a
 class Hypotheses(NamedTuple):
     """Translations of B sentences: K hypotheses for each, the best first.
 
-    Attributes:
-        ids: `[B, K, T]` int32, with EOS, padded after it.
-        log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
-            model that combines others: the sum of its scores.
-        scores: `[B, K]` float32, `log_probs` divided by the length penalty, and for finished ones
-            the coverage penalty added.
-        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
-            hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
-            unused places have a log-probability of -1e8 or less.
 
     If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
     its ids mean nothing.
     """
 
-    ids: tf.Tensor
+    ids: tf.Tensor  # [B, K, T] int32, with EOS, padded after it.
+    # [B, K] float32, natural log-probability of all tokens including EOS. For a model that combines
+    # others: the sum of its scores.
     log_probs: tf.Tensor
+    # [B, K] float32, `log_probs` divided by the length penalty, and for finished ones the coverage
+    # penalty added.
     scores: tf.Tensor
+    # [B, K] bool, whether EOS was reached within the length limit. Unfinished hypotheses come after
+    # the finished ones. If a sentence has fewer than K hypotheses, its unused places have a log-
+    # probability of -1e8 or less.
     finished: tf.Tensor
 
 
@@ -112,21 +110,17 @@ class Chooser(Protocol):
 
 
 class Guests(NamedTuple):
-    """What a search does besides following the most probable hypotheses; nothing by default.
+    """What a search does besides following the most probable hypotheses; nothing by default."""
 
-    Attributes:
-        preference: ranks extensions in place of their probability.
-        banks: choose K more live hypotheses of each sentence from what the first K leave. The first
-            K are chosen as if there were no others, so banks only add to what a search finds.
-        ending: `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this
-            step's token, before the K finished ones are ranked. It has no part in which hypotheses
-            are followed, finished or kept.
-        tokens: `[C]` int32, the token that each column of the logits scores; None: its number.
-    """
-
-    preference: Chooser | None = None
+    preference: Chooser | None = None  # Ranks extensions in place of their probability.
+    # Choose K more live hypotheses of each sentence from what the first K leave. The first K are
+    # chosen as if there were no others, so banks only add to what a search finds.
     banks: Chooser | None = None
+    # `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this step's
+    # token, before the K finished ones are ranked. It has no part in which hypotheses are followed,
+    # finished or kept.
     ending: Callable[[StepOutput], tf.Tensor] | None = None
+    # [C] int32, the token that each column of the logits scores; None: its number.
     tokens: tf.Tensor | None = None
 
 

@@ -56,7 +56,6 @@ class JsonLines:
     """One JSON object for each line, with everything that is known about its translations.
 
     Args:
-        tokenizer: `Tokenizer` of the model.
         n_best: whether each object lists all translations of its line.
         aligner: `decoding.alignment.aligner.Aligner` for links between words, or None.
         max_input_tokens: longest line that was translated in one piece, in tokens with `</s>`.

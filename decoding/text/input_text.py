@@ -15,23 +15,14 @@ _STANDARD_INPUT = "standard input"
 
 
 class Text(NamedTuple):
-    """A text to translate.
+    """A text to translate."""
 
-    Attributes:
-        read: function of the most lines to return, as `LiveLines.read`.
-        name: its name in errors.
-        size: number of lines, or None if it is unknown.
-        prompts: whether a person types the lines.
-        references: list of reference translations, each a list of str.
-        baseline: list of str, other translations; or None.
-    """
-
-    read: Callable
-    name: str
-    size: int | None = None
-    prompts: bool = False
-    references: list | tuple = ()
-    baseline: list | None = None
+    read: Callable  # Function of the most lines to return, as `LiveLines.read`.
+    name: str  # Its name in errors.
+    size: int | None = None  # Number of lines, or None if it is unknown.
+    prompts: bool = False  # Whether a person types the lines.
+    references: list | tuple = ()  # List of reference translations, each a list of str.
+    baseline: list | None = None  # List of str, other translations; or None.
 
 
 def open_text(

@@ -121,7 +121,6 @@ class KeptTranslations:
 
         Args:
             first: number of the window's first line, counted from 0.
-            lines: list of str.
 
         Returns:
             {place in `lines`: list of `Translation`}.
@@ -145,7 +144,6 @@ class KeptTranslations:
 
         Args:
             first: number of the window's first line, counted from 0.
-            lines: list of str.
             translations: {place in `lines`: list of `Translation`}.
         """
         records = [

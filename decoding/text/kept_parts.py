@@ -30,36 +30,23 @@ _BYTE = re.compile("<0x..>")
 
 
 class Part(NamedTuple):
-    """A part of a line that is not translated.
+    """A part of a line that is not translated."""
 
-    Attributes:
-        text: str.
-        before: the character that touches the part in its line, or "".
-        after: the same, after it.
-    """
-
-    text: str
-    before: str
-    after: str
+    text: str  # Str.
+    before: str  # The character that touches the part in its line, or "".
+    after: str  # The same, after it.
 
 
 class Hidden(NamedTuple):
-    """A line without the parts that are not translated.
+    """A line without the parts that are not translated."""
 
-    Attributes:
-        text: the line, in which signs stand for parts, and symbols at its ends are left out; in
-            small letters if the line is in capitals that the vocabulary hardly knows.
-        parts: sign -> `Part`.
-        front: what stood before the text, with its spaces.
-        before_stop: what stood before the final stop.
-        end: what stood after the text.
-    """
-
+    # The line, in which signs stand for parts, and symbols at its ends are left out; in small
+    # letters if the line is in capitals that the vocabulary hardly knows.
     text: str
-    parts: dict
-    front: str = ""
-    before_stop: str = ""
-    end: str = ""
+    parts: dict  # Sign -> `Part`.
+    front: str = ""  # What stood before the text, with its spaces.
+    before_stop: str = ""  # What stood before the final stop.
+    end: str = ""  # What stood after the text.
     in_capitals: bool = False
 
 
@@ -71,7 +58,6 @@ class KeptParts:
 
     Args:
         pattern: regular expression; "technical" for `TECHNICAL`; "" for none.
-        tokenizer: `Tokenizer` of the model.
 
     Attributes:
         lost: numbers of the lines whose best translation lacks a part.

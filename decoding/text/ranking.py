@@ -77,7 +77,6 @@ def ranked_lines(scorer: Scorer, n_best: NBestList, window: tuple[int, Sequence[
     """Scores and ranks the translations of a window of lines.
 
     Args:
-        scorer: `decoding.scoring.Scorer`.
         n_best: `NBestList`; windows must come in order.
         window: (number of the first line, counted from 0; list of str).
 

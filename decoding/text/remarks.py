@@ -49,7 +49,6 @@ class TextRemarks:
         """Adds the next line of a text.
 
         Args:
-            line: str.
             translation: str; "" if it was not translated.
             is_unknown: whether the vocabulary has none of its words.
 
@@ -189,7 +188,6 @@ class Remarks(TextRemarks):
         """Adds the next lines of a text.
 
         Args:
-            lines: list of str.
             sources: source ids of each line, with `</s>`.
             results: for each line, a list of `Translation`, the best first.
         """

@@ -31,9 +31,6 @@ def sentences(line: str) -> list[str]:
     after an initial, a number of one or two digits or a common abbreviation of English or German.
     A sentence has a letter or a digit: what follows without one belongs to it.
 
-    Args:
-        line: str.
-
     Returns:
         list of str, without white space at their ends; only the line itself if it has no more than
         one sentence.
@@ -69,7 +66,6 @@ def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     the white space nearest its middle; if it has no white space, in the middle.
 
     Args:
-        line: str.
         fits: function of a text; True if the text is short enough.
 
     Returns:

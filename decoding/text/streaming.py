@@ -37,10 +37,8 @@ def translations(
     """Translates a window of lines, except those that an earlier run has translated.
 
     Args:
-        translator: `Translator`.
         window: from `windows`.
         n_best: translations for each line.
-        kept: `KeptTranslations`, or None.
         advance: function that is called with the number of lines that are done, after every batch.
 
     Returns:

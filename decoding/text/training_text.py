@@ -57,25 +57,17 @@ LONG = "translations far longer for their lines than in the training text, such 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingText:
-    """What a training text was like. Shares are from 0 to 1.
+    """What a training text was like. Shares are from 0 to 1."""
 
-    Attributes:
-        characters: all different characters of the source side, sorted, without white space.
-        scripts: name of a script, such as "LATIN" -> its share of the letters of the source side.
-        words: the most frequent words of the source side, in lower case.
-        words_share: share of these words among all words.
-        cases: key of `CASES` -> share of the lines of that kind.
-        most_sentences: sentences of a line that are usual: at least 1% of the lines have as many.
-        length_ratios: [low, high], usual ratios of target to source length, as `_length`.
-    """
-
-    characters: str
+    characters: str  # All different characters of the source side, sorted, without white space.
+    # Name of a script, such as "LATIN" -> its share of the letters of the source side.
     scripts: dict
-    words: list
-    words_share: float
-    cases: dict
+    words: list  # The most frequent words of the source side, in lower case.
+    words_share: float  # Share of these words among all words.
+    cases: dict  # Key of `CASES` -> share of the lines of that kind.
+    # Sentences of a line that are usual: at least 1% of the lines have as many.
     most_sentences: int
-    length_ratios: list
+    length_ratios: list  # [low, high], usual ratios of target to source length, as `_length`.
 
     @classmethod
     def of(cls, source: Sequence[str], target: Sequence[str]) -> "TrainingText":
@@ -150,7 +142,6 @@ class TrainingText:
         """Returns how a source line differs from the lines of the training text.
 
         Args:
-            line: str.
             translation: its translation. Characters that it has, too, have been copied.
 
         Returns:

@@ -22,21 +22,13 @@ _BEGINNING = 100
 
 
 class Output(NamedTuple):
-    """Where lines of output go.
+    """Where lines of output go."""
 
-    Attributes:
-        path: file for them; "" if there is none.
-        write: function of a list of lines, which is called in order if there is no file.
-        batch_size: lines that are done at once, see `windows`.
-        made_by: everything besides the text that the lines depend on, see `KeptTranslations`.
-        shows_progress: whether to show progress on standard error.
-    """
-
-    path: str
-    write: Callable
-    batch_size: int
-    made_by: dict
-    shows_progress: bool = True
+    path: str  # File for them; "" if there is none.
+    write: Callable  # Function of a list of lines, which is called in order if there is no file.
+    batch_size: int  # Lines that are done at once, see `windows`.
+    made_by: dict  # Everything besides the text that the lines depend on, see `KeptTranslations`.
+    shows_progress: bool = True  # Whether to show progress on standard error.
 
 
 def unfinished(path: str) -> str:
@@ -56,8 +48,6 @@ def translate_text(
     """Translates a text.
 
     Args:
-        text: `Text`.
-        translator: `Translator`.
         output: `Output`; translations for a file are kept until all are done.
         n_best: translations of each line.
         formatted: function of a window and its results; returns lines, see `formats`.
@@ -112,9 +102,6 @@ def score_text(text: Text, scorer: Scorer, output: Output, formatted: Callable) 
     """Scores given translations, which are the only reference of the text.
 
     Args:
-        text: `Text`.
-        scorer: `decoding.scoring.Scorer`.
-        output: `Output`.
         formatted: as in `translate_text`.
     """
     (targets,) = map(iter, text.references)
@@ -135,9 +122,6 @@ def rank_text(text: Text, scorer: Scorer, output: Output, n_best: NBestList) -> 
 
     Args:
         text: `Text` of a known size.
-        scorer: `decoding.scoring.Scorer`.
-        output: `Output`.
-        n_best: `NBestList`.
     """
 
     def lines_of(window, advance):
@@ -154,10 +138,8 @@ def _write_all(text, lines_of, output, name, stack, remarks=None):
     """Writes the output for a text window by window, each as soon as it is done.
 
     Args:
-        text: `Text`.
         lines_of: function of a window and a function that takes the number of lines done since its
             last call; returns lines of output.
-        output: `Output`.
         name: of the work, for its progress.
         stack: `contextlib.ExitStack`, which completes a file in the end.
         remarks: `Remarks` to print after each line that a person types, or None.

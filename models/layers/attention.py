@@ -56,7 +56,6 @@ class ScaledDotProductAttention(keras.layers.Layer):
             key: `[..., S, d]`.
             value: `[..., S, e]`.
             attention_mask: bool, broadcastable to `[..., T, S]`, True where attention is allowed.
-            training: whether dropout is active.
 
         Returns:
             `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. If
@@ -237,7 +236,6 @@ class MultiHeadAttention(keras.layers.Layer):
             keys: `[B, H, S, d]` from `project_memory`.
             values: `[B, H, S, d]` from `project_memory`.
             attention_mask: bool, broadcastable to `[B, H, T, S]`.
-            training: whether dropout is active.
 
         Returns:
             `(output [B, T, D], weights [B, H, T, S] float32)`.

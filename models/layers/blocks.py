@@ -218,7 +218,6 @@ class DecoderLayer(StackLayer):
             x: `[B, T, D]`.
             memory: `[B, S, D]` from the encoder.
             source_mask: `[B, S]` bool.
-            training: whether dropout is active.
 
         Returns:
             `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.

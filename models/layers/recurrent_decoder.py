@@ -209,7 +209,6 @@ class RecurrentDecoder(keras.layers.Layer):
             state: the first state, as in `step`, with B rows.
             context: as in `step`.
             need_weights: whether to return the weights also if they cost extra.
-            training: whether dropout is active.
 
         Returns:
             `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.

@@ -79,7 +79,6 @@ class PositionTable(keras.layers.Layer):
         self.built = True
 
     def unpack(self, array: np.ndarray) -> None:
-        """As `Uniform.unpack`."""
         logits = np.zeros(self.logits.shape, np.float32)
         logits[tuple(map(slice, array.shape))] = logarithms(array)
         self.logits.assign(logits)
@@ -87,7 +86,6 @@ class PositionTable(keras.layers.Layer):
     def prior(
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """As `Uniform.prior`."""
         size, lengths = self.max_positions, lengths_of(source_mask)[:, None]
         known = ops.logical_and(lengths <= size, target_positions[None] < size)[:, :, None]
         rows = ops.minimum(lengths - 1, size - 1) * size
@@ -124,13 +122,11 @@ class Diagonal(keras.layers.Layer):
         self.built = True
 
     def unpack(self, array: np.ndarray) -> None:
-        """As `Uniform.unpack`."""
         self.tension.assign(array[0])
 
     def prior(
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
-        """As `Uniform.prior`."""
         null = is_null(source_mask)[:, None, :]
         num_words = ops.cast(lengths_of(source_mask) - 1, "float32")[:, None, None]
         columns = ops.cast(ops.arange(1, ops.shape(source_mask)[1] + 1), "float32")

@@ -28,8 +28,6 @@ class TranslationTable(keras.layers.Layer):
     small.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_word_pairs: P; `set_word_pairs` sets the pairs. 0: all pairs of a source and a target
             word.
         smoothing: the initial `spread` of every row, in [0, 1).

@@ -135,7 +135,6 @@ class CTranslate2Engine:
 
     Args:
         path: folder of the model.
-        tokenizer: its `Tokenizer`.
         about: what the export recorded, see `ctranslate2_model.write`.
 
     Raises:
@@ -170,7 +169,6 @@ class CTranslate2Engine:
         """Checks that the engine can search as is asked.
 
         Args:
-            options: `SearchOptions`.
             max_input_tokens: longest source sentence, in tokens including `</s>`.
 
         Raises:
@@ -199,7 +197,6 @@ class CTranslate2Engine:
         Args:
             source: lists of ids with EOS, of similar length.
             n_best: ignored: K hypotheses are found.
-            options: `SearchOptions`.
 
         Returns:
             list of `Hypotheses`, one for each sentence, without the axis B.
@@ -232,7 +229,6 @@ class CTranslate2Engine:
         Args:
             source: lists of ids.
             limit: most tokens of a translation.
-            options: `SearchOptions`.
             barred: whether to forbid all tokens that our search never emits.
             patience: factor on K, the number of finished hypotheses with which a search ends; for a
                 beam of 1 it is always 1.

@@ -76,9 +76,6 @@ def write(
     Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
 
     Args:
-        model: `Transformer`.
-        tokenizer: its `Tokenizer`.
-        folder: `Path`.
         quantization: as `convert`.
         **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
             longest source sentence; others may be added.
@@ -110,9 +107,6 @@ def convert(
     """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
 
     Args:
-        model: `Transformer`.
-        tokenizer: its `Tokenizer`.
-        folder: path.
         num_positions: length of the longest sentence on either side, in tokens including `</s>`.
             CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
         quantization: number format of the weights, from `QUANTIZATIONS`.

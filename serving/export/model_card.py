@@ -78,7 +78,6 @@ def write_card(
     """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
 
     Args:
-        folder: `Path`.
         directories: list of `ModelDirectory`, several for an ensemble.
         config: configuration of the first model.
         facts: further entries of the card, of any type that JSON has.

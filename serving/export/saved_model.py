@@ -96,8 +96,6 @@ class ServingModule(tf.Module):
     would restore only the copies that no endpoint reads.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
         **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
@@ -337,7 +335,6 @@ def write_saved_model(
 
     Args:
         folder: `Path` of the version, which does not exist or is empty.
-        module: `ServingModule`.
         name: of the model.
         make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
             requests, see `warm_up.write_requests`. The SavedModel is written when it is called.

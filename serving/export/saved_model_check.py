@@ -35,19 +35,12 @@ _TOLERANCE = 1e-4
 
 
 class _Request(NamedTuple):
-    """A request and the answer that the model gives.
+    """A request and the answer that the model gives."""
 
-    Attributes:
-        lines: the R source lines of the request.
-        signature: name of a signature of the SavedModel.
-        inputs: name -> nested lists.
-        answers: name of an output -> R values: str, lists of ids without padding, or arrays.
-    """
-
-    lines: list
-    signature: str
-    inputs: dict
-    answers: dict
+    lines: list  # The R source lines of the request.
+    signature: str  # Name of a signature of the SavedModel.
+    inputs: dict  # Name -> nested lists.
+    answers: dict  # Name of an output -> R values: str, lists of ids without padding, or arrays.
 
 
 def check(
@@ -63,8 +56,6 @@ def check(
 
     Args:
         saved_model: its folder.
-        model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
         lines: list of str, none of more than `max_tokens`.
         translations: list of `Translation`, one for each line, found by the same search.
         max_tokens: longest line that the SavedModel accepts, on either side.

@@ -25,15 +25,10 @@ _FILE = "tf_serving_warmup_requests"
 
 
 class Request(NamedTuple):
-    """A request without the name of the model.
+    """A request without the name of the model."""
 
-    Attributes:
-        signature: name of a signature of the SavedModel.
-        inputs: name -> array or nested lists.
-    """
-
-    signature: str
-    inputs: dict
+    signature: str  # Name of a signature of the SavedModel.
+    inputs: dict  # Name -> array or nested lists.
 
 
 def sample_requests(
@@ -42,7 +37,6 @@ def sample_requests(
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
 
     Args:
-        tokenizer: the model's `Tokenizer`.
         signatures: name -> `SignatureDef`.
         max_input_tokens: longest line that is accepted; longer samples are left out.
 

@@ -141,7 +141,6 @@ def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[
     """Returns the body of an answer, JSON.
 
     Args:
-        outputs: name -> array.
         in_rows: whether the request was in rows.
         warnings: texts for the key `warnings`, which is left out if there are none.
 

@@ -47,7 +47,6 @@ class LoadedModel:
 
         Args:
             signature: its name.
-            inputs: name -> array.
             seconds: time after which the computation is stopped.
 
         Returns:

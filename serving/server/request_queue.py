@@ -21,23 +21,14 @@ from nmt_zoo.serving.server.refusals import Refusal
 
 @dataclasses.dataclass(eq=False)
 class _Item:
-    """A request that waits.
-
-    Attributes:
-        model: `LoadedModel`.
-        signature: its name.
-        inputs: name -> array.
-        rows: rows of every input, or None if it cannot be joined with others.
-        deadline: time of `time.monotonic`.
-        future: gets the outputs or a `Refusal`.
-    """
+    """A request that waits."""
 
     model: Any
-    signature: str
-    inputs: dict
-    rows: int | None
-    deadline: float
-    future: asyncio.Future
+    signature: str  # Its name.
+    inputs: dict  # Name -> array.
+    rows: int | None  # Rows of every input, or None if it cannot be joined with others.
+    deadline: float  # Time of `time.monotonic`.
+    future: asyncio.Future  # Gets the outputs or a `Refusal`.
 
 
 class RequestQueue:

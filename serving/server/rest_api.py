@@ -36,29 +36,19 @@ _POLL_SECONDS = 1.0  # How often a new version is looked for.
 
 
 class Limits(NamedTuple):
-    """Bounds on what requests can ask of the server.
+    """Bounds on what requests can ask of the server."""
 
-    Attributes:
-        max_lines: most rows of a request, and of requests that are answered together.
-        max_body_bytes: largest body of a request.
-        max_requests: most requests at a time; the others are refused.
-        timeout_seconds: time to read a request, and time to answer it.
-        num_threads: number of batches that are computed at the same time.
-    """
-
-    max_lines: int = 64
-    max_body_bytes: int = 1 << 20
-    max_requests: int = 256
-    timeout_seconds: float = 60.0
-    num_threads: int = 1
+    max_lines: int = 64  # Most rows of a request, and of requests that are answered together.
+    max_body_bytes: int = 1 << 20  # Largest body of a request.
+    max_requests: int = 256  # Most requests at a time; the others are refused.
+    timeout_seconds: float = 60.0  # Time to read a request, and time to answer it.
+    num_threads: int = 1  # Number of batches that are computed at the same time.
 
 
 class RestApi:
     """Endpoints below `/v1`.
 
     Args:
-        versions: `ServedVersions`.
-        limits: `Limits`.
         split_sentences: see `LineTranslations`.
     """
 
@@ -202,9 +192,7 @@ def make_app(
     """Makes the ASGI application.
 
     Args:
-        versions: `ServedVersions`.
         name: of the model.
-        limits: `Limits`.
         split_sentences: see `LineTranslations`.
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.

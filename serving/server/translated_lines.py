@@ -27,7 +27,6 @@ class LineTranslations:
     The translations of its sentences are joined, and their scores averaged.
 
     Args:
-        queue: `RequestQueue`.
         split_sentences: "auto", "always" or "never", see translate.py.
         max_rows: most rows that the model gets at once.
         seconds: time after which a request is given up.
@@ -47,9 +46,7 @@ class LineTranslations:
         """Answers a request.
 
         Args:
-            model: `LoadedModel`.
             signature: name of the signature.
-            inputs: name -> array.
 
         Returns:
             `(name -> array, list of warnings, each a str)`.
