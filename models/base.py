@@ -387,10 +387,7 @@ class TranslationModel(Searchable):
         Returns:
             `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
-        inputs = {
-            "source_ids": source_ids,
-            "target_in_ids": shift_right(target_ids, self.bos_id),
-        }
+        inputs = {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)}
         return self.features_and_alignment(inputs, training=False)[1]
 
     def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:

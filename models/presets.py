@@ -49,11 +49,7 @@ _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
 # name: (class, settings, one line: origin; published score)
 PRESETS = {
-    "ibm1": (
-        AlignmentModel,
-        {},
-        "IBM Model 1, Brown et al. 1993, section 4.1; no published score",
-    ),
+    "ibm1": (AlignmentModel, {}, "IBM Model 1, Brown et al. 1993, section 4.1; no published score"),
     "ibm2": (
         AlignmentModel,
         {"positions": "table"},
@@ -205,7 +201,7 @@ LANGUAGE_MODELS = {
         NgramLanguageModel,
         {"order": 3},
         "n-grams, modified Kneser-Ney: Chen and Goodman 1998; no published score",
-    ),
+    )
 }
 
 

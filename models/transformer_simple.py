@@ -232,10 +232,7 @@ class SimpleTransformer(TranslationModel):
                 ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers
             ]
 
-        return {
-            "keys": zeros(self.width, 0),
-            "values": zeros(0, self.width),
-        }
+        return {"keys": zeros(self.width, 0), "values": zeros(0, self.width)}
 
     def step_features(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]

@@ -37,12 +37,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
 from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
-from nmt_zoo.decoding.alignment.links import (
-    AlignmentScore,
-    GoldAlignment,
-    count_links,
-    score_of,
-)
+from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
 from nmt_zoo.decoding.alignment.map_names import kind_and_layer
 from nmt_zoo.models.base import TranslationModel
 

@@ -54,11 +54,7 @@ def lexicon_entries(
 
 
 def table_entries(
-    model: Any,
-    tokenizer: Any,
-    *,
-    threshold: float = LEAST_PROBABLE,
-    name: str = "the model",
+    model: Any, tokenizer: Any, *, threshold: float = LEAST_PROBABLE, name: str = "the model"
 ) -> list[tuple[str, str, float]]:
     """Reads the word translation table of a model such as the IBM models.
 

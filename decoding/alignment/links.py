@@ -17,13 +17,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 
 Link = tuple[int, int]
 
-SYMMETRISATIONS = (
-    "intersection",
-    "union",
-    "grow-diag",
-    "grow-diag-final",
-    "grow-diag-final-and",
-)
+SYMMETRISATIONS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
 AGREED = 0.4  # Default threshold for the geometric mean of two directions.
 

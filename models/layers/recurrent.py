@@ -332,11 +332,7 @@ class RecurrentLayer(keras.layers.Layer):
     def get_config(self) -> dict[str, Any]:
         cell = self.cell.get_config()
         names = ("input_width", "units", "fed_width", "forget_bias")
-        return {
-            **super().get_config(),
-            "cell": self.kind,
-            **{name: cell[name] for name in names},
-        }
+        return {**super().get_config(), "cell": self.kind, **{name: cell[name] for name in names}}
 
 
 def _both_ways(forward, backward):

@@ -168,9 +168,7 @@ def _metadata(model, name, number):
     """Returns the description of a model's signatures, as TensorFlow Serving gives it."""
     signatures = {
         each: MessageToDict(
-            signature,
-            preserving_proto_field_name=True,
-            always_print_fields_with_no_presence=True,
+            signature, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
         for each, signature in model.signatures.items()
     }
@@ -213,10 +211,7 @@ def make_app(
         return error_answer(Refusal(405, f"{request.method[:20]} is not possible here"))
 
     return Starlette(
-        routes=[
-            *web_page.routes(name),
-            Route("/v1/{rest:path}", api.endpoint, methods=_METHODS),
-        ],
+        routes=[*web_page.routes(name), Route("/v1/{rest:path}", api.endpoint, methods=_METHODS)],
         middleware=[Middleware(Guard, names=allowed_hosts, log=log)],
         exception_handlers={404: not_found, 405: wrong_method},
         lifespan=lifespan,

@@ -5,14 +5,7 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from tests.models.layers_test import (
-    close,
-    feed_forward_equation,
-    part,
-    random,
-    softmax,
-    weights_of,
-)
+from tests.models.layers_test import close, feed_forward_equation, part, random, softmax, weights_of
 
 BOS = 2
 TINY = {"width": 6, "ffn_width": 5, "dropout": 0.0, "max_length": 8}
