@@ -206,9 +206,6 @@ def paired_bootstrap(
 
     Args:
         baseline: list of str, other translations of the same lines.
-        references: as `corpus_scores`.
-        metrics: as `corpus_scores`.
-        **bleu_options: as `corpus_scores`.
 
     Returns:
         A line of text for each metric: signature, both scores, p-value.
@@ -231,8 +228,6 @@ def p_values(
 
     Args:
         others: list of lists of str, other translations of the same lines.
-        references: as `corpus_scores`.
-        **bleu_options: as `corpus_scores`.
 
     Returns:
         A list of p-values, one for each of `others`.

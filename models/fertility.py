@@ -35,12 +35,6 @@ class FertilityModel(AlignmentModel):
     `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
     (`AlignmentModel`, "jumps").
 
-    Args:
-        max_jump: as `AlignmentModel`.
-        null_probability: as `AlignmentModel`.
-        smoothing: as `AlignmentModel`.
-        num_word_pairs: as `AlignmentModel`.
-
     Raises:
         SettingError: a setting out of its range, naming it.
 

@@ -214,7 +214,6 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
 
     Args:
-        preset: as in `create`.
         **overrides: settings with other values.
 
     Raises:
@@ -277,7 +276,6 @@ def check_settings(preset: str, given: dict[str, Any]) -> None:
     """Checks names and types of settings; their ranges are checked by `create`.
 
     Args:
-        preset: as `create`.
         given: name -> value.
 
     Raises:
@@ -309,7 +307,6 @@ def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
 
     Args:
-        preset: as `create`.
         name: name of a setting.
         given: name -> value, settings that differ from the preset's.
     """

@@ -69,9 +69,6 @@ class Aligner:
     def count_unknown(self, text: ParallelText, *, is_start: bool = True) -> int:
         """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
 
-        Args:
-            is_start: as `EncodedText.count_unknown`.
-
         Raises:
             UserError: no line of a side has a known word.
         """
@@ -92,7 +89,6 @@ class Aligner:
 
         Args:
             target_lines: list of str, the translation of each line.
-            tokens: as `EncodedText`.
             threshold: returns all links with a weight above it, any number for a target word; None:
                 links each target word with the source word of largest weight, unless that is
                 `</s>`.
@@ -108,14 +104,7 @@ class Aligner:
 
 
 def _links(aligners, texts, threshold, description):
-    """Returns the links of a text by one direction, or the links on which two directions agree.
-
-    Args:
-        aligners: one `Aligner`, or two, the second for the other direction.
-        texts: `EncodedText` of each aligner, the second with swapped text.
-        threshold: as `Aligner.links`; with two texts, for the geometric mean of the two weights.
-        description: as `Aligner.links`.
-    """
+    """Returns the links of a text by one direction, or the links on which two directions agree."""
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     results = [[] for _ in range(lengths.shape[2])]
     count = int((lengths > 1).all(axis=(0, 1)).sum())
@@ -154,7 +143,6 @@ def align_directions(
     Args:
         forward: `Aligner` of a model from source to target, or None.
         reverse: `Aligner` of a model from target to source, or None.
-        threshold: as `Aligner.links`.
 
     Returns:
         For each aligner, the links of every pair, all as (source position, target position).
@@ -250,7 +238,6 @@ def decide_links(
         weights: `[B, T', S']` between words with `</s>`; T' and S' may be larger than needed.
         num_sources: `[B]`, numbers of source words.
         num_targets: `[B]`, numbers of target words.
-        threshold: as `Aligner.links`.
     """
     positions = [np.arange(size) for size in weights.shape[1:]]
     is_target = positions[0] < num_targets[:, None]

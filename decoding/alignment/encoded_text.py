@@ -108,7 +108,6 @@ class EncodedText:
         return merged
 
     def _word_numbers(self, side, rows):
-        """Returns for each row the number of the word of each token."""
         if self._numbers:
             return [self._numbers[side][row] for row in rows]
         return self.vocabularies[side].word_numbers(self.lines[side][row] for row in rows)

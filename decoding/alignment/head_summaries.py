@@ -138,12 +138,7 @@ def summarise_heads(
 
 
 class _Totals:
-    """Sums over a text, of every map of a model, by the map's name.
-
-    Args:
-        names: names of maps, in the order of the result.
-        with_links: whether links are counted.
-    """
+    """Sums over a text, of every map of a model, by the map's name."""
 
     def __init__(self, model, names, with_links):
         self.names = names
@@ -214,7 +209,6 @@ def _sums(name, weights, source_mask, target_mask):
     """Sums entropy, distance and share over the query tokens of every sentence.
 
     Args:
-        name: name of the map.
         weights: `[B, H, Q, K]`.
         source_mask: `[B, S]` bool.
         target_mask: `[B, T]` bool.

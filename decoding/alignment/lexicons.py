@@ -30,7 +30,6 @@ def lexicon_entries(
     Args:
         alignments: links of every sentence pair.
         source_words: the words of every source sentence.
-        target_words: likewise.
 
     Returns:
         (source word, target word, probability) of all linked words. The probability is the target

@@ -121,7 +121,6 @@ def parse_gold(
         text: as a line of the first form of `read_gold`.
         name: name of the text in errors.
         pair: (source words, target words), the numbers of words to check the links against.
-        base: as `read_gold`.
 
     Raises:
         UserError: a token is not a link, or a link lies outside the sentence.

@@ -43,7 +43,6 @@ def write_pages(
         path: file for the index.
         explorers: list of `SentenceExplorer`; each page compares them.
         targets: list of str, their translations; or None.
-        choice: as `write_page`.
 
     Returns:
         The number of lines that have no page; the index says why.

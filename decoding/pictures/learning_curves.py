@@ -47,13 +47,7 @@ def save_learning_curves(directories: Sequence[ModelDirectory], path: str | Path
 
 
 def _difference(configs, name, text):
-    """Returns why values of several runs cannot be compared, or None if they can.
-
-    Args:
-        configs: configuration of each run.
-        name: "perplexity" or "log-likelihood", both per token of the target vocabulary.
-        text: entry of the configuration with a hash of the text that the values are of.
-    """
+    """Returns why values of several runs cannot be compared, or None if they can."""
     vocabularies, texts = set(), set()
     for config in configs:
         sums = config.get("vocabulary_crc32", {}).items()  # Absent in older versions, as is `text`.

@@ -316,10 +316,8 @@ def _extended(hypotheses, output, normaliser, step, rules):
     """Extends every live hypothesis by a token.
 
     Args:
-        hypotheses: `_Hypotheses` of A sentences.
         output: `StepOutput` with logits `[A * L, V]`, or a column for each of `Guests.tokens`.
         normaliser: `[A * L, 1]`, to subtract from logits.
-        step: scalar int32, the number of tokens so far.
 
     Returns:
         `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each

@@ -82,7 +82,6 @@ class Progress(NamedTuple):
 
         Args:
             room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
-            joints: as `follow`.
 
         Returns:
             `[N, V]` bool; True where nothing is still to be written.
@@ -132,7 +131,6 @@ class Banks:
 
     Args:
         progress: `StepOutput -> Progress`.
-        joints: as `Progress.follow`.
     """
 
     def __init__(self, progress: Callable[[StepOutput], Progress], joints: tuple[Any, Any]) -> None:

@@ -33,7 +33,6 @@ def open_text(
     Args:
         path: see `source_text`; "" for standard input, which is read as it arrives, or as a whole
             if there are references.
-        column: see `source_text`.
         reference: see `reference_texts`; "" for none.
         baseline: file of other translations of the text; "" for none.
 

@@ -108,7 +108,6 @@ class Remarks(TextRemarks):
     """Counts lines that are empty, long, cut, untranslated or unusual.
 
     Args:
-        max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
         n_best: number of translations that were asked for.
         replaces_unknowns: whether unknown words are replaced, see `Translator`.

@@ -99,11 +99,7 @@ def translate_text(
 
 
 def score_text(text: Text, scorer: Scorer, output: Output, formatted: Callable) -> None:
-    """Scores given translations, which are the only reference of the text.
-
-    Args:
-        formatted: as in `translate_text`.
-    """
+    """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
 
     def lines_of(window, advance):
@@ -135,15 +131,7 @@ def rank_text(text: Text, scorer: Scorer, output: Output, n_best: NBestList) -> 
 
 
 def _write_all(text, lines_of, output, name, stack, remarks=None):
-    """Writes the output for a text window by window, each as soon as it is done.
-
-    Args:
-        lines_of: function of a window and a function that takes the number of lines done since its
-            last call; returns lines of output.
-        name: of the work, for its progress.
-        stack: `contextlib.ExitStack`, which completes a file in the end.
-        remarks: `Remarks` to print after each line that a person types, or None.
-    """
+    """Writes the output for a text window by window, each as soon as it is done."""
     write, advance = output.write, lambda count: None
     if output.path:
         write = stack.enter_context(growing_file(output.path))

@@ -93,7 +93,6 @@ class RelativeAttention(ScaledDotProductAttention):
         size: d, the size of queries, keys and values.
         max_distance: the longest distance with vectors of its own, k in the paper.
         sees_future: False if all keys after a query are masked; such distances have no vectors.
-        dropout: as `ScaledDotProductAttention`.
     """
 
     def __init__(
@@ -154,7 +153,6 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: share of the attention weights that training drops, in [0, 1).
         positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
             "rotary" as `rotate`; "sinusoidal": the input contains its positions already.
-        max_distance: as `RelativeAttention`.
 
     Raises:
         ValueError: `width` is not a multiple of `num_heads`.

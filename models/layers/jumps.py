@@ -110,7 +110,6 @@ class Jumps(keras.layers.Layer):
 
         Args:
             source_mask: `[B, S]` bool.
-            translation: as `filtered`.
             target_mask: `[B, T]` bool.
 
         Returns:

@@ -270,7 +270,6 @@ class RecurrentLayer(keras.layers.Layer):
         input_width: size of the inputs.
         units: U.
         fed_width: as `RecurrentCell`; only `step` takes such inputs.
-        forget_bias: as `RecurrentCell`.
 
     Example:
         >>> layer = RecurrentLayer("lstm", input_width=3, units=4)
@@ -348,7 +347,6 @@ class BidirectionalLayer(keras.layers.Layer):
         cell: one of `CELLS`.
         input_width: size of the inputs.
         units: U, of each direction.
-        forget_bias: as `RecurrentCell`.
     """
 
     def __init__(

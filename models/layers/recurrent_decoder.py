@@ -207,7 +207,6 @@ class RecurrentDecoder(keras.layers.Layer):
         Args:
             embedded: `[B, T, embedding_width]`.
             state: the first state, as in `step`, with B rows.
-            context: as in `step`.
             need_weights: whether to return the weights also if they cost extra.
 
         Returns:
@@ -242,14 +241,6 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def _loop(self, embedded, state, context, training, wanted):
         """Decodes in a loop over time, for models with feedback.
-
-        Args:
-            embedded: as in `call`.
-            state: as in `call`.
-            context: as in `call`.
-            training: as in `call`.
-            wanted: list of "top", the top states, and "output". Attention weights cannot be asked
-                for: `call` computes them from the states for all positions at once, in float32.
 
         Returns:
             A tensor `[B, T, U]` for each name in `wanted`.

@@ -224,15 +224,7 @@ class CTranslate2Engine:
             found[i] = hypotheses
 
     def _search(self, source, limit, options, *, barred=False, patience=2):
-        """Returns for every sentence a list of (ids, log-probability).
-
-        Args:
-            source: lists of ids.
-            limit: most tokens of a translation.
-            barred: whether to forbid all tokens that our search never emits.
-            patience: factor on K, the number of finished hypotheses with which a search ends; for a
-                beam of 1 it is always 1.
-        """
+        """Returns for every sentence a list of (ids, log-probability)."""
         patience = patience if options.beam_size > 1 else 1
         # Near the likely length, length ** beta and our length normaliser rank alike. This decides
         # which K are returned if more of them finish at the last step. Without any penalty,

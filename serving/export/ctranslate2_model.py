@@ -76,7 +76,6 @@ def write(
     Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
 
     Args:
-        quantization: as `convert`.
         **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
             longest source sentence; others may be added.
 

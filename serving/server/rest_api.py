@@ -46,11 +46,7 @@ class Limits(NamedTuple):
 
 
 class RestApi:
-    """Endpoints below `/v1`.
-
-    Args:
-        split_sentences: see `LineTranslations`.
-    """
+    """Endpoints below `/v1`."""
 
     def __init__(self, versions: ServedVersions, limits: Limits, split_sentences: str) -> None:
         self._versions = versions
@@ -113,7 +109,6 @@ class RestApi:
             self._open_requests -= 1
 
     async def _body(self, request):
-        """Reads the body of a request."""
         try:
             return await asyncio.wait_for(self._read(request), self._limits.timeout_seconds)
         except asyncio.TimeoutError:
@@ -191,7 +186,6 @@ def make_app(
 
     Args:
         name: of the model.
-        split_sentences: see `LineTranslations`.
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.
     """
