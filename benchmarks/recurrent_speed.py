@@ -101,8 +101,8 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     import tensorflow as tf
 
     from nmt_zoo import models
-    from nmt_zoo.training.updates.adam import adam
-    from nmt_zoo.training.updates.gradient import GradientUpdate
+    from nmt_zoo.training.ways.gradient.adam import adam
+    from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
     quiet.start()
     keras.utils.set_random_seed(seed)
@@ -242,11 +242,11 @@ def main(argv):
 
     from nmt_zoo import models
     from nmt_zoo.command_line.machine import machine
-    from nmt_zoo.training import recipes
+    from nmt_zoo.configuration.resolver import options_of
 
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, FLAGS.max_length)
     corpus, vocab_sizes = read_corpus(*text, kind="word", min_word_count=2)
-    options = recipes.options(PRESET, "files", {})
+    options = options_of(PRESET, "files", {})
     names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")
     options = {name: options[name] for name in names}
     settings = models.preset_settings(PRESET)

@@ -46,8 +46,8 @@ from nmt_zoo.decoding.alignment.links import (
     write_alignments,
 )
 from nmt_zoo.decoding.alignment.parallel_text import ParallelText
-from nmt_zoo.training.expectation_maximisation import text_alignment
-from nmt_zoo.training.expectation_maximisation.corpus_links import Links
+from nmt_zoo.training.ways.expectation_maximisation import text_alignment
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import Links
 
 FLAGS = flags.FLAGS
 JOINED = [*SYMMETRISATIONS, "agree"]

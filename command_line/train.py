@@ -4,7 +4,7 @@
     python train.py --train_source=a.en --train_target=a.de --model_dir=runs/x
 
 The same command again resumes the run. The defaults of options are general; some models and corpora
-have other defaults that suit them better (training/recipes.py).
+have other defaults that suit them better (configuration/recipes.py).
 """
 
 from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
@@ -23,17 +23,25 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import define, group, shortened
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
-from nmt_zoo.configuration.options import BY_NAME, DEFAULTS, LIMITS, OPTIONS, renamed
+from nmt_zoo.configuration import recipes
+from nmt_zoo.configuration.options import DEFAULTS, LIMITS, OPTIONS
+from nmt_zoo.configuration.settled import FOLLOWS, SIZE
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.streams import is_tsv
 from nmt_zoo.data_pipeline.tokenization import tokenizers
 from nmt_zoo.model_directory import summary
-from nmt_zoo.model_directory.combined_models import model_directories
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import opening, recipes, run
+from nmt_zoo.training import opening, run
 from nmt_zoo.training.devices.strategies import KINDS
-from nmt_zoo.training.request import Request, TextSize, UserChoices, settle
+from nmt_zoo.training.reports import plan
+from nmt_zoo.training.request import (
+    Request,
+    check_unchanged,
+    resolve,
+    resolve_resumed,
+    size_of,
+)
 
 FLAGS = flags.FLAGS
 
@@ -97,13 +105,6 @@ for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.gro
     with group(_title):
         for _option in _options:
             define(_option)
-        if _title == BY_NAME["max_words"].group:
-            flags.DEFINE_integer(
-                "vocab_size",
-                None,
-                "Older name of --num_pieces (--tokenizer=bpe) and --max_words (--tokenizer=word).",
-                lower_bound=0,
-            )
 with group("Several devices"):
     flags.DEFINE_enum(
         "distribution",
@@ -156,11 +157,13 @@ def known_model(begun):
     Args:
         begun: configuration of the run that is resumed, or None.
     """
-    if FLAGS.model:
-        return FLAGS.model
     if begun:
+        if FLAGS.model not in ("", begun["model"]):
+            check_unchanged(FLAGS.model_dir[0], {"model": (begun["model"], FLAGS.model)})
         return begun["model"]
-    return ModelDirectory(FLAGS.init_from).config()["model"] if FLAGS.init_from else None
+    if FLAGS.model or not FLAGS.init_from:
+        return FLAGS.model or None
+    return ModelDirectory(FLAGS.init_from).config()["model"]
 
 
 def chosen_model(dataset, size):
@@ -259,36 +262,9 @@ def prepare(dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def options_given(preset, begun):
-    """Returns name -> value of the training options on the command line.
-
-    Args:
-        preset: name of the model.
-        begun: as `known_model`.
-    """
-    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
-    older = _older_options(preset, begun, given)
-    for flag, found in (("num_pieces", given), ("vocab_size", older)):
-        if not begun and "num_pieces" in found and given.get("vocab_file"):
-            raise UserError(
-                f"--{flag}={FLAGS[flag].value}: --vocab_file has its pieces already; leave it out"
-            )
-    if both := set(older) & set(given):
-        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
-    return {**older, **given}
-
-
-def _older_options(preset, begun, given):
-    """Returns the option that --vocab_size stands for, with its value; `{}` for none."""
-    if FLAGS.vocab_size is None:
-        return {}
-    tokenizer = recipes.options(preset, "", given)["tokenizer"]
-    origin = FLAGS.init_from or FLAGS.teacher
-    if origin and "tokenizer" not in given:
-        tokenizer = (begun or model_directories(origin)[0].config())["tokenizer"]
-    if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
-        return {}
-    return renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
+def options_given():
+    """Returns name -> value of the training options on the command line."""
+    return {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
 
 
 def replicas_given():
@@ -300,28 +276,28 @@ def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known, size = known_model(begun), None
+    known = known_model(begun)
     dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
-    if dataset not in recipes.BY_DATASET:
+    size = None
+    if not (begun or dataset in recipes.BY_DATASET):
         splits = splits or prepare(dataset)
-        size = TextSize.of(splits["train"])
+        size = size_of(splits["train"])
     model = known or chosen_model(dataset, size)
-    choices = UserChoices(
-        model=model,
-        dataset=dataset,
-        options=options_given(model, begun),
-        settings=settings_given(model, begun),
-        size=size,
-        replicas=replicas_given(),
-        begun=begun,
-        chose_model=not known,
-    )
+    flags_given = options_given(), settings_given(model, begun)
+    if begun:
+        options, settings = resolve_resumed(begun, *flags_given, FLAGS.model_dir[0])
+    else:
+        replicas = replicas_given()
+        options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
+        print_chosen("" if known else model, options, settings, size)
+    splits = splits or prepare(dataset)  # Faults of the flags are found before long downloads.
     return Request(
         model=model,
+        settings=settings,
+        options=options,
         dataset=dataset,
-        **settle(choices),
-        splits=splits or prepare(dataset),
-        given=given or splits or prepare(dataset),
+        splits=splits,
+        given=given or splits,
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,
@@ -329,6 +305,32 @@ def read_flags():
         tpu_address=FLAGS.tpu_address,
         dry_run=FLAGS.dry_run,
     )
+
+
+def print_chosen(model, options, settings, size):
+    """Prints the flags that the size of the text has chosen, and a length that follows.
+
+    Args:
+        model: name of the model if it was chosen, too; else empty.
+        options: `Settled` options of the run.
+        settings: `Settled` settings of the model.
+        size: `TextSize`, or None.
+    """
+    chosen = {
+        **({"--model": model} if model else {}),
+        **{f"--{name}": value for name, value in options.chosen_by(SIZE).items()},
+        **{f"--set {name}": value for name, value in settings.chosen_by(SIZE).items()},
+    }
+    if size and chosen:
+        minutes = options["max_minutes"]
+        print(
+            f"for {size.pairs:,} pairs, about {size.tokens:,} target tokens"
+            + (f", in {minutes:g} minutes: " if minutes else ": ")
+            + " ".join(f"{name}={value}" for name, value in chosen.items())
+            + "; give any of these flags to choose another value"
+        )
+    if "max_length" in options.chosen_by(FOLLOWS):
+        print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
 def train_or_plan():
@@ -339,7 +341,8 @@ def train_or_plan():
         print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
         return 0
     if FLAGS.dry_run:
-        run.print_plan(this)
+        for line in plan.lines_of(this):
+            console.write_result(line)
         return 0
     run.begin(this)
     trainer = run.make_trainer(this)

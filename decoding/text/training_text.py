@@ -95,7 +95,7 @@ class TrainingText:
         """Reads the record that `text` wrote into a file.
 
         Returns:
-            `TrainingText`; None if there is no such file, as beside models of earlier versions.
+            `TrainingText`; None if there is no such file, as beside a language model.
 
         Raises:
             UserError: the file is damaged.

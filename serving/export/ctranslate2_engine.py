@@ -27,7 +27,7 @@ import numpy as np
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
-from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -38,7 +38,6 @@ from nmt_zoo.serving.export.ctranslate2_model import (
     ABOUT,
     TOKENIZER,
     ctranslate2_package,
-    longest_translation,
 )
 from nmt_zoo.serving.export.versions import newest_version
 
@@ -92,7 +91,7 @@ class CTranslate2Export:
                 raise ValueError
             options = self._about["config"]["options"]
             self._kind = options["tokenizer"]
-            self._form = options.get("normalise", DEFAULTS["normalise"])
+            self._form = options["normalise"]
             if self._form not in FORMS:
                 raise ValueError
         except (UserError, ValueError, KeyError, TypeError, RecursionError):
@@ -146,9 +145,7 @@ class CTranslate2Engine:
     def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
         self.tokenizer = tokenizer
         self._about = about
-        # Earlier exports do not state it.
-        usual = longest_translation(about["max_input_tokens"])
-        self._num_positions = about.get("num_positions", usual)
+        self._num_positions = about["num_positions"]
         self._translator = _translator(path)
         exported, used = about.get("quantization", "float32"), self._translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.

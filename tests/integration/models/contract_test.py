@@ -1,0 +1,655 @@
+"""The laws of `models.base.TranslationModel`, for every preset at tiny sizes.
+
+A new model class adds its tiny sizes to `TINY`; settings of a single preset go to `TINY_PRESETS`.
+"""
+
+import json
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo import models
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.rnn import RecurrentTranslationModel
+from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_simple import SimpleTransformer
+from nmt_zoo.models.word_attention import WordAttention
+from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+
+PAD, BOS, EOS = 0, 2, 3
+TARGET_VOCAB = 13
+
+# model class: settings that make any of its presets tiny.
+TINY = {
+    Transformer: {
+        "num_encoder_layers": 2,
+        "num_decoder_layers": 2,
+        "width": 16,
+        "num_heads": 2,
+        "ffn_width": 32,
+        "dropout": 0.1,
+        "attention_dropout": 0.1,
+        "ffn_dropout": 0.1,
+    },
+    SimpleTransformer: {"width": 16, "ffn_width": 32, "max_length": 8},
+    RecurrentTranslationModel: {
+        "embedding_width": 8,
+        "encoder_units": 8,
+        "decoder_units": 16,
+        "rank": 6,
+        "embedding_dropout": 0.1,
+        "dropout": 0.1,
+        "output_dropout": 0.1,
+    },
+    WordAttention: {"width": 16},
+    AlignmentModel: {"max_positions": 8, "max_jump": 3},
+    FertilityModel: {"max_jump": 3},
+}
+
+# Adam's learning rate for tables of word pairs: a step moves each logit only by this rate. In
+# models with a width, the steps of many weights add up.
+RATES = {AlignmentModel: 0.1, FertilityModel: 0.1}
+
+
+def has_history(model):
+    """Returns whether a model's equations condition predictions on earlier target words."""
+    if isinstance(model, AlignmentModel):
+        return model.settings["positions"] == "jumps"
+    return not isinstance(model, WordAttention)
+
+
+def has_order(model):
+    """Whether predictions depend on the order of the source words."""
+    settings = model.get_config()
+    return settings.get("positions") != "uniform" and settings.get("max_positions") != 0
+
+
+ONE_LAYER = {"num_encoder_layers": 1, "num_decoder_layers": 1}
+RELATIVE = {
+    "positions": "relative",
+    "max_distance": 2,
+    "share_layers": "cycle",
+    "num_encoder_layers": 1,
+}
+
+# preset: settings in addition to the tiny sizes of its class.
+TINY_PRESETS = {
+    # All Transformers share the code that stacks layers; the case transformer_tiny tests it. Each
+    # way to tell positions occurs once, and two layers with the same weights.
+    "transformer_coursework": {**ONE_LAYER, "positions": "rotary"},
+    "transformer_base": RELATIVE,
+    "transformer_deep_shallow": RELATIVE,
+    "transformer_big": RELATIVE,
+    # Each way to tie embeddings occurs once, in cases that differ in any case.
+    "transformer_tiny": {"tie_embeddings": "target"},
+    "transformer_small": {"tie_embeddings": "target"},
+    "lstm_seq2seq": {"encoder_units": 16},
+    # Several layers in both, so that these presets make one case.
+    "lstm_luong": {"num_encoder_layers": 2, "num_decoder_layers": 2},
+    "lstm_luong_deep": {"num_decoder_layers": 2},
+    "attention_ibm2": {"max_positions": 8},
+}
+
+
+def tiny_cases():
+    """Maps preset -> overrides; presets that differ only in size make one case."""
+    seen, cases = [], {}
+    for preset in models.preset_names():
+        model_class = models.PRESETS[preset][0]
+        overrides = {**TINY[model_class], **TINY_PRESETS.get(preset, {})}
+        tiny = (model_class, {**models.preset_settings(preset), **overrides})
+        if tiny not in seen:
+            seen.append(tiny)
+            cases[preset] = overrides
+    return cases
+
+
+CASES = tiny_cases()
+
+
+def source_vocab(case):
+    """Returns a size that differs from the target vocabulary's if the model allows it."""
+    settings = {**models.preset_settings(case), **CASES[case]}
+    return TARGET_VOCAB if settings.get("tie_embeddings") == "all" else TARGET_VOCAB - 2
+
+
+def create(case, **more):
+    settings = {**CASES[case], **more}
+    return models.create(case, source_vocab(case), TARGET_VOCAB, pad_id=PAD, bos_id=BOS, **settings)
+
+
+def randomised(model):
+    """Moves every weight, including weights that are initialised to zeros or ones."""
+    generator = np.random.default_rng(0)
+    # Scores that are not scaled differ by hundreds with larger weights, so that float32 alone
+    # changes attention by more than the tolerance.
+    size = 0.1 if isinstance(model, SimpleTransformer) else 0.2
+    for weight in model.trainable_variables:
+        weight.assign_add(generator.normal(size=weight.shape) * size)
+    return model
+
+
+# Each of these is another case without a table of positions or fertilities: for `make test-slow`.
+LIKE_ANOTHER = ("ibm1", "hmm_alignment", "attention_ibm1")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(name, marks=[pytest.mark.slow] * (name in LIKE_ANOTHER)) for name in CASES
+    ],
+)
+def case(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def model(case):
+    """A model shared by all tests that do not change it."""
+    keras.utils.set_random_seed(1)
+    return randomised(create(case))
+
+
+UNKNOWN = tf.TensorSpec([None, None], tf.int32)
+
+
+class Graphs:
+    """A model's methods, each traced once with unknown dimensions, as training and search do.
+
+    Most laws are tested with these graphs, because running a graph is quick; the tests of tracing
+    compare the graphs with the methods themselves.
+    """
+
+    def __init__(self, model):
+        number, tokens = (tf.TensorSpec(shape, tf.int32) for shape in ([], [None]))
+        self.logits = self._traced(
+            lambda source_ids, target_in_ids: model(
+                {"source_ids": source_ids, "target_in_ids": target_in_ids}
+            ),
+            UNKNOWN,
+            UNKNOWN,
+        )
+        self.score = self._traced(model.score, UNKNOWN, UNKNOWN)
+        self.align = self._traced(model.align, UNKNOWN, UNKNOWN)
+        self.attention_maps = self._traced(model.attention_maps, UNKNOWN, UNKNOWN)
+        self.encode = self._traced(model.encode, UNKNOWN)
+        context = self._outputs(self.encode)
+        self.initial_state = self._traced(model.initial_state, context)
+        state = tf.nest.map_structure(  # Any of its sizes may change from step to step.
+            lambda leaf: tf.TensorSpec([None] * leaf.shape.rank, leaf.dtype),
+            self._outputs(self.initial_state),
+        )
+        self.decode_step = self._traced(model.decode_step, tokens, number, state, context)
+
+    @staticmethod
+    def _traced(method, *signature):
+        return tf.function(method, input_signature=signature, autograph=False)
+
+    @staticmethod
+    def _outputs(function):
+        outputs = function.get_concrete_function().structured_outputs
+        return tf.nest.map_structure(lambda leaf: tf.TensorSpec(leaf.shape, leaf.dtype), outputs)
+
+
+@pytest.fixture(scope="module")
+def graphs(model):
+    return Graphs(model)
+
+
+@pytest.fixture(scope="module")
+def logits(model):
+    """The logits of the batch, by the model itself."""
+    return logits_of(model)
+
+
+@pytest.fixture(scope="module")
+def half(model, case):
+    """The model with its mathematics in bfloat16."""
+    half = create(case, dtype="mixed_bfloat16")
+    half.set_weights(model.get_weights())
+    return half
+
+
+# Rows of lengths 6, 4, 3 and 5, 2, 4; each ends in EOS.
+SOURCE = np.array([[5, 9, 4, 10, 7, 3], [8, 4, 6, 3, 0, 0], [7, 7, 3, 0, 0, 0]], np.int32)
+TARGET = np.array([[6, 12, 4, 9, 3], [11, 3, 0, 0, 0], [5, 5, 8, 3, 0]], np.int32)
+REAL_SOURCE, REAL_TARGET = SOURCE != PAD, TARGET != PAD
+B, S = SOURCE.shape
+T = TARGET.shape[1]
+
+
+def ids(array):
+    return tf.constant(array, tf.int32)
+
+
+def target_in(target_ids):
+    return models.shift_right(ids(target_ids), BOS)
+
+
+def logits_of(model, source_ids=SOURCE, target_ids=TARGET, **more):
+    """Returns the logits of a model or of its `Graphs`."""
+    if isinstance(model, Graphs):
+        return model.logits(ids(source_ids), target_in(target_ids)).numpy()
+    inputs = {"source_ids": ids(source_ids), "target_in_ids": target_in(target_ids)}
+    return model(inputs, **more).numpy()
+
+
+def stepped(model, source_ids, target_in_ids):
+    """Feeds the given tokens one by one to a model or its `Graphs`; returns each `StepOutput`."""
+    length = target_in_ids.shape[1]
+    context = model.encode(ids(source_ids))
+    state = model.initial_state(context)
+    outputs = []
+    for step in range(length):
+        tokens = ids(target_in_ids[:, step])
+        outputs.append(model.decode_step(tokens, ids(step), state, context))
+        state = outputs[-1].state
+    return outputs
+
+
+def select(tree, rows):
+    return keras.tree.map_structure(lambda leaf: tf.gather(leaf, rows), tree)
+
+
+def close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def pad(array, columns):
+    return np.pad(array, ((0, 0), (0, columns)), constant_values=PAD)
+
+
+def pad_rows(array, rows):
+    return np.pad(array, ((0, rows), (0, 0)), constant_values=PAD)
+
+
+# Decoding
+
+
+def test_step_by_step_logits_equal_teacher_forced_logits(model, graphs, logits):
+    if model.tracks_coverage:
+        pytest.skip("a step knows what has been translated, as CoverageModel says")
+    outputs = stepped(graphs, SOURCE, target_in(TARGET))
+    close(tf.stack([output.logits for output in outputs], axis=1), logits)
+
+
+def test_hypotheses_of_a_sentence_decode_as_if_each_were_alone(graphs):
+    beams, steps = 2, 3
+    rows = np.repeat(np.arange(B), beams)
+    tokens = np.random.default_rng(0).integers(4, TARGET_VOCAB, (B * beams, steps))
+    context = graphs.encode(ids(SOURCE))
+    state = select(graphs.initial_state(context), rows)
+    together = []
+    for step in range(steps):
+        together.append(graphs.decode_step(ids(tokens[:, step]), ids(step), state, context))
+        state = together[-1].state
+    for n, row in enumerate(rows):
+        alone = stepped(graphs, SOURCE[row : row + 1], tokens[n : n + 1])
+        for one, all_of_them in zip(alone, together, strict=True):
+            close(all_of_them.logits[n], one.logits[0])
+            close(all_of_them.attention[n], one.attention[0])
+
+
+def test_a_gathered_state_goes_on_with_the_history_of_its_parent(graphs):
+    beams, steps = 2, 4
+    sentences = np.repeat(np.arange(B), beams)
+    generator = np.random.default_rng(0)
+    context = graphs.encode(ids(SOURCE))
+    state = select(graphs.initial_state(context), sentences)
+    history = np.zeros((B * beams, 0), np.int32)
+    for step in range(steps):
+        parents = sentences * beams + generator.integers(0, beams, B * beams)
+        tokens = generator.integers(4, TARGET_VOCAB, (B * beams, 1))
+        history = np.concatenate([history[parents], tokens], axis=1)
+        parents_state = select(state, parents)
+        output = graphs.decode_step(ids(tokens[:, 0]), ids(step), parents_state, context)
+        state = output.state
+    close(output.logits, stepped(graphs, SOURCE[sentences], history)[-1].logits)
+
+
+def test_step_returns_a_state_of_the_same_structure_ranks_and_types(model):
+    context = model.encode(ids(SOURCE))
+    state = model.initial_state(context)
+    for leaf in keras.tree.flatten(context) + keras.tree.flatten(state):
+        assert leaf.shape[0] == B
+    after = model.decode_step(ids([BOS] * B), 0, state, context).state
+    keras.tree.assert_same_structure(state, after)
+    for before, now in zip(keras.tree.flatten(state), keras.tree.flatten(after), strict=True):
+        assert (before.shape.rank, before.dtype) == (now.shape.rank, now.dtype)
+        assert now.shape[0] == B
+
+
+def test_step_attention_is_a_distribution_over_real_source_tokens(graphs):
+    for output in stepped(graphs, SOURCE, target_in(TARGET)):
+        attention = output.attention.numpy()
+        assert attention.dtype == np.float32
+        assert not attention[~REAL_SOURCE].any()
+        close(attention.sum(-1), np.ones(B))
+        assert output.logits.dtype == tf.float32
+
+
+def test_step_attention_is_the_row_of_align(model, graphs):
+    if model.tracks_coverage:
+        pytest.skip("a step attends to what has not been translated")
+    outputs = stepped(graphs, SOURCE, target_in(TARGET))
+    attention = tf.stack([output.attention for output in outputs], axis=1)
+    close(attention, graphs.align(ids(SOURCE), ids(TARGET)))
+
+
+# Independence
+
+
+def test_extra_padding_changes_nothing(graphs, logits):
+    source, target = pad(SOURCE, 3), pad(TARGET, 2)
+    close(logits_of(graphs, source, target)[:, :T][REAL_TARGET], logits[REAL_TARGET])
+    expected = graphs.align(ids(SOURCE), ids(TARGET)).numpy()
+    close(
+        graphs.align(ids(source), ids(target)).numpy()[:, :T, :S][REAL_TARGET],
+        expected[REAL_TARGET],
+    )
+
+
+def test_a_row_of_nothing_but_padding_is_finite_and_changes_nothing(graphs, logits):
+    """Such rows fill up batches of fixed shape."""
+    source, target = pad_rows(SOURCE, 1), pad_rows(TARGET, 1)
+    found = logits_of(graphs, source, target)
+    close(found[:B][REAL_TARGET], logits[REAL_TARGET])
+    assert np.isfinite(found).all()
+    assert np.isfinite(graphs.align(ids(source), ids(target))).all()
+
+
+def test_batch_neighbours_change_nothing(graphs, logits):
+    for row in range(B):
+        source, target = SOURCE[row][REAL_SOURCE[row]], TARGET[row][REAL_TARGET[row]]
+        alone = logits_of(graphs, source[None], target[None])[0]
+        close(alone, logits[row][REAL_TARGET[row]])
+
+
+def test_future_target_tokens_change_nothing_and_past_ones_do(model, graphs):
+    before = logits_of(graphs)
+    changed = TARGET.copy()
+    changed[:, 2] = 10  # Column 2 is an input of the predictions from column 3 on.
+    after = logits_of(graphs, target_ids=changed)
+    close(after[:, :3], before[:, :3], 1e-6)
+    if not has_history(model):
+        close(after, before, 0)
+        return
+    changes = np.abs(after - before)[:, 3:].max(axis=(1, 2))
+    # This model infers its position from past words, which is impossible if source words are equal.
+    if isinstance(model, AlignmentModel):
+        changes = changes[[len(set(row)) > 3 for row in SOURCE.tolist()]]
+    assert (changes > 1e-4).all()
+
+
+def test_every_source_token_counts(graphs):
+    sources = SOURCE[:1].repeat(S + 1, axis=0)
+    sources[1:][np.eye(S, dtype=bool)] = 6  # Row i + 1 differs from row 0 in token i.
+    logits = logits_of(graphs, sources, TARGET[:1].repeat(S + 1, axis=0))
+    assert (np.abs(logits[1:] - logits[0]).max(axis=(1, 2)) > 1e-4).all()
+
+
+def test_the_order_of_source_words_counts_where_a_model_knows_of_positions(model, graphs):
+    swapped = SOURCE[:1].copy()
+    swapped[0, [0, 2]] = swapped[0, [2, 0]]
+    change = np.abs(
+        logits_of(graphs, swapped, TARGET[:1]) - logits_of(graphs, SOURCE[:1], TARGET[:1])
+    )
+    assert (change.max() > 1e-4) == has_order(model)
+
+
+def test_the_decoder_is_given_the_start_and_all_words_but_the_last():
+    shifted = models.shift_right(ids([[7, 8, 3], [9, 3, 0]]), 2).numpy()
+    assert shifted.tolist() == [[2, 7, 8], [2, 9, 3]]
+
+
+# Explanations
+
+
+def test_align_is_a_distribution_over_real_source_tokens(graphs):
+    alignment = graphs.align(ids(SOURCE), ids(TARGET)).numpy()
+    assert alignment.shape == (B, T, S)
+    assert alignment.dtype == np.float32
+    assert (alignment >= 0).all()
+    close(alignment.sum(-1), np.ones((B, T)))
+    assert not alignment.swapaxes(1, 2)[~REAL_SOURCE].any()
+
+
+def test_attention_maps_are_named_distributions(model, graphs):
+    maps = graphs.attention_maps(ids(SOURCE), ids(TARGET))
+    assert maps or not model.has_alignment
+    for name, weights in maps.items():
+        side, kind = re.fullmatch(r"(encoder|decoder)/\d+/(self|cross)", name).groups()
+        queries = S if side == "encoder" else T
+        keys = T if (side, kind) == ("decoder", "self") else S
+        assert weights.dtype == tf.float32
+        assert (weights.shape[0], *weights.shape[2:]) == (B, queries, keys), name
+        close(tf.reduce_sum(weights, -1), np.ones(weights.shape[:3]))
+        if keys == S:
+            assert not np.moveaxis(weights.numpy(), -1, 1)[~REAL_SOURCE].any(), name
+        else:
+            assert not np.triu(weights, 1).any(), name
+
+
+def test_attention_maps_hold_every_layer_and_head(model):
+    if not isinstance(model, Transformer):
+        pytest.skip("a law of the Transformer")
+    maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+    sides = ("encoder", "self"), ("decoder", "self"), ("decoder", "cross")
+    layers = {side: range(model.get_config()[f"num_{side}_layers"]) for side, _ in sides}
+    assert list(maps) == [f"{side}/{n}/{kind}" for side, kind in sides for n in layers[side]]
+    assert {weights.shape[1] for weights in maps.values()} == {2}
+
+
+@pytest.mark.parametrize(("layers", "expected"), [(1, 0), (3, 1)])
+def test_a_transformer_aligns_by_the_heads_of_its_last_layer_but_one(layers, expected):
+    """Garg et al. 2019, section 4.1."""
+    settings = {**CASES["transformer_tiny"], "num_decoder_layers": layers}
+    for head in ("mean", "first"):
+        settings["alignment_head"] = head
+        model = randomised(models.create("transformer_tiny", 11, TARGET_VOCAB, **settings))
+        weights = model.attention_maps(ids(SOURCE), ids(TARGET))[f"decoder/{expected}/cross"]
+        aligned = tf.reduce_mean(weights, axis=1) if head == "mean" else weights[:, 0]
+        close(model.align(ids(SOURCE), ids(TARGET)), aligned)
+        for step, output in enumerate(stepped(model, SOURCE, target_in(TARGET))):
+            close(output.attention, aligned[:, step])
+
+
+def test_features_and_alignment_of_one_pass_are_those_of_two(model, graphs):
+    if not (model.predicts == "features" and model.has_alignment):
+        pytest.skip("has no attention that training could guide")
+    inputs = {"source_ids": ids(SOURCE), "target_in_ids": target_in(TARGET)}
+    features, attention = model.features_and_alignment(inputs, training=False)
+    close(features, model.features(inputs, training=False))
+    close(attention, graphs.align(ids(SOURCE), ids(TARGET)))
+
+
+def test_score_is_the_log_softmax_of_call_at_the_targets(graphs, logits):
+    log_probs = tf.nn.log_softmax(logits).numpy()
+    expected = np.take_along_axis(log_probs, TARGET[..., None], axis=-1)[..., 0]
+    scores = graphs.score(ids(SOURCE), ids(TARGET)).numpy()
+    assert scores.dtype == np.float32
+    close(scores[REAL_TARGET], expected[REAL_TARGET])
+    assert (scores[REAL_TARGET] < 0).all()
+
+
+# Learning
+
+
+def test_every_trainable_weight_gets_a_finite_gradient_that_is_not_zero(model):
+    source, target = pad_rows(SOURCE, 1), pad_rows(TARGET, 1)
+    with tf.GradientTape() as tape:
+        loss = -tf.reduce_sum(model.score(ids(source), ids(target))[target != PAD])
+    weights = model.trainable_variables
+    for weight, gradient in zip(weights, tape.gradient(loss, weights), strict=True):
+        assert gradient is not None, weight.path
+        gradient = tf.convert_to_tensor(gradient).numpy()
+        assert np.isfinite(gradient).all(), weight.path
+        # A bias of the keys adds the same number to all scores, which does not change the softmax.
+        assert np.abs(gradient).max() > 1e-4 or weight.path.endswith("key/bias"), weight.path
+
+
+def test_updates_on_one_batch_lower_its_loss(case):
+    keras.utils.set_random_seed(2)
+    # One layer traces faster; the test of every trainable weight covers models with more layers.
+    shallow = {n: 1 for n in ONE_LAYER if n in models.preset_settings(case)}
+    new_model = create(case, **shallow)
+    update = GradientUpdate(new_model, FusedAdam(RATES.get(type(new_model), 0.02)))
+    batch = {"source_ids": ids(SOURCE), "target_ids": ids(TARGET)}
+    losses = [np.divide(*update.step(batch)["nll"]) for _ in range(30)]
+    assert np.isfinite(losses).all()
+    assert losses[-1] < 0.6 * losses[0]
+
+
+def test_dropout_is_active_in_training_only(model, logits):
+    close(logits, logits_of(model, training=False), 0)
+    if not any("dropout" in name for name in model.get_config()):
+        close(logits_of(model, training=True), logits, 0)
+        return
+    first, second = (logits_of(model, training=True) for _ in range(2))
+    assert np.abs(first - second).max() > 1e-3
+
+
+@pytest.mark.parametrize("case", ["transformer_tiny", "transformer_simple", "lstm_luong"])
+def test_dropout_hides_half_of_every_embedding_of_both_sides(case):
+    """Every token occurs once, so hidden entries show as entries without gradient."""
+    setting = "embedding_dropout" if case == "lstm_luong" else "dropout"
+    settings = {**CASES[case], setting: 0.5}
+    model = randomised(models.create(case, 11, TARGET_VOCAB, **settings))
+    inputs = {"source_ids": ids([[4, 5, 6, 7, 3]]), "target_in_ids": ids([[2, 8, 9, 10, 11]])}
+    tables = model.source_embedding.embeddings, model.target_embedding.embeddings
+    with tf.GradientTape() as tape:
+        features = model.features(inputs, training=True)
+        total = tf.reduce_sum(features * np.random.default_rng(0).normal(size=features.shape))
+    for gradient, used in zip(tape.gradient(total, tables), inputs.values(), strict=True):
+        rows = tf.gather(tf.convert_to_tensor(gradient), used[0]).numpy()
+        assert 0.25 < (rows == 0).mean() < 0.75
+
+
+def test_the_same_seed_gives_the_same_fresh_weights(case):
+    def fresh(seed):
+        keras.utils.set_random_seed(seed)
+        return create(case).get_weights()
+
+    first, second, other = fresh(3), fresh(3), fresh(4)
+    for a, b in zip(first, second, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert any((a != b).any() for a, b in zip(first, other, strict=True))
+
+
+# Saving
+
+
+def test_configuration_round_trip_is_exact(model, logits):
+    config = model.get_config()
+    copy = type(model).from_config(json.loads(json.dumps(config)))
+    assert copy.get_config() == config
+    assert [w.path for w in copy.weights] == [w.path for w in model.weights]
+    copy.set_weights(model.get_weights())
+    np.testing.assert_array_equal(logits_of(copy), logits)
+
+
+def test_weights_round_trip_is_exact(model, logits, case, tmp_path):
+    model.save_weights(tmp_path / "model.weights.h5")
+    copy = create(case)
+    copy.load_weights(tmp_path / "model.weights.h5")
+    np.testing.assert_array_equal(logits_of(copy), logits)
+
+
+def test_keras_file_round_trip_is_exact(model, logits, tmp_path):
+    model.save(tmp_path / "model.keras")
+    copy = keras.saving.load_model(tmp_path / "model.keras")
+    assert type(copy) is type(model)
+    np.testing.assert_array_equal(logits_of(copy), logits)
+
+
+# Tracing, compiling, precision
+
+
+def test_call_compiled_by_xla_equals_call_traced_with_unknown_dimensions(graphs, logits):
+    @tf.function(jit_compile=True, autograph=False)
+    def compiled(source_ids, target_in_ids):
+        return graphs.logits(source_ids, target_in_ids)
+
+    traced = logits_of(graphs)
+    close(traced, logits)
+    close(compiled(ids(SOURCE), target_in(TARGET)), traced)
+
+
+def test_score_and_explanations_trace_with_unknown_dimensions(model, graphs):
+    # The other tests use the graphs with all rows and columns.
+    inputs = ids(SOURCE[:1]), ids(TARGET[:1, :2])
+    close(graphs.score(*inputs), model.score(*inputs))
+    close(graphs.align(*inputs), model.align(*inputs))
+    keras.tree.map_structure(close, graphs.attention_maps(*inputs), model.attention_maps(*inputs))
+
+
+def test_decoding_methods_trace_with_unknown_dimensions(model, graphs):
+    def first_step(methods, rows, beams):
+        context = methods.encode(ids(SOURCE[:rows]))
+        state = methods.initial_state(context)
+        state = select(state, np.repeat(np.arange(rows), beams))
+        tokens = ids(np.arange(rows * beams) % 9 + 4)
+        return methods.decode_step(tokens, ids(0), state, context)
+
+    rows, beams = 2, 4
+    output = first_step(graphs, rows, beams)
+    assert output.logits.shape == (rows * beams, TARGET_VOCAB)
+    keras.tree.map_structure(close, output, first_step(model, rows, beams))
+
+
+def test_bfloat16_stays_finite_and_its_logits_float32(model, half, logits):
+    with tf.GradientTape() as tape:
+        scores = half.score(ids(SOURCE), ids(TARGET))
+        loss = -tf.reduce_sum(scores[REAL_TARGET])
+    half_logits = logits_of(half)
+    assert half_logits.dtype == np.float32
+    assert np.isfinite(half_logits).all()
+    # With 8 bits of mantissa, logits must be close but not equal: equal logits would mean that
+    # nothing was computed in bfloat16.
+    difference = np.abs(half_logits - logits).mean()
+    assert difference < 0.1 * logits.std()
+    assert (difference > 0) != isinstance(model, AlignmentModel)  # Its tables stay in float32.
+    for gradient in tape.gradient(loss, half.trainable_variables):
+        assert np.isfinite(tf.convert_to_tensor(gradient).numpy()).all()
+    stepped_logits = [o.logits for o in stepped(half, SOURCE, target_in(TARGET))]
+    assert {o.dtype for o in stepped_logits} == {tf.float32}
+    if not model.tracks_coverage:
+        stepped_logits = tf.stack(stepped_logits, 1)
+        assert np.abs(stepped_logits - half_logits).mean() < 0.1 * logits.std()
+
+
+def test_bfloat16_look_ups_cast_the_vectors_of_their_words_only(half):
+    """To cast a whole table, a row for each word, takes far longer than to look up a sentence."""
+    predict = half.features if half.predicts == "features" else half.call
+    graph = tf.function(predict, autograph=False).get_concrete_function(
+        {"source_ids": UNKNOWN, "target_in_ids": UNKNOWN}, training=False
+    )
+    tables = [w.shape for w in half.weights if "embedding" in w.path or "positions" in w.path]
+    cast = [op.inputs[0].shape for op in graph.graph.get_operations() if op.type == "Cast"]
+    assert not [shape for shape in cast if shape in tables]
+
+
+def test_bfloat16_explanations_are_float32_distributions(half):
+    maps = half.attention_maps(ids(SOURCE), ids(TARGET))
+    for weights in (half.align(ids(SOURCE), ids(TARGET)), *maps.values()):
+        assert weights.dtype == tf.float32
+        close(tf.reduce_sum(weights, -1), np.ones(weights.shape[:-1]))
+
+
+def test_a_model_with_weights_in_bfloat16_decodes_nearly_the_same(model, case):
+    half = create(case, dtype="bfloat16")
+    for weight, value in zip(half.weights, model.weights, strict=True):
+        weight.assign(value)
+    half.freeze()
+    target_in_ids = target_in(TARGET)[:, :2]
+    logits, expected = (
+        np.stack([output.logits for output in stepped(one, SOURCE, target_in_ids)])
+        for one in (half, model)
+    )
+    assert logits.dtype == np.float32
+    assert np.abs(logits - expected).mean() < 0.1 * expected.std()

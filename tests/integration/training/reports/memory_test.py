@@ -1,0 +1,43 @@
+"""Tests of the report on the memory of updates, before training."""
+
+import re
+
+import pytest
+
+from nmt_zoo import models
+from nmt_zoo.training.reports import memory
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+
+ROWS, LENGTH = 64, 32
+SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}
+
+
+@pytest.fixture(scope="module")
+def update():
+    model = models.create("transformer_tiny", 5000, 5000, **SETTINGS)
+    return GradientUpdate(model, adam(learning_rate=1e-3, warmup_steps=10))
+
+
+def lines(update, **options):
+    return list(memory.report(update, (ROWS, LENGTH, LENGTH), **options))
+
+
+def test_updates_of_rising_size_are_measured(update):
+    *measured, conclusion = lines(update)
+    rows = [int(re.match(rf"an update of (\d+) x {LENGTH} tokens", m)[1]) for m in measured]
+    assert rows == [ROWS // 4, ROWS // 2, ROWS]
+    assert f"memory is enough for batches of {ROWS * LENGTH:,} tokens" in conclusion
+
+
+def test_a_batch_that_will_not_fit_is_not_tried(update):
+    *measured, conclusion = lines(update, available=1)
+    assert len(measured) == 2  # The growth of memory can be estimated only from two updates.
+    assert conclusion.endswith("THE LARGEST BATCH DOES NOT FIT")
+
+
+def test_the_end_of_memory_is_where_rows_have_used_it_up():
+    measured = {10: 2_000, 20: 3_000}
+    assert memory._calculated(measured, 10_000) == 90
+    assert memory._calculated(measured, 2_500) == 21
+    assert memory._calculated({10: 2_000}, 10_000) is None

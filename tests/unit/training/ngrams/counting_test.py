@@ -1,0 +1,113 @@
+"""Compares the Kneser-Ney language model with a loop over dictionaries."""
+
+import collections
+import itertools
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo.training.ways.counting.counting import FALLBACK, estimate_discounts
+from tests.ngrams import VOCAB, model_of, random_text
+
+PAD, UNK, BOS, EOS = range(4)
+
+
+def textbook(sentences, order, vocab_size=VOCAB):
+    """Returns the function `probability(context, word)`, by the equations, over dictionaries."""
+    padded = [(BOS, *sentence, EOS) for sentence in sentences]
+    raw, left = collections.Counter(), collections.defaultdict(set)
+    for sentence in padded:
+        for start, end in itertools.combinations(range(len(sentence) + 1), 2):
+            raw[sentence[start:end]] += 1
+            if start:
+                left[sentence[start:end]].add(sentence[start - 1])
+    adjusted = {
+        gram: raw[gram] if len(gram) == order or gram[0] == BOS else len(left[gram])
+        for gram in raw
+        if gram != (BOS,) and len(gram) <= order
+    }
+    taken = {}
+    for length in range(1, order + 1):
+        counts = [count for gram, count in adjusted.items() if len(gram) == length]
+        taken[length] = estimate_discounts(np.array(counts))[0]
+
+    def probability(context, word):
+        lower = probability(context[1:], word) if context else 1 / (vocab_size - 2)
+        behind = [adjusted[gram] for gram in adjusted if gram[:-1] == context]
+        if not behind:
+            return lower
+        off = [taken[len(context) + 1][min(count, 3) - 1] for count in behind]
+        count = adjusted.get((*context, word), 0)
+        seen = count - taken[len(context) + 1][min(count, 3) - 1] if count else 0.0
+        return (seen + sum(off) * lower) / sum(behind)
+
+    return probability
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_equals_a_textbook_loop(seed, order):
+    text = random_text(seed)
+    model, _ = model_of(text, order)
+    expected = textbook(text, order)
+    generator = np.random.default_rng(5)
+    histories = [sentence[:n] for sentence in text[:6] for n in range(len(sentence) + 1)]
+    histories += generator.integers(4, VOCAB, (20, 4)).tolist()
+    for history in histories:
+        context = tuple([BOS, *history][len(history) + 2 - order :] if order > 1 else [])
+        state = np.full((1, order - 1), PAD, np.int32)
+        if order > 1:
+            state[0, order - 1 - len(context) :] = context
+        found = np.exp(model._log_probs(tf.constant(state)))[0]
+        for word in [UNK, *range(3, VOCAB)]:
+            assert found[word] == pytest.approx(expected(context, word), rel=1e-5, abs=1e-6)
+
+
+def test_the_table_says_how_many_ngrams_of_each_length_there_are():
+    text = random_text(3)
+    _, table = model_of(text, 4)
+    padded = [(BOS, *sentence, EOS) for sentence in text]
+    for length, count in zip((2, 3, 4), table.num_ngrams, strict=True):
+        grams = {s[i : i + length] for s in padded for i in range(len(s) - length + 1)}
+        assert count == len(grams)
+    assert sum(table.num_ngrams) == table.keys.size
+    assert (np.diff(table.keys) > 0).all()
+
+
+def test_discounts_follow_the_equation_where_all_counts_occur():
+    counts = np.repeat([1, 2, 3, 4, 7], [100, 40, 20, 12, 30])
+    found, estimated = estimate_discounts(counts)
+    y = 100 / 180
+    assert estimated
+    np.testing.assert_allclose(found, [1 - 2 * y * 0.4, 2 - 3 * y * 0.5, 3 - 4 * y * 0.6])
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        [],
+        [0, 1, 1, 2, 3],  # No count of 4.
+        [1, 2, 3, 3, 3, 3, 4],  # The discount of 2 would be negative.
+    ],
+)
+def test_discounts_of_a_text_too_small_to_estimate_them_are_fixed(counts):
+    found, estimated = estimate_discounts(np.array(counts, np.int64))
+    assert not estimated
+    np.testing.assert_array_equal(found, FALLBACK)
+
+
+def test_sentences_shorter_than_the_order_are_counted_too():
+    model, table = model_of([[4], [4], [5]], 5)
+    assert table.num_ngrams == [4, 2, 0, 0]
+    scores = model.score(tf.constant([[EOS]]), tf.constant([[4, EOS]])).numpy()
+    assert np.isfinite(scores).all() and (scores < 0).all()
+
+
+def test_more_frequent_and_more_versatile_words_are_more_probable():
+    """5 follows few words, mostly 4, so in an unknown context it is less likely than 6."""
+    text = [[4, 5]] * 10 + [[7, 6], [4, 6], [6], [7, 5], [8, 7, 6]]
+    model, _ = model_of(text, 2)
+    unseen = np.exp(model._log_probs(tf.constant([[UNK]])))[0]
+    seen = np.exp(model._log_probs(tf.constant([[4]])))[0]
+    assert unseen[6] > unseen[5] and seen[5] > seen[6]

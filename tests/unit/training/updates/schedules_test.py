@@ -1,0 +1,134 @@
+"""The learning rate over time."""
+
+import functools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo.training.ways.gradient.schedules import (
+    SCHEDULES,
+    Constant,
+    Cosine,
+    InverseSquareRoot,
+    Linear,
+    Plateau,
+)
+
+WARMUP = 40
+
+
+# Schedules that decay to 0 at a last step; all others need only a peak and a warm-up.
+FALLING = (Linear, Cosine)
+EVERY = [
+    *(schedule for schedule in SCHEDULES.values() if schedule not in FALLING),
+    *(functools.partial(schedule, decay_steps=WARMUP) for schedule in FALLING),
+]
+
+
+def rates(schedule, steps):
+    """Returns the rates of updates 1, 2, ...; a schedule is called with the updates before."""
+    return np.array([float(schedule(step)) for step in range(steps)])
+
+
+def test_peak_is_reached_at_the_last_warm_up_step_and_never_exceeded():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), 3 * WARMUP)
+    assert values.argmax() + 1 == WARMUP
+    assert np.isclose(values.max(), 3e-3)
+
+
+def test_warm_up_is_linear_from_the_first_update_on():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
+    np.testing.assert_allclose(values, 3e-3 * np.arange(1, WARMUP + 1) / WARMUP, rtol=1e-5)
+
+
+def test_four_times_the_steps_halve_the_rate():
+    values = rates(InverseSquareRoot(3e-3, WARMUP), 8 * WARMUP)
+    for step in (WARMUP, 2 * WARMUP):
+        assert np.isclose(values[4 * step - 1], values[step - 1] / 2)
+
+
+def test_papers_peak_gives_the_papers_equation_3():
+    width, warmup_steps = 512, 4000
+    schedule = InverseSquareRoot((width * warmup_steps) ** -0.5, warmup_steps)
+    for step in (1, 10, 3999, 4000, 4001, 100_000):
+        paper = width**-0.5 * min(step**-0.5, step * warmup_steps**-1.5)
+        assert np.isclose(float(schedule(step - 1)), paper)
+
+
+def test_constant_rate_stays_at_the_peak_behind_the_same_warm_up():
+    values = rates(Constant(3e-3, WARMUP), 3 * WARMUP)
+    warming = rates(InverseSquareRoot(3e-3, WARMUP), WARMUP)
+    np.testing.assert_allclose(values[:WARMUP], warming, rtol=1e-6)
+    np.testing.assert_allclose(values[WARMUP:], 3e-3, rtol=1e-6)
+
+
+@pytest.mark.parametrize("schedule", EVERY)
+def test_one_step_of_warm_up_begins_at_the_peak(schedule):
+    assert np.isclose(rates(schedule(0.5, 1), 1)[0], 0.5)
+
+
+@pytest.mark.parametrize("schedule", EVERY)
+@pytest.mark.parametrize("warmup_steps", [0, -5])
+def test_no_warm_up_step_is_refused(schedule, warmup_steps):
+    with pytest.raises(ValueError, match=f"warmup_steps must be at least 1, found {warmup_steps}"):
+        schedule(1e-3, warmup_steps)
+
+
+def test_optimizer_takes_the_rate_of_the_update_that_it_makes():
+    optimizer = keras.optimizers.SGD(InverseSquareRoot(0.8, 4))
+    weight = keras.Variable([0.0])
+    steps = []
+    for _ in range(6):
+        before = weight.numpy().item()
+        optimizer.apply([tf.ones(1)], [weight])
+        steps.append(before - weight.numpy().item())
+    np.testing.assert_allclose(steps, rates(InverseSquareRoot(0.8, 4), 6), rtol=1e-4)
+
+
+def test_rate_is_float32_and_traces():
+    schedule = InverseSquareRoot(3e-3, WARMUP)
+    traced = tf.function(schedule, input_signature=[tf.TensorSpec([], tf.int64)])
+    value = traced(tf.constant(7, tf.int64))
+    assert value.dtype == tf.float32
+    assert np.isclose(float(value), float(schedule(7)))
+
+
+def test_configuration_round_trip_through_an_optimizer():
+    optimizer = keras.optimizers.Adam(InverseSquareRoot(3e-3, WARMUP))
+    saved = keras.saving.serialize_keras_object(optimizer)
+    schedule = keras.saving.deserialize_keras_object(saved)._learning_rate
+    assert isinstance(schedule, InverseSquareRoot)
+    assert schedule.get_config() == {"peak": 3e-3, "warmup_steps": WARMUP}
+
+
+@pytest.mark.parametrize("schedule", FALLING)
+def test_a_falling_rate_has_its_peak_behind_the_warm_up_and_ends_at_zero(schedule):
+    last = 5 * WARMUP
+    values = rates(schedule(3e-3, WARMUP, last), last + 10)
+    np.testing.assert_allclose(values[:WARMUP], rates(Constant(3e-3, WARMUP), WARMUP), rtol=1e-6)
+    assert np.all(np.diff(values[WARMUP - 1 : last]) < 0)
+    assert values[last - 1] > 0 and not values[last:].any()
+    middle = values[(WARMUP + last + 1) // 2 - 1]
+    assert middle == pytest.approx(1.5e-3, rel=0.02)
+
+
+def test_linear_falls_by_equal_amounts_and_cosine_slowly_at_both_ends():
+    linear, cosine = (rates(schedule(1.0, 1, 100), 100) for schedule in FALLING)
+    np.testing.assert_allclose(np.diff(linear), -0.01, atol=1e-5)
+    assert np.all(cosine[1:50] > linear[1:50]) and np.all(cosine[52:] < linear[52:])
+
+
+def test_a_fall_that_ends_before_the_warm_up_is_refused():
+    with pytest.raises(ValueError, match="decay_steps must be at least warmup_steps, 40, found 39"):
+        Linear(1e-3, WARMUP, 39)
+
+
+def test_a_plateau_lowers_the_rate_each_time_its_patience_ends():
+    schedule = Plateau(1.0, 1, patience=2, factor=0.5)
+    values = []
+    for evaluations_since_best in (0, 1, 2, 3, 4, 0, 1, 2):
+        schedule.after_validation(evaluations_since_best)
+        values.append(float(schedule(100)))
+    assert values == [1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125]
