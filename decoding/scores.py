@@ -157,10 +157,10 @@ def corpus_scores(
     Raises:
         UserError: all reference lines are blank.
     """
-    (outputs,), references = _comparable([outputs], references)
+    (scored,), compared = _comparable([outputs], references)
     found = {}
     for name, metric in _metrics(metrics, bleu_options).items():
-        found[name] = metric.corpus_score(outputs, references)
+        found[name] = metric.corpus_score(scored, compared)
         found[f"{name}_signature"] = str(metric.get_signature())
     return found
 
@@ -233,7 +233,7 @@ def p_values(
         A list of p-values, one for each of `others`.
     """
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
-    return [result.p_value for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
+    return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _resampled(texts, references, metrics, bleu_options):

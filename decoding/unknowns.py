@@ -107,7 +107,7 @@ class UnknownReplacer:
         if not any(UNK_ID in ids for ids in target_ids):
             return [decode(ids) for ids in target_ids], [[] for _ in target_ids]
         (source_ids,) = self.tokenizer.source.encode([source_line])
-        words = self.tokenizer.source.split(source_line)
+        words = self.tokenizer.source.split(source_line)  # pyright: ignore[reportAttributeAccessIssue]
         weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
         # The last source position is </s>, which is not a word.
         positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding

@@ -82,49 +82,21 @@ PRESETS = {
     ),
     "rnn_attention": (
         RecurrentTranslationModel,
-        _recurrent(
-            256,
-            256,
-            256,
-            (0.1, 0.0, 0.1),
-            cell="rnn",
-            bidirectional=False,
-            score="reduced_rank",  # With k = 256: attention with query and key matrices.
-            rank=256,
-            input_feeding=False,
-            combine="sum",
-        ),
+        # Reduced rank with k = 256: attention with query and key matrices.
+        _recurrent(256, 256, 256, (0.1, 0.0, 0.1), score="reduced_rank", rank=256)
+        | {"cell": "rnn", "bidirectional": False, "input_feeding": False, "combine": "sum"},
         "the plainest RNN with attention: tanh cells, context + state; no published score",
     ),
     "lstm_seq2seq": (
         RecurrentTranslationModel,
-        _recurrent(
-            64,
-            128,
-            128,
-            (0.25, 0.25, 0.25),
-            bidirectional=False,
-            score="none",
-            input_feeding=False,
-            reverse_source=True,
-            initial_state="final",
-        ),
+        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
+        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"},
         "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
     ),
     "gru_bahdanau": (
         RecurrentTranslationModel,
-        _recurrent(
-            620,
-            1000,
-            1000,
-            (0.0, 0.0, 0.0),
-            cell="gru",
-            score="additive",
-            rank=1000,
-            input_feeding=False,
-            attend_before=True,
-            initial_state="projected_tanh",
-        ),
+        _recurrent(620, 1000, 1000, (0.0, 0.0, 0.0), cell="gru", score="additive", rank=1000)
+        | {"input_feeding": False, "attend_before": True, "initial_state": "projected_tanh"},
         "Bahdanau et al. 2015, simpler output and start; published 26.75 BLEU on WMT14 en-fr "
         "(RNNsearch-50)",
     ),
@@ -145,16 +117,8 @@ PRESETS = {
     ),
     "lstm_conv": (
         RecurrentTranslationModel,
-        _recurrent(
-            256,
-            256,
-            256,
-            (0.0, 0.0, 0.3),
-            convolution_width=2,
-            score="reduced_rank",
-            rank=128,
-            initial_state="projected",
-        ),
+        _recurrent(256, 256, 256, (0.0, 0.0, 0.3), score="reduced_rank", rank=128)
+        | {"convolution_width": 2, "initial_state": "projected"},
         "convolution, bi-LSTM and reduced-rank scores of Stanford's CS224n; no published score",
     ),
     "transformer_simple": (

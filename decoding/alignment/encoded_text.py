@@ -87,7 +87,7 @@ class EncodedText:
 
     def padded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids of source `[B, S]` and target `[B, T]` of some pairs, int32, padded."""
-        return tuple(self._padded(side, rows) for side in (0, 1))
+        return self._padded(0, rows), self._padded(1, rows)
 
     def between_words(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Merges weights `[B, ..., T, S]` between the tokens of some pairs.

@@ -47,4 +47,4 @@ class ParallelText(NamedTuple):
 
     def words(self) -> tuple[Words, Words]:
         """Returns the `Words` of every line, (source, target), as `split_words` finds them."""
-        return tuple(map(Words, self.lines))
+        return Words(self.lines[0]), Words(self.lines[1])

@@ -52,14 +52,14 @@ def model_data(
         A dict for `json.dumps`.
     """
     sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
-    maps = {map_name: _packed(weights) for map_name, weights in maps.items()}
-    return {"name": name, "source": sides[0], "target": sides[1], "maps": maps, **more}
+    packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
+    return {"name": name, "source": sides[0], "target": sides[1], "maps": packed, **more}
 
 
 def side(
     text: str,
     tokens: tuple[Sequence[str], Sequence[str]],
-    word_of: Sequence[int] | None = None,
+    word_of: Sequence[int] | np.ndarray | None = None,
     words: Sequence[str] | None = None,
 ) -> dict[str, Any]:
     """Returns a SIDE of `explorer.js`; by default, words are found from the tokens themselves."""

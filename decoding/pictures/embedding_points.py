@@ -58,7 +58,7 @@ def embedding_points(
         directions = table[chosen] - table[chosen].mean(axis=0)
         directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
         vectors.append(directions)
-        words.append(vocabulary.words[chosen])
+        words.append(vocabulary.words[chosen])  # pyright: ignore[reportAttributeAccessIssue]
     if len(words[0]) + len(words[1]) < 4:
         raise UserError(f"{name}: fewer than 4 words in both vocabularies; nothing to draw")
     points = PROJECTIONS[projection](np.concatenate(vectors))

@@ -113,7 +113,7 @@ class _Rules(NamedTuple):
     n_best: int | tf.Tensor  # Scalar, number of translations asked for.
     may_stop_early: bool  # Whether the scores of hypotheses can only fall with more tokens.
     guests: Guests
-    each: EachSentence | tuple  # Of A sentences, or ().
+    each: Any  # `EachSentence` of A sentences, or ().
 
     @property
     def length_penalty(self):
@@ -144,7 +144,7 @@ class _Active(NamedTuple):
     row: tf.Tensor  # [A] int32, the row of each sentence in the batch.
     limit: tf.Tensor  # [A] int32, most tokens of a hypothesis.
     best_possible: tf.Tensor  # [A] float32, the length normaliser of `limit` tokens.
-    each: EachSentence | tuple
+    each: Any  # As in `_Rules`.
     hypotheses: _Hypotheses
     context: Any  # The model's context of these sentences, leaves [A, ...].
 

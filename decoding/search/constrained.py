@@ -6,7 +6,7 @@ from typing import Any
 import tensorflow as tf
 
 from nmt_zoo.decoding.search import constraints
-from nmt_zoo.decoding.search.required import Banks, Progress
+from nmt_zoo.decoding.search.required import Banks, PhraseProgress
 from nmt_zoo.decoding.search.terms import Guests, SearchOptions, SpecialIds
 from nmt_zoo.models import StepOutput
 from nmt_zoo.models.base import Searchable
@@ -57,15 +57,18 @@ class Constrained:
 
     def guests(self) -> Guests:
         """Returns the `Guests` of a search of this model."""
-        banks = ending = None
-        if "required" in self.given:
-            banks = Banks(lambda output: Progress(*output.state["required"]), self.joints)
-        if beta := self.options.coverage_penalty:
+        beta = self.options.coverage_penalty
 
-            def ending(output):
-                return beta * constraints.coverage_penalty(output.state["attended"])
+        def progress(output):
+            return PhraseProgress(*output.state["required"])
 
-        return Guests(banks=banks, ending=ending)
+        def ending(output):
+            return beta * constraints.coverage_penalty(output.state["attended"])
+
+        return Guests(
+            banks=Banks(progress, self.joints) if "required" in self.given else None,
+            ending=ending if beta else None,
+        )
 
     def log_normaliser(self, logits: tf.Tensor) -> tf.Tensor:
         """Returns 0: the logits are log-probabilities already."""
@@ -104,7 +107,7 @@ class Constrained:
             # What is no word needs no attention.
             state["attended"] = tf.cast(~context["is_word"], tf.float32)
         if "required" in self.given:
-            state["required"] = tuple(Progress.start(context["given"]["required"]))
+            state["required"] = tuple(PhraseProgress.start(context["given"]["required"]))
         return state
 
     def decode_step(
@@ -132,7 +135,7 @@ class Constrained:
         if "attended" in state:
             state["attended"] += output.attention
         if "required" in state:
-            progress = Progress(*state["required"])
+            progress = PhraseProgress(*state["required"])
             state["required"] = tuple(progress.follow(token_ids, self.joints))
         return state
 
@@ -170,7 +173,7 @@ class Constrained:
 
     def _requiring(self, scores, log_probs, step, state, context):
         """Keeps hypotheses from ending too early, and from having too little room for a phrase."""
-        progress = Progress(*state["required"])
+        progress = PhraseProgress(*state["required"])
         left = progress.num_left
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
         room = context["limit"] - step - 2

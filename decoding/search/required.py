@@ -21,8 +21,8 @@ from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 from nmt_zoo.models.base import StepOutput
 
 
-class Progress(NamedTuple):
-    """Progress of N hypotheses through their required phrases."""
+class PhraseProgress(NamedTuple):
+    """PhraseProgress of N hypotheses through their required phrases."""
 
     phrases: tf.Tensor  # [N, R, L] int32.
     spelt: tf.Tensor  # [N, R, L] bool, whether the last tokens are the phrase up to here.
@@ -31,7 +31,7 @@ class Progress(NamedTuple):
     in_word: tf.Tensor  # [N] bool, whether the next token continues the word of the last one.
 
     @classmethod
-    def start(cls, phrases: tf.Tensor) -> "Progress":
+    def start(cls, phrases: tf.Tensor) -> "PhraseProgress":
         """Returns the progress of empty hypotheses."""
         met = phrases[:, :, 0] == PAD_ID
         in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
@@ -104,7 +104,7 @@ class Progress(NamedTuple):
         )
         return (needed <= room[:, None]) | (needed == 0) | (fitting > 0)
 
-    def follow(self, token_ids: tf.Tensor, joints: tuple[Any, Any]) -> "Progress":
+    def follow(self, token_ids: tf.Tensor, joints: tuple[Any, Any]) -> "PhraseProgress":
         """Returns the progress after one more token of each hypothesis.
 
         Args:
@@ -119,7 +119,7 @@ class Progress(NamedTuple):
         met = self.met & ~(self.just_met & tf.gather(continues, token_ids)[:, None])
         just_met = self._complete(spelt) & ~met
         in_word = tf.gather(opens, token_ids)
-        return Progress(self.phrases, spelt, met | just_met, just_met, in_word)
+        return PhraseProgress(self.phrases, spelt, met | just_met, just_met, in_word)
 
     def _complete(self, spelt):
         is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
@@ -130,10 +130,12 @@ class Banks:
     """A `terms.Chooser` by turns: the best extension of each bank, then the second best, and so on.
 
     Args:
-        progress: `StepOutput -> Progress`.
+        progress: `StepOutput -> PhraseProgress`.
     """
 
-    def __init__(self, progress: Callable[[StepOutput], Progress], joints: tuple[Any, Any]) -> None:
+    def __init__(
+        self, progress: Callable[[StepOutput], PhraseProgress], joints: tuple[Any, Any]
+    ) -> None:
         self.progress = progress
         self.joints = joints
 

@@ -98,6 +98,7 @@ class Chooser(Protocol):
 
     def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns `(logits, tokens)`, `[A * L, width]` or wider, of the extensions to look at."""
+        ...
 
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         """Returns numbers, larger for extensions that come first.
@@ -107,6 +108,7 @@ class Chooser(Protocol):
             log_probs: `[A, L * width]` float32, and what is returned is shaped like it.
             tokens: `[A * L, width]` int32.
         """
+        ...
 
 
 class Guests(NamedTuple):

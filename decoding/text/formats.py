@@ -120,7 +120,8 @@ class JsonLines:
             # Given as pieces, with words for UNK, or changed by its form.
             return (source_ids, numbers), (target.encode([text])[0], target.word_numbers([text])[0])
         if self.tokenizer.kind == "pretokenized":
-            numbers = numbers_in_text([piece_text(x, source.style) for x in source.split(line)])
+            given = source.split(line)  # pyright: ignore[reportAttributeAccessIssue]
+            numbers = numbers_in_text([piece_text(x, source.style) for x in given])
         return (source_ids, numbers), ([*ids, EOS_ID], numbers_in_text(pieces))
 
     def _record(self, source, found, links):

@@ -14,7 +14,7 @@ from nmt_zoo.decoding.text.streaming import windows
 _STANDARD_INPUT = "standard input"
 
 
-class Text(NamedTuple):
+class InputText(NamedTuple):
     """A text to translate."""
 
     read: Callable  # Function of the most lines to return, as `LiveLines.read`.
@@ -27,7 +27,7 @@ class Text(NamedTuple):
 
 def open_text(
     path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
-) -> Text:
+) -> InputText:
     """Opens a text and what its translations are compared with.
 
     Args:
@@ -37,7 +37,7 @@ def open_text(
         baseline: file of other translations of the text; "" for none.
 
     Returns:
-        `Text`.
+        `InputText`.
 
     Raises:
         UserError: as `source_text` and `reference_texts`.
@@ -51,13 +51,13 @@ def open_text(
         prompts = sys.stdin.isatty()
         read = plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
         if not reference:
-            return Text(read, name, prompts=prompts)
+            return InputText(read, name, prompts=prompts)
         lines = [line for _, window in windows(read, 1000) for line in window]
     references = reference_texts(reference, name, lines, column) if reference else []
     others = None
     if baseline:
         others = other_translation(baseline, name, lines)
-    return Text(reader(lines), name, len(lines), references=references, baseline=others)
+    return InputText(reader(lines), name, len(lines), references=references, baseline=others)
 
 
 def plain(read: Callable[[int], list[str]]) -> Callable[[int], list[str]]:

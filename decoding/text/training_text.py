@@ -150,8 +150,8 @@ class TrainingText:
         """
         line = normalised(line)
         scripts = _scripts(line).most_common(1)
-        if scripts and self.scripts.get(scripts[0][0], 0.0) < _RARE:
-            return SCRIPT, _NAMES.get(scripts[0][0], scripts[0][0].title())
+        if scripts and self.scripts.get(script := scripts[0][0], 0.0) < _RARE:
+            return SCRIPT, _NAMES.get(script) or script.title()
         unseen = [c for c in line if c not in self._characters and c != " "]
         missing = [c for c in unseen if c not in translation]
         if missing and len(unseen) == len(line.replace(" ", "")):

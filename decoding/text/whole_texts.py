@@ -10,7 +10,7 @@ from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.scoring import Scorer
-from nmt_zoo.decoding.text.input_text import Text
+from nmt_zoo.decoding.text.input_text import InputText
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
 from nmt_zoo.decoding.text.remarks import Remarks
@@ -37,7 +37,7 @@ def unfinished(path: str) -> str:
 
 
 def translate_text(
-    text: Text,
+    text: InputText,
     translator: Translator,
     output: Output,
     *,
@@ -98,7 +98,7 @@ def translate_text(
     return outputs, kept.num_used if kept else 0
 
 
-def score_text(text: Text, scorer: Scorer, output: Output, formatted: Callable) -> None:
+def score_text(text: InputText, scorer: Scorer, output: Output, formatted: Callable) -> None:
     """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
 
@@ -113,11 +113,11 @@ def score_text(text: Text, scorer: Scorer, output: Output, formatted: Callable) 
         _write_all(text, lines_of, output, "scoring", stack)
 
 
-def rank_text(text: Text, scorer: Scorer, output: Output, n_best: NBestList) -> None:
+def rank_text(text: InputText, scorer: Scorer, output: Output, n_best: NBestList) -> None:
     """Scores and sorts the translations of each line.
 
     Args:
-        text: `Text` of a known size.
+        text: `InputText` of a known size.
     """
 
     def lines_of(window, advance):

@@ -5,7 +5,7 @@ connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2
 stack may share weights (Takase and Kiyono 2021).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -233,11 +233,11 @@ class DecoderLayer(StackLayer):
     def step(
         self,
         x: Tensor,
-        cache: tuple[Tensor, Tensor],
+        cache: Sequence[Tensor],
         cross_keys: Tensor,
         cross_values: Tensor,
         source_mask: Tensor,
-    ) -> tuple[Tensor, list[Tensor], Tensor]:
+    ) -> tuple[Tensor, Sequence[Tensor], Tensor]:
         """Decodes the target position after those of the cache.
 
         Args:

@@ -65,7 +65,7 @@ def check_convertible(model: TranslationModel) -> None:
 
 def longest_translation(max_input_tokens: int) -> int:
     """Returns the number of positions that a model is exported with."""
-    return max(max_input_tokens, SearchOptions().length_limit(max_input_tokens))
+    return max(max_input_tokens, int(SearchOptions().length_limit(max_input_tokens)))
 
 
 def write(

@@ -165,8 +165,8 @@ def translations(
     return [list(zip(scores[:count], texts[:count], strict=True)) for scores, texts, count in every]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Translates lines of standard input."""
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("address", help="http://host:port or grpc://host:port")
     parser.add_argument("model", help="name of the model")
@@ -176,6 +176,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flags = parser.parse_args(arguments)
     if flags.batch_size < 1:
         parser.error(f"--batch_size: expected at least 1, found {flags.batch_size}")
+    return flags
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Translates lines of standard input."""
+    flags = parse(arguments)
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
         sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")  # pyright: ignore[reportAttributeAccessIssue]

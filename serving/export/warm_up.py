@@ -24,7 +24,7 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 _FILE = "tf_serving_warmup_requests"
 
 
-class Request(NamedTuple):
+class WarmUpRequest(NamedTuple):
     """A request without the name of the model."""
 
     signature: str  # Name of a signature of the SavedModel.
@@ -33,7 +33,7 @@ class Request(NamedTuple):
 
 def sample_requests(
     tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
-) -> list[Request]:
+) -> list[WarmUpRequest]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
 
     Args:
@@ -41,7 +41,7 @@ def sample_requests(
         max_input_tokens: longest line that is accepted; longer samples are left out.
 
     Returns:
-        list of `Request`.
+        list of `WarmUpRequest`.
     """
     both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
     lengths = [max(map(len, ids)) for ids in both]
@@ -54,7 +54,7 @@ def sample_requests(
         "source_lengths": [len(ids) for ids in source_ids],
     }
     return [
-        Request(name, {key: values[key] for key in signature.inputs})
+        WarmUpRequest(name, {key: values[key] for key in signature.inputs})
         for name, signature in signatures.items()
         if signature.inputs
     ]
@@ -67,7 +67,7 @@ def write_requests(
 
     Args:
         folder: of the version.
-        requests: list with the attributes of `Request`. Of each signature, the first and the last
+        requests: list with the attributes of `WarmUpRequest`. Of each signature, the first and the last
             one are taken.
         signatures: name -> `SignatureDef`.
         name: of the model.
@@ -96,8 +96,8 @@ def write_requests(
         raise OSError(error.message) from None
 
 
-def read_requests(folder: Path) -> list[Request]:
-    """Reads the warm-up requests of a version: a list of `Request`, empty if it has none.
+def read_requests(folder: Path) -> list[WarmUpRequest]:
+    """Reads the warm-up requests of a version: a list of `WarmUpRequest`, empty if it has none.
 
     Raises:
         UserError: the file is damaged.
@@ -124,7 +124,7 @@ def _prediction_log(name, signature, tensors):
 
 
 def _request_of(log):
-    """Returns the `Request` in the bytes of a `PredictionLog`."""
+    """Returns the `WarmUpRequest` in the bytes of a `PredictionLog`."""
     ((_, call),) = _fields(log)
     ((_, request),) = _fields(call)
     (_, model), *inputs = _fields(request)
@@ -132,7 +132,7 @@ def _request_of(log):
     for _, entry in inputs:
         key, data = dict(_fields(entry)).values()
         tensors[key.decode()] = tf.make_ndarray(TensorProto.FromString(data))
-    return Request(dict(_fields(model))[3].decode(), tensors)
+    return WarmUpRequest(dict(_fields(model))[3].decode(), tensors)
 
 
 def _field(number, data):

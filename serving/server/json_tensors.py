@@ -56,7 +56,7 @@ def inputs_of(
     in_rows = keys == ["instances"]
     if in_rows and not (isinstance(values, list) and values):
         raise Refusal(400, "expected 'instances' to be a list of values")
-    objects = values if in_rows else [values]
+    objects: list[Any] = values if in_rows else [values]
     if not any(map(_is_object, objects)):
         if len(infos) > 1:
             raise Refusal(400, f"'{keys[0]}' has values without names; expected {names}")

@@ -35,7 +35,7 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 _POLL_SECONDS = 1.0  # How often a new version is looked for.
 
 
-class Limits(NamedTuple):
+class ServerLimits(NamedTuple):
     """Bounds on what requests can ask of the server."""
 
     max_lines: int = 64  # Most rows of a request, and of requests that are answered together.
@@ -48,7 +48,9 @@ class Limits(NamedTuple):
 class RestApi:
     """Endpoints below `/v1`."""
 
-    def __init__(self, versions: ServedVersions, limits: Limits, split_sentences: str) -> None:
+    def __init__(
+        self, versions: ServedVersions, limits: ServerLimits, split_sentences: str
+    ) -> None:
         self._versions = versions
         self._limits = limits
         self._open_requests = 0
@@ -176,7 +178,7 @@ def _metadata(model, name, number):
 def make_app(
     versions: ServedVersions,
     name: str,
-    limits: Limits,
+    limits: ServerLimits,
     *,
     split_sentences: str = "auto",
     allowed_hosts: Sequence[str] = (),
