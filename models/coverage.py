@@ -83,10 +83,8 @@ class CoverageModel(TranslationModel):
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
 
-        Args:
-            state: leaves `[B, K, ...]`.
-            origin: `[B, K, S]`, the posterior of the last token over source positions.
-            source_mask: `[B, S]` bool.
+        `state`, leaves `[B, K, ...]`; `origin [B, K, S]`, the posterior of the last token over
+        source positions; `source_mask [B, S]` bool.
         """
         return state
 
@@ -142,13 +140,8 @@ class CoverageModel(TranslationModel):
 def _read(prior, coverage, source_mask):
     """Computes the distribution of the next target word's source position, before it is chosen.
 
-    Args:
-        prior: `[B, K, S]` or `[B, 1, S]`.
-        coverage: `[B, K, S]`.
-        source_mask: `[B, S]` bool.
-
-    Returns:
-        `[B, K, S]`; rows sum to 1.
+    `prior [B, K, S]` or `[B, 1, S]`, `coverage [B, K, S]`, `source_mask [B, S]` bool ->
+    `[B, K, S]`; rows sum to 1.
     """
     null = is_null(source_mask)[:, None, :]
     read = ops.sum(ops.where(null, 0.0, coverage), axis=-1, keepdims=True)

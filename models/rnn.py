@@ -333,12 +333,8 @@ class RecurrentTranslationModel(TranslationModel):
 def reversed_order(source_mask: Tensor) -> Tensor:
     """Computes the positions that reverse a sentence except its final `</s>` and padding.
 
-    Args:
-        source_mask: `[B, S]` bool, True for real tokens, which come before all padding.
-
-    Returns:
-        `[B, S]` int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for
-        `[a, b, c, </s>, 0]`.
+    `source_mask [B, S]` bool, True for real tokens, which come before all padding -> `[B, S]`
+    int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for `[a, b, c, </s>, 0]`.
     """
     positions = ops.broadcast_to(ops.arange(ops.shape(source_mask)[1]), ops.shape(source_mask))
     last = ops.sum(ops.cast(source_mask, "int32"), axis=1, keepdims=True) - 1  # </s>

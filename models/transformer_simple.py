@@ -74,13 +74,8 @@ class SimpleLayer(keras.layers.Layer):
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Processes the position after those of the cache, and adds it to the cache.
 
-        Args:
-            x: `[N, 1, D]`.
-            keys: `[N, D, t]`.
-            values: `[N, t, D]`.
-
-        Returns:
-            `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
+        `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
+        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """
         new_keys, new_values = self.self_attention.project_memory(x)
         keys = ops.concatenate([keys, new_keys], axis=2)

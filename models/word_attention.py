@@ -211,12 +211,8 @@ class WordAttention(CoverageModel):
 def _log_mixture(weights, log_probs):
     """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.
 
-    Args:
-        weights: `[B, T, S]`.
-        log_probs: `[B, S, V]`.
-
-    Returns:
-        `[B, T, V]`, finite even where every probability is too small for a float32.
+    `weights [B, T, S]`, `log_probs [B, S, V]` -> `[B, T, V]`, finite even where every probability
+    is too small for a float32.
     """
     largest = ops.stop_gradient(ops.max(log_probs, axis=1, keepdims=True))  # [B, 1, V]
     sums = ops.matmul(weights, ops.exp(log_probs - largest))

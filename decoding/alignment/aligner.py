@@ -234,10 +234,8 @@ def decide_links(
 ) -> list[list[Link]]:
     """Returns the links of every pair of a batch.
 
-    Args:
-        weights: `[B, T', S']` between words with `</s>`; T' and S' may be larger than needed.
-        num_sources: `[B]`, numbers of source words.
-        num_targets: `[B]`, numbers of target words.
+    `weights [B, T', S']` between words with `</s>`; T' and S' may be larger than needed;
+    `num_sources [B]`, numbers of source words; `num_targets [B]`, numbers of target words.
     """
     positions = [np.arange(size) for size in weights.shape[1:]]
     is_target = positions[0] < num_targets[:, None]

@@ -208,13 +208,8 @@ def _with_mean(weights):
 def _sums(name, weights, source_mask, target_mask):
     """Sums entropy, distance and share over the query tokens of every sentence.
 
-    Args:
-        weights: `[B, H, Q, K]`.
-        source_mask: `[B, S]` bool.
-        target_mask: `[B, T]` bool.
-
-    Returns:
-        `[B, H, 3]` float32.
+    `weights [B, H, Q, K]`, `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, H, 3]`
+    float32.
     """
     _, _, kind = _place(name)
     query_mask = source_mask if kind == "encoder" else target_mask

@@ -33,10 +33,8 @@ def bar_token(log_probs: tf.Tensor, token: int, applies: tf.Tensor) -> tf.Tensor
 def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tensor:
     """Makes tokens impossible that would end an n-gram which the hypothesis already has.
 
-    Args:
-        log_probs: `[N, V]`.
-        ids: `[N, t]` int32, the tokens so far.
-        n: length of the n-grams, at least 1.
+    `log_probs [N, V]`; `ids [N, t]` int32, the tokens so far; `n`, length of the n-grams, at least
+    1.
     """
     count = tf.maximum(tf.shape(ids)[1] - (n - 1), 0)  # The n-grams so far, if one more is begun.
     same = tf.ones([tf.shape(ids)[0], count], tf.bool)
@@ -50,12 +48,8 @@ def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tens
 def coverage_penalty(attended: tf.Tensor) -> tf.Tensor:
     """`sum_j log(min(attended_j, 1))`, Wu et al. 2016, equation 14, for a factor beta of 1.
 
-    Args:
-        attended: `[N, S]` float32, the attention that each source token has received so far; at
-            least 1 for what is no word.
-
-    Returns:
-        `[N]` float32, at most 0.
+    `attended [N, S]` float32, the attention that each source token has received so far; at least 1
+    for what is no word -> `[N]` float32, at most 0.
     """
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0)), axis=1)
 

@@ -80,11 +80,8 @@ class PhraseProgress(NamedTuple):
         A token may complete a phrase, break off one that is begun, or continue the word at the end
         of one, which is then not met: "Haus" is not met by "Haustür".
 
-        Args:
-            room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
-
-        Returns:
-            `[N, V]` bool; True where nothing is still to be written.
+        `room [N]` int32, tokens of a hypothesis after the next one, without `</s>` -> `[N, V]`
+        bool; True where nothing is still to be written.
         """
         # The tokens of the phrases are tried; all others break off what is begun.
         num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])

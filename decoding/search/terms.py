@@ -103,10 +103,8 @@ class Chooser(Protocol):
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         """Returns numbers, larger for extensions that come first.
 
-        Args:
-            output: of the step.
-            log_probs: `[A, L * width]` float32, and what is returned is shaped like it.
-            tokens: `[A * L, width]` int32.
+        `output`, of the step; `log_probs [A, L * width]` float32, and what is returned is shaped
+        like it; `tokens [A * L, width]` int32.
         """
         ...
 

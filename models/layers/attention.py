@@ -229,14 +229,9 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> tuple[Tensor, Tensor]:
         """Attends to projected keys and values.
 
-        Args:
-            query: `[B, T, D]`, not yet projected.
-            keys: `[B, H, S, d]` from `project_memory`.
-            values: `[B, H, S, d]` from `project_memory`.
-            attention_mask: bool, broadcastable to `[B, H, T, S]`.
-
-        Returns:
-            `(output [B, T, D], weights [B, H, T, S] float32)`.
+        `query [B, T, D]`, not yet projected; `keys [B, H, S, d]` from `project_memory`;
+        `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool, broadcastable to
+        `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
         query = self._placed(self._split_heads(self.query(query)))
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
@@ -247,14 +242,9 @@ class MultiHeadAttention(keras.layers.Layer):
     ) -> tuple[Tensor, ...]:
         """Attends from one position of every hypothesis to another sequence.
 
-        Args:
-            x: `[N, D]`, not yet projected; N is a multiple of B.
-            keys: `[B, H, S, d]` from `project_memory`.
-            values: `[B, H, S, d]` from `project_memory`.
-            attention_mask: bool, broadcastable to `[B, H, K, S]`.
-
-        Returns:
-            `(output [N, D], weights [B, H, K, S] float32)`.
+        `x [N, D]`, not yet projected; N is a multiple of B; `keys [B, H, S, d]` from
+        `project_memory`; `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool,
+        broadcastable to `[B, H, K, S]` -> `(output [N, D], weights [B, H, K, S] float32)`.
         """
         # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
         by_sentence = (ops.shape(keys)[0], -1, self.num_heads, self.width // self.num_heads)
@@ -324,13 +314,8 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
         """Attends from the position after those of the cache, and adds it to the cache.
 
-        Args:
-            x: `[N, D]`, the input at position t.
-            keys: `[N, H, t, d]` cache.
-            values: `[N, H, t, d]` cache.
-
-        Returns:
-            `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
+        `x [N, D]`, the input at position t; `keys [N, H, t, d]` cache; `values [N, H, t, d]` cache
+        -> `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))

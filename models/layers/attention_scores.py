@@ -128,12 +128,9 @@ class SourceAttention(keras.layers.Layer):
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Computes all that depends on the memory alone, for a whole sentence at once.
 
-        Args:
-            memory: `[B, S, memory_width]`.
-
-        Returns:
-            `(keys, values)`: keys `[B, S, k]` for "additive"; `[B, k, S]` for the other scores, so
-            that no step has to transpose them. Values `[B, S, memory_width or value_width]`.
+        `memory [B, S, memory_width]` -> `(keys, values)`: keys `[B, S, k]` for "additive";
+        `[B, k, S]` for the other scores, so that no step has to transpose them. Values
+        `[B, S, memory_width or value_width]`.
         """
         keys = memory if self.memory is None else self.memory(memory)
         values = memory if self.value is None else self.value(memory)

@@ -214,13 +214,8 @@ class DecoderLayer(StackLayer):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes whole target sequences.
 
-        Args:
-            x: `[B, T, D]`.
-            memory: `[B, S, D]` from the encoder.
-            source_mask: `[B, S]` bool.
-
-        Returns:
-            `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
+        `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
+        `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
         y, self_weights = self.self_attention(self.around_self.enter(x), training=training)
         x = self.around_self.leave(x, y, training=training)

@@ -15,12 +15,7 @@ def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
     `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
     not looked up, so sentences may be of any length.
 
-    Args:
-        positions: `[T]` int32, counted from 0.
-        width: D, even.
-
-    Returns:
-        `[T, D]` float32.
+    `positions [T]` int32, counted from 0; `width`, D, even -> `[T, D]` float32.
     """
     angles = _angles(positions, width)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
@@ -34,12 +29,8 @@ def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
     but for the order of the units, and quicker.
 
-    Args:
-        x: `[..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on.
-        first: int or scalar int32.
-
-    Returns:
-        `[..., T, d]`.
+    `x [..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on; `first`, int or
+    scalar int32 -> `[..., T, d]`.
     """
     angles = _angles(first + ops.arange(ops.shape(x)[-2]), x.shape[-1])
     cos, sin = (ops.cast(each(angles), x.dtype) for each in (ops.cos, ops.sin))

@@ -67,12 +67,9 @@ class Jumps(keras.layers.Layer):
     def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the probabilities of the next source position.
 
-        Args:
-            source_mask: `[B, S]` bool.
-
-        Returns:
-            (`[B, S + 1, S]` float32, probability of each word after each previous source word,
-            `[B, S]` float32, probability of NULL); for each previous word they sum to 1.
+        `source_mask [B, S]` bool -> (`[B, S + 1, S]` float32, probability of each word after each
+        previous source word, `[B, S]` float32, probability of NULL); for each previous word they
+        sum to 1.
         """
         positions, widest = ops.arange(ops.shape(source_mask)[1]), self.max_jump
         jumps = ops.clip(positions[None] - positions[:, None], -widest, widest) + widest
@@ -87,12 +84,8 @@ class Jumps(keras.layers.Layer):
     def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
         """The forward algorithm: P(source position of token t | target tokens before it).
 
-        Args:
-            source_mask: `[B, S]` bool.
-            translation: `[B, T, S]` float32, t(target token | source word); rows may be scaled.
-
-        Returns:
-            `[B, T, S]` float32; rows sum to 1.
+        `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word);
+        rows may be scaled -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
@@ -108,12 +101,7 @@ class Jumps(keras.layers.Layer):
     def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
 
-        Args:
-            source_mask: `[B, S]` bool.
-            target_mask: `[B, T]` bool.
-
-        Returns:
-            `[B, T, S]` float32; rows sum to 1.
+        `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
@@ -154,12 +142,8 @@ def first_place(source_mask: Tensor) -> Tensor:
 def arrive(place: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
 
-    Args:
-        place: `[B, K, S + 1]`, of K hypotheses.
-        words: `[B, S + 1, S]` from `Jumps.transitions`.
-
-    Returns:
-        `[B, K, S]`.
+    `place [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
+    `[B, K, S]`.
     """
     return ops.matmul(place, words)
 
@@ -167,10 +151,8 @@ def arrive(place: Tensor, words: Tensor) -> Tensor:
 def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
     """Computes the place after a target word.
 
-    Args:
-        place: `[B, K, S + 1]`, before the word.
-        posterior: `[B, K, S]`, distribution of the word's source position.
-        null: `[B, 1, S]` bool, True at NULL.
+    `place [B, K, S + 1]`, before the word; `posterior [B, K, S]`, distribution of the word's source
+    position; `null [B, 1, S]` bool, True at NULL.
     """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
     words = ops.where(null, 0.0, posterior)

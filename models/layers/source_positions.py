@@ -39,13 +39,9 @@ class Uniform(keras.layers.Layer):
     ) -> Tensor:
         """Computes P(source position | target position).
 
-        Args:
-            target_positions: `[T]` int32, counted from 0.
-            source_mask: `[B, S]` bool.
-            target_lengths: `[B]` float32, in tokens with `</s>`.
-
-        Returns:
-            `[B, T, S]` float32, or `[B, 1, S]` if all target positions have the same prior.
+        `target_positions [T]` int32, counted from 0; `source_mask [B, S]` bool;
+        `target_lengths [B]` float32, in tokens with `</s>` -> `[B, T, S]` float32, or `[B, 1, S]`
+        if all target positions have the same prior.
         """
         mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]

@@ -85,9 +85,7 @@ class TranslationTable(keras.layers.Layer):
     def set_word_pairs(self, source_words: np.ndarray, target_words: np.ndarray) -> None:
         """Sets the word pairs that have a logit.
 
-        Args:
-            source_words: `[P]` int, rising.
-            target_words: `[P]` int, rising within a source word.
+        `source_words [P]` int, rising; `target_words [P]` int, rising within a source word.
         """
         starts = np.searchsorted(source_words, np.arange(self.source_vocab_size + 1))
         self.source_words.assign(source_words)
@@ -101,8 +99,7 @@ class TranslationTable(keras.layers.Layer):
         were divided among the other pairs of the row, rare source words would explain any target
         word that occurs with them.
 
-        Args:
-            probabilities: `[P]` float64; no row sums to more than 1.
+        `probabilities [P]` float64; no row sums to more than 1.
         """
         size = self.source_vocab_size
         totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
@@ -137,12 +134,7 @@ class TranslationTable(keras.layers.Layer):
     def look_up(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the probability of each target word given each source word of its sentence.
 
-        Args:
-            source_ids: `[B, S]` int32.
-            target_ids: `[B, T]` int32.
-
-        Returns:
-            `[B, T, S]` float32.
+        `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
         places, found = self._find(source_ids, wanted)
@@ -172,11 +164,7 @@ class TranslationTable(keras.layers.Layer):
     def rows(self, source_ids: Tensor) -> Tensor:
         """Returns the probabilities of all target words, for decoding.
 
-        Args:
-            source_ids: `[B, S]` int32.
-
-        Returns:
-            `[B, S, V]` float32.
+        `source_ids [B, S]` int32 -> `[B, S, V]` float32.
         """
         size = self.target_vocab_size
         words = ops.convert_to_tensor(self.source_words)

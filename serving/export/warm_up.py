@@ -67,7 +67,7 @@ def write_requests(
 
     Args:
         folder: of the version.
-        requests: list with the attributes of `WarmUpRequest`. Of each signature, the first and the last
+        requests: with the attributes of `WarmUpRequest`. Of each signature, the first and the last
             one are taken.
         signatures: name -> `SignatureDef`.
         name: of the model.
