@@ -464,7 +464,7 @@ def check_scoring(mode):
 
 
 def the_output(text):
-    """Returns the `Output` for the lines of a `Text`."""
+    """Returns the `Output` for the lines of a `InputText`."""
     return Output(
         FLAGS.output,
         lambda lines: console.write_result(*lines),
@@ -478,7 +478,7 @@ def score_or_rank(text, model, tokenizer, common):
     """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         model: the model.
         tokenizer: its `Tokenizer`.
         common: arguments that `Scorer` and `Translator` have in common.
@@ -525,7 +525,7 @@ def translate(text, translator, directories, model, config, training_text):
     """Translates the text; prints remarks and scores.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         translator: `Translator`.
         directories: list of `ModelDirectory`.
         model: the model.

@@ -48,33 +48,27 @@ class _Map(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """Options of `save_attention`: the parts of the attention to draw, and their look.
+    """Options of `save_attention`: the parts of the attention to draw, and their look."""
 
-    Attributes:
-        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
-            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
-            the last: row t has not seen token t.
-        layer: only this layer, counted from 1; None draws all layers.
-        head: only this head, counted from 1, or "mean" over all heads; None draws all heads. The
-            panels of a single layer, or of a single head per layer, are wrapped into a block.
-        merge_subwords: whether to merge subword pieces into words, see
-            `subword_merging.merge_words`.
-        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn.
-            Each gets a frame, dashed if the link is possible but not sure.
-        title: a line above the picture; long titles are wrapped.
-        texts: (source sentence, translation), written below the title; None: they are not written.
-        dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
-        advises: whether to print which fonts to install if no installed font has a character.
-    """
-
+    # "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads its
+    # target shifted right, so the columns of "decoder" are "<s>" and all tokens but the last: row t
+    # has not seen token t.
     kind: str = "cross"
-    layer: int | None = None
+    layer: int | None = None  # Only this layer, counted from 1; None draws all layers.
+    # Only this head, counted from 1, or "mean" over all heads; None draws all heads. The panels of
+    # a single layer, or of a single head per layer, are wrapped into a block.
     head: int | str | None = None
+    # Whether to merge subword pieces into words, see `subword_merging.merge_words`.
     merge_subwords: bool = False
+    # Links to mark on every "cross" panel, by the positions of the tokens or words drawn. Each gets
+    # a frame, dashed if the link is possible but not sure.
     gold: GoldAlignment | None = None
-    title: str | None = None
+    title: str | None = None  # A line above the picture; long titles are wrapped.
+    # (source sentence, translation), written below the title; None: they are not written.
     texts: tuple[str, str] | None = None
+    # Dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
     dpi: float = 150
+    # Whether to print which fonts to install if no installed font has a character.
     advises: bool = True
 
 

@@ -61,12 +61,16 @@ def draw_panels(rows: Sequence[Sequence[Panel]], title: str, font_size: float) -
 
 def _around(panel):
     """Returns the room for labels on the left, above, on the right and below, in inches."""
+    return np.max([_measured(panel, shown) for shown in (str, _widest)], axis=0)
+
+
+def _measured(panel, shown):
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(1, 1), dpi=_MEASURE_DPI)
     axes = figure.add_axes((0, 0, *panel.size))
-    panel.draw(axes, _widest)
+    panel.draw(axes, shown)
     box = axes.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
     x0, y0, x1, y1 = np.array(box.extents) / _MEASURE_DPI
     return np.maximum([-x0, y1 - panel.size[1], x1 - panel.size[0], -y0], 0)

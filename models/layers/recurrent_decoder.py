@@ -1,9 +1,11 @@
 """The decoder of recurrent models: cells, attention to the source, and feedback between them."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import by_hypothesis, by_sentence
+from nmt_zoo.models.base import Tensor, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.attention_scores import SourceAttention
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.recurrent import RecurrentLayer, scan_over_time
@@ -39,21 +41,21 @@ class RecurrentDecoder(keras.layers.Layer):
     def __init__(
         self,
         *,
-        cell,
-        num_layers,
-        embedding_width,
-        units,
-        memory_width,
-        score,
-        rank,
-        input_feeding,
-        attend_before,
-        combine,
-        dropout,
-        output_dropout,
-        forget_bias,
-        **kwargs,
-    ):
+        cell: str,
+        num_layers: int,
+        embedding_width: int,
+        units: int,
+        memory_width: int,
+        score: str,
+        rank: int,
+        input_feeding: bool,
+        attend_before: bool,
+        combine: str,
+        dropout: float,
+        output_dropout: float,
+        forget_bias: float,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         self.units = units
@@ -92,7 +94,7 @@ class RecurrentDecoder(keras.layers.Layer):
         self.dropout = Dropout(dropout, name="dropout", dtype=dtype)
         self.output_dropout = Dropout(output_dropout, name="output_dropout", dtype=dtype)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in self.stack:
             layer.build()
         if self.attention is not None:
@@ -102,18 +104,18 @@ class RecurrentDecoder(keras.layers.Layer):
         self.built = True
 
     @property
-    def num_states(self):
+    def num_states(self) -> int:
         """Number of tensors in the state of a layer: 2 for "lstm", 1 for the other cells."""
         return self.stack[0].cell.num_states
 
-    def project_memory(self, memory):
+    def project_memory(self, memory: Tensor) -> dict[str, Tensor]:
         """`[B, S, memory_width]` -> context entries `keys`, `values`; {} without attention."""
         if self.attention is None:
             return {}
         keys, values = self.attention.project_memory(memory)
         return {"keys": keys, "values": values}
 
-    def attend(self, query, context):
+    def attend(self, query: Tensor, context: dict[str, Tensor]) -> tuple[Tensor | None, Tensor]:
         """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
 
         Without attention, the context vectors are None and the weights are equal on all real
@@ -126,7 +128,7 @@ class RecurrentDecoder(keras.layers.Layer):
         weights = real / ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
         return None, ops.repeat(weights, ops.shape(query)[1], axis=1)
 
-    def combine(self, vectors, top):
+    def combine(self, vectors: Tensor | None, top: Tensor) -> Tensor:
         """Context vectors and top states, `[..., *]` and `[..., U]` -> `[..., U]`."""
         if self.attention is None:
             return top
@@ -142,7 +144,13 @@ class RecurrentDecoder(keras.layers.Layer):
             vectors = by_hypothesis(vectors)
         return vectors, by_hypothesis(weights)
 
-    def step(self, projected, state, context, kept=None):
+    def step(
+        self,
+        projected: Tensor,
+        state: dict[str, Any],
+        context: dict[str, Any],
+        kept: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Decodes one target position.
 
         Args:
@@ -186,15 +194,20 @@ class RecurrentDecoder(keras.layers.Layer):
             return x
         return multiply(x, ops.split(kept, len(self.stack), axis=-1)[place])
 
-    def call(self, embedded, state, context, need_weights=False, training=None):
+    def call(
+        self,
+        embedded: Tensor,
+        state: dict[str, Any],
+        context: dict[str, Any],
+        need_weights: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """Decodes whole target sequences.
 
         Args:
             embedded: `[B, T, embedding_width]`.
             state: the first state, as in `step`, with B rows.
-            context: as in `step`.
             need_weights: whether to return the weights also if they cost extra.
-            training: whether dropout is active.
 
         Returns:
             `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.
@@ -228,14 +241,6 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def _loop(self, embedded, state, context, training, wanted):
         """Decodes in a loop over time, for models with feedback.
-
-        Args:
-            embedded: as in `call`.
-            state: as in `call`.
-            context: as in `call`.
-            training: as in `call`.
-            wanted: list of "top", the top states, and "output". Attention weights cannot be asked
-                for: `call` computes them from the states for all positions at once, in float32.
 
         Returns:
             A tensor `[B, T, U]` for each name in `wanted`.

@@ -56,7 +56,7 @@ def inputs_of(
     in_rows = keys == ["instances"]
     if in_rows and not (isinstance(values, list) and values):
         raise Refusal(400, "expected 'instances' to be a list of values")
-    objects = values if in_rows else [values]
+    objects: list[Any] = values if in_rows else [values]
     if not any(map(_is_object, objects)):
         if len(infos) > 1:
             raise Refusal(400, f"'{keys[0]}' has values without names; expected {names}")
@@ -141,7 +141,6 @@ def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[
     """Returns the body of an answer, JSON.
 
     Args:
-        outputs: name -> array.
         in_rows: whether the request was in rows.
         warnings: texts for the key `warnings`, which is left out if there are none.
 

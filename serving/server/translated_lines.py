@@ -7,12 +7,15 @@ several for each line, see `serving.export.saved_model`. All other requests pass
 import asyncio
 import collections
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
 from nmt_zoo.decoding.text.remarks import TextRemarks
 from nmt_zoo.decoding.text.splitting import sentences
+from nmt_zoo.serving.server.loaded_model import LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
+from nmt_zoo.serving.server.request_queue import RequestQueue
 
 _OUTPUTS = ("translation", "score")
 _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's message.
@@ -24,25 +27,26 @@ class LineTranslations:
     The translations of its sentences are joined, and their scores averaged.
 
     Args:
-        queue: `RequestQueue`.
         split_sentences: "auto", "always" or "never", see translate.py.
         max_rows: most rows that the model gets at once.
         seconds: time after which a request is given up.
     """
 
-    def __init__(self, queue, split_sentences, max_rows, seconds):
+    def __init__(
+        self, queue: RequestQueue, split_sentences: str, max_rows: int, seconds: float
+    ) -> None:
         self._queue = queue
         self._split_sentences = split_sentences
         self._max_rows = max_rows
         self._seconds = seconds
 
-    async def answer(self, model, signature, inputs):
+    async def answer(
+        self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Answers a request.
 
         Args:
-            model: `LoadedModel`.
             signature: name of the signature.
-            inputs: name -> array.
 
         Returns:
             `(name -> array, list of warnings, each a str)`.

@@ -198,9 +198,7 @@ def test_attention_ibm1_lets_source_words_add_up():
 @pytest.mark.slow
 def test_attention_translates_what_a_table_of_words_cannot():
     """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
-    corpus = textbook.corpus_of(
-        [([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])],
-    )
+    corpus = textbook.corpus_of([([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])])
     words = index_word_pairs(corpus)
     table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
     WordTable(corpus).fill(table)

@@ -515,8 +515,7 @@ def test_a_logarithmic_axis_has_plain_numbers(tmp_path, ys):
 
 
 @pytest.mark.parametrize(
-    ("series", "message"),
-    [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")],
+    ("series", "message"), [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")]
 )
 def test_curves_that_cannot_be_drawn_are_refused(tmp_path, series, message):
     with pytest.raises(ValueError, match=message):
