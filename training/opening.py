@@ -57,7 +57,7 @@ def open_run(request):
     requested = _requested(request, update, text)
     directory = devices.directory(request.model_dir)
     if not (request.dry_run or devices.is_chief):
-        devices.join(directory, requested)
+        devices.wait_for_workers(directory, requested)
     is_new = not directory.exists()
     if is_new:
         _check_passes(requested)

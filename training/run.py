@@ -108,7 +108,7 @@ def begin(run):
     elif run.devices.is_chief:
         run.directory.complete_config(**{n: run.config[n] for n in UNNOTED if n in run.config})
     if run.devices.is_chief:
-        run.devices.join(run.directory, run.requested)
+        run.devices.wait_for_workers(run.directory, run.requested)
 
 
 def update_to_try(run):

@@ -92,8 +92,8 @@ class ReplicatedUpdate(Update):
         last = self._step_alone if len(shares) == 1 else self._step_with_earlier
         for share in shares[:-1]:
             self._add(share.batches, share.weights)
-        wishes = np.array(self.replicas.wishes(), np.float32)
-        return last(shares[-1].batches, shares[-1].weights, wishes)
+        requests = np.array(self.replicas.requests(), np.float32)
+        return last(shares[-1].batches, shares[-1].weights, requests)
 
     def _make_functions(self):
         strategy, find = self.replicas.strategy, self.update.gradients
@@ -106,31 +106,31 @@ class ReplicatedUpdate(Update):
             sums *= weight
             return [*(g * sums[0] for g in gradients), sums]
 
-        def finish(parts, wishes):
+        def finish(parts, requests):
             context = tf.distribute.get_replica_context()
-            parts = [*parts[:-1], tf.concat([parts[-1], wishes], 0)]
+            parts = [*parts[:-1], tf.concat([parts[-1], requests], 0)]
             *gradients, sums = context.all_reduce("sum", parts)
             metrics = self.update.apply([g / sums[0] for g in gradients], sums[:4])
             return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
 
-        def alone(batch, weight, wishes):
-            return finish(parts(batch, weight), wishes)
+        def alone(batch, weight, requests):
+            return finish(parts(batch, weight), requests)
 
         def add(batch, weight):
             for total, part in zip(self.earlier, parts(batch, weight), strict=True):
                 total.assign_add(part)
 
-        def with_earlier(batch, weight, wishes):
+        def with_earlier(batch, weight, requests):
             add(batch, weight)
             totals = [tf.identity(total) for total in self.earlier]
             for total in self.earlier:
                 total.assign(tf.zeros_like(total))
-            return finish(totals, wishes)
+            return finish(totals, requests)
 
         def in_every_replica(function, *signature):
-            def run(batches, weights, *wishes):
+            def run(batches, weights, *requests):
                 each = zip(batches, tf.unstack(weights), strict=True)
-                shared = self.replicas.distribute([(*one, *wishes) for one in each])
+                shared = self.replicas.distribute([(*one, *requests) for one in each])
                 values = strategy.run(lambda of_replica: function(*of_replica), args=(shared,))
                 return tf.nest.map_structure(
                     lambda value: strategy.experimental_local_results(value)[0], values
@@ -142,11 +142,11 @@ class ReplicatedUpdate(Update):
 
         count = self.replicas.num_local
         batches, weights = [BATCH_SIGNATURE] * count, tf.TensorSpec([count])
-        wishes = tf.TensorSpec([2])
+        requests = tf.TensorSpec([2])
         return (
-            in_every_replica(alone, batches, weights, wishes),
+            in_every_replica(alone, batches, weights, requests),
             in_every_replica(add, batches, weights),
-            in_every_replica(with_earlier, batches, weights, wishes),
+            in_every_replica(with_earlier, batches, weights, requests),
         )
 
     @contextlib.contextmanager
