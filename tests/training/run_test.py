@@ -11,7 +11,7 @@ from nmt_zoo.configuration.options import BY_NAME, DEFAULTS, OPTIONS
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import opening, pace, recipes
 from nmt_zoo.training.ways.catalogue import check_options
-from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 
 UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),
@@ -59,7 +59,7 @@ def test_flags_count_most_then_the_update_then_the_corpus_then_the_model():
     given = {"eval_every_steps": 3}
     options = recipes.options("ibm1", "demo", given)
     of_model, of_dataset = recipes.BY_MODEL["ibm1"], recipes.BY_DATASET["demo"]
-    of_update = EMUpdate.defaults
+    of_update = ExpectationMaximisation.defaults
     assert options["eval_every_steps"] == 3 != of_update["eval_every_steps"]
     assert options["max_steps"] == of_update["max_steps"] != of_dataset["max_steps"]
     assert options["num_pieces"] == of_dataset["num_pieces"] != DEFAULTS["num_pieces"]
