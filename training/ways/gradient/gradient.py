@@ -10,17 +10,11 @@ from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.divergences import (
-    Compared,
-    diverging_cross_entropy,
-    projected_diverging_cross_entropy,
-    twice,
-)
+from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses, twice
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
-    projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
@@ -327,6 +321,7 @@ class GradientUpdate(Update):
         return {"loss": (loss, tokens), "nll": (nll, tokens)}
 
     def _losses(self, batch, training):
+        """Returns (loss, nll, tokens) of a batch, summed over its real target tokens."""
         if self.model.predicts == "scores":
             nll, tokens = negative_log_likelihood(self.model, batch)
             return nll, nll, tokens
@@ -336,11 +331,11 @@ class GradientUpdate(Update):
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
         wanted = target_ids, self.model.pad_id, self.label_smoothing
-        if not training and self.model.predicts == "features":
-            features = self.model.features(inputs, training=False)
-            return projected_losses(features, *self.model.output_weights(), *wanted)
         if not training:
-            return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
+            outputs, weights, _ = self._outputs(inputs, training=False)
+            if weights:
+                return projected_losses(outputs, weights, *wanted)
+            return smoothed_cross_entropy(outputs, *wanted)
         compared = None
         if self.r_drop or self.teacher:
             taught = self.teacher and self.teacher.predict(inputs)
@@ -349,25 +344,18 @@ class GradientUpdate(Update):
             inputs = self.token_dropout(inputs)
         if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
             inputs = twice(inputs)
-        if self.model.predicts == "features":
-            return self._losses_of_features(inputs, batch, wanted, compared)
-        logits = self.model(inputs, training=True)
-        if compared:
-            return diverging_cross_entropy(logits, *wanted, compared)
-        return smoothed_cross_entropy(logits, *wanted)
+        outputs, weights, attention = self._outputs(inputs, training=True)
+        loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+        if attention is not None:
+            loss += self.guide.loss(attention, batch)
+        return loss, nll, tokens
 
-    def _losses_of_features(self, inputs, batch, wanted, compared):
-        attention = None
-        if self.guide:
+    def _outputs(self, inputs, training):
+        """Returns (logits, None, None), or (features, output weights, attention to be guided)."""
+        if self.model.predicts == "logits":
+            return self.model(inputs, training=training), None, None
+        if self.guide and training:
             features, attention = self.model.features_and_alignment(inputs, training=True)
         else:
-            features = self.model.features(inputs, training=True)
-        weights = self.model.output_weights()
-        if compared:
-            losses = projected_diverging_cross_entropy(features, weights, *wanted, compared)
-        else:
-            losses = projected_cross_entropy(features, *weights, *wanted)
-        if attention is None:
-            return losses
-        loss, nll, tokens = losses
-        return loss + self.guide.loss(attention, batch), nll, tokens
+            features, attention = self.model.features(inputs, training=training), None
+        return features, self.model.output_weights(), attention
