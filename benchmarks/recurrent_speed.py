@@ -101,8 +101,8 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     import tensorflow as tf
 
     from nmt_zoo import models
-    from nmt_zoo.training.updates.adam import adam
-    from nmt_zoo.training.updates.gradient import GradientUpdate
+    from nmt_zoo.training.ways.gradient.adam import adam
+    from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
     quiet.start()
     keras.utils.set_random_seed(seed)

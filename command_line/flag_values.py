@@ -40,7 +40,7 @@ def group(title):
     before = set(flags.FLAGS)
     yield
     for name in set(flags.FLAGS) - before:
-        flags.FLAGS[name].group = title
+        flags.FLAGS[name].group = title  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def define_beam_size(more=""):

@@ -17,7 +17,6 @@ from nmt_zoo.command_line import startup, small_operations, quiet  # noqa: F401,
 # isort: split
 
 import itertools
-import json
 import sys
 import time
 
@@ -36,7 +35,7 @@ from nmt_zoo.command_line.flag_values import (
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, write_text
+from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -355,7 +354,7 @@ def print_scores(outputs, text, tokenizer, run, seconds):
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
-        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(FLAGS.save_scores, record)
 
 
 def check_paths():

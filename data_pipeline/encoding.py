@@ -1,7 +1,6 @@
 """Encodes text as ids, once: on all cores, filtered, cached in files that are memory-mapped."""
 
 import collections
-import concurrent.futures
 import contextlib
 import hashlib
 import itertools
@@ -17,6 +16,7 @@ from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import atomic_path, write_text
 from nmt_zoo.common.locks import lock
+from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
@@ -117,32 +117,28 @@ def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
 
     SentencePiece releases Python's global interpreter lock, so threads are enough.
 
-    Yields:
-        `EncodedCorpus` of the next few thousand pairs.
+    Returns:
+        iterator of `EncodedCorpus`, each of the next few thousand pairs.
 
     Raises:
         ValueError: one side has more lines than the other.
     """
-    threads = threads or num_cores()
 
     def encode(chunk):
         vocabularies = (tokenizer.source, tokenizer.target)
         return EncodedCorpus(*map(encode_lines, vocabularies, chunk))
 
-    sides = iter(source_lines), iter(target_lines)
-    with concurrent.futures.ThreadPoolExecutor(threads) as pool:
-        waiting = collections.deque()
+    def chunks():
+        sides = iter(source_lines), iter(target_lines)
         while True:
             chunk = [list(itertools.islice(side, _PAIRS_AT_ONCE)) for side in sides]
             if len(chunk[0]) != len(chunk[1]):
                 raise ValueError("one side has more lines than the other")
             if not chunk[0]:
-                break
-            waiting.append(pool.submit(encode, chunk))
-            if len(waiting) > 2 * threads:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+                return
+            yield chunk
+
+    return map_in_order(encode, chunks(), threads or num_cores())
 
 
 def _write(folder, settings, chunks, name, pair_filter):
@@ -243,11 +239,5 @@ def _locked(folder):
             f"{folder}: cannot be written ({error.strerror}); remove it, or give another --data_dir"
         ) from None
     with file:
-        if not lock(file, folder):
-            print(
-                f"waiting for another process that is writing {folder}",
-                file=sys.stderr,
-                flush=True,
-            )
-            lock(file, folder, wait=True)
+        lock(file, folder, waiting=f"waiting for another process that is writing {folder}")
         yield

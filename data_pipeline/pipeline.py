@@ -50,7 +50,7 @@ def dataset_of(corpus, plan, first_batch=0):
     rows, sizes = plan.batches(first_batch)
     with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
         source, target = map(sentence_look_up, corpus)
-    rows = tf.RaggedTensor.from_row_lengths(rows, sizes)
+    rows = tf.RaggedTensor.from_row_lengths(rows, sizes)  # pyright: ignore[reportAttributeAccessIssue]
     if plan.shapes is None:
         dataset = tf.data.Dataset.from_tensor_slices((rows,))
     else:

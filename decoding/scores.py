@@ -202,8 +202,8 @@ def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_op
     """
     signatures, found = _resampled([baseline, outputs], references, metrics, bleu_options)
     return [
-        f"{name}|{signature} = {found[name][1].score:.2f}, baseline {found[name][0].score:.2f}, "
-        f"p = {found[name][1].p_value:.4f}"
+        f"{name}|{signature} = {found[name][1].score:.2f}, baseline {found[name][0].score:.2f}, "  # pyright: ignore[reportAttributeAccessIssue]
+        f"p = {found[name][1].p_value:.4f}"  # pyright: ignore[reportAttributeAccessIssue]
         for name, signature in signatures.items()
     ]
 
@@ -221,7 +221,7 @@ def p_values(outputs, others, references, **bleu_options):
         A list of p-values, one for each of `others`.
     """
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
-    return [result.p_value for result in found["BLEU"][1:]]
+    return [result.p_value for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _resampled(texts, references, metrics, bleu_options):

@@ -3,12 +3,12 @@
 import collections
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.data_pipeline.text_form import normalised
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
@@ -72,25 +72,6 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
     "not enough memory",
     "the model finds no translation",
 )
-
-
-def _in_order(function, items, num_threads):
-    """Yields `function(item)` of each item, in order, computing several at a time in threads."""
-    if num_threads < 2:
-        yield from map(function, items)
-        return
-    with ThreadPoolExecutor(num_threads) as threads:
-        items, waiting = iter(items), collections.deque()
-        try:
-            while True:
-                for item in itertools.islice(items, num_threads - len(waiting)):
-                    waiting.append(threads.submit(function, item))
-                if not waiting:
-                    return
-                yield waiting.popleft().result()
-        finally:
-            for future in waiting:
-                future.cancel()
 
 
 def is_unknown(source_ids):
@@ -231,7 +212,7 @@ class Translator:
         batches = [
             todo[start : start + self.batch_size] for start in range(0, len(todo), self.batch_size)
         ]
-        searched = _in_order(search, batches, self.num_threads)
+        searched = map_in_order(search, batches, self.num_threads)
         for batch, hypotheses in zip(batches, searched, strict=True):
             for piece, some in zip(batch, hypotheses, strict=True):
                 # The best one of each part is joined.

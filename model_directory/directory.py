@@ -30,7 +30,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder, read_lines, write_text
 from nmt_zoo.common.memory import available_bytes, gigabytes
-from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from nmt_zoo.model_directory.configuration import FORMAT, read_configuration
@@ -135,15 +135,6 @@ class ModelDirectory:
         config = {"format": FORMAT, **config, **sums}
         write_text(self.config_path, json.dumps(config, indent=2) + "\n")
 
-    def complete_config(self, **entries):
-        """Adds configuration entries that an earlier version did not write.
-
-        The run must be locked. Existing entries stay unchanged.
-        """
-        config = self.config()
-        if not entries.keys() <= config.keys():
-            write_text(self.config_path, json.dumps({**entries, **config}, indent=2) + "\n")
-
     def config(self):
         """Reads the configuration.
 
@@ -163,8 +154,8 @@ class ModelDirectory:
             UserError: the tokenizer is missing, damaged, or of another size.
         """
         config = self.config()
-        self._check_vocabulary(config.get("vocabulary_crc32", {}))  # Absent in older versions.
-        form = config["options"].get("normalise", DEFAULTS["normalise"])
+        self._check_vocabulary(config["vocabulary_crc32"])
+        form = config["options"]["normalise"]
         tokenizer = Tokenizer.load(config["tokenizer"], self.path / "tokenizer", form)
         found = [len(tokenizer.source), len(tokenizer.target)]
         if found != config["vocab_sizes"]:
@@ -228,13 +219,7 @@ class ModelDirectory:
             )
         tokenizer, model = self.tokenizer(), self.new_model()
         arrays, _ = self.read_best()
-        if restore(model_arrays(model), arrays, self.best_path):
-            print(
-                f"{self.path}: trained by a version that did not measure how long translations "
-                "become; expecting each to be as long as its source",
-                file=sys.stderr,
-                flush=True,
-            )
+        restore(model_arrays(model), arrays, self.best_path)
         for name, array in arrays.items():
             if not np.isfinite(array).all():
                 raise UserError(

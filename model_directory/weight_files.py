@@ -9,8 +9,6 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import atomic_path
 
-# Arrays that archives of the first version may lack.
-ADDED = ("model/length/parameters",)
 # Errors of reading that say nothing of the bytes of a file. EINVAL comes of damaged offsets.
 _NOT_DAMAGE = (
     *(errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT),
@@ -72,7 +70,7 @@ def read_archive(path, prefix=""):
     except Exception as error:  # Readers of zip files raise many types for damaged bytes.
         if getattr(error, "errno", None) in _NOT_DAMAGE:
             raise UserError(
-                f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"
+                f"{path}: cannot be read ({error.strerror}); check its permissions and the disk"  # pyright: ignore[reportAttributeAccessIssue]
             ) from None
         reason = " ".join(str(error).split()) or type(error).__name__
         if "pickle" in reason:
@@ -83,14 +81,9 @@ def read_archive(path, prefix=""):
 def restore(variables, arrays, path):
     """Assigns every variable from an archive; ignores other entries of the archive.
 
-    Returns:
-        The names of variables that keep their values because earlier versions did not write them.
-
     Raises:
         UserError: an entry is missing, or has another shape or type; no variable is changed then.
     """
-    kept = [name for name in variables if name in ADDED and name not in arrays]
-    variables = {name: variable for name, variable in variables.items() if name not in kept}
     for name, variable in variables.items():
         if name not in arrays:
             raise UserError(
@@ -107,4 +100,3 @@ def restore(variables, arrays, path):
             raise UserError(f"{path}: {name} is {found}, the model needs {expected}; damaged")
     for name, variable in variables.items():
         variable.assign(arrays[name])
-    return kept

@@ -174,18 +174,8 @@ class Searchable(keras.Model):
     # True if extending a hypothesis never raises its score, as with log-probabilities. The search
     # may then stop early.
     scores_only_fall = True
-    # How the search chooses further hypotheses beside the most probable ones, such as
-    # `decoding.search.required.Banks`; None: there are none.
-    banks = None
-    # Function `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this
-    # step's token; None: nothing.
-    ending = None
-    # `[C]` int32, the token that each column of the logits scores; None: column v scores token v.
-    tokens = None
     # True if logits are log-probabilities already, or scores that are not probabilities.
     logits_add_up = False
-    # True if CTranslate2 has the same network.
-    is_in_ctranslate2 = False
     # True if there is an `align` that distinguishes source words.
     has_alignment = False
     # Size of the largest tensor of `align`: numbers for each source token, and for each pair of a

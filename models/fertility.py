@@ -11,7 +11,7 @@ from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.source_positions import is_null
 
-MOST = 4  # As in `training.expectation_maximisation.collapsed`.
+MOST = 4  # As in `training.ways.expectation_maximisation.collapsed`.
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

@@ -27,7 +27,7 @@ class NgramLanguageModel(Searchable):
         P(w | c) = a(c w) + g(c) P(w | c')
 
     where `a`, the discounted probability of a seen n-gram, and `g`, the weight of the shorter
-    context, are tables that `training.ngrams.counting` makes by modified Kneser-Ney smoothing (Chen
+    context, are tables that `training.ways.counting` makes by modified Kneser-Ney smoothing (Chen
     and Goodman 1998). After an unseen context, g is 1 and a is 0. Every word, including `<unk>` but
     not `<pad>` and `<s>`, has a probability above 0, and these probabilities sum to 1.
 
@@ -101,7 +101,7 @@ class NgramLanguageModel(Searchable):
         self.built = True
 
     def fill(self, table):
-        """Copies the arrays of a `training.ngrams.counting.NgramTable`."""
+        """Copies the arrays of a `training.ways.counting.counting.NgramTable`."""
         self.unigrams.assign(table.unigrams)
         self.ngram_keys.assign(np.append(table.keys, _LAST))
         self.probabilities.assign(np.append(table.probabilities, np.float32(0)))

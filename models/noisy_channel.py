@@ -97,7 +97,7 @@ class NoisyChannel(Searchable):
 
     def _probabilities(self):
         """Returns P(e) without context, `[V]` NumPy; 0 for padding, `<s>` and `</s>`."""
-        unigrams = ops.convert_to_numpy(self.language_model.unigrams).copy()
+        unigrams = ops.convert_to_numpy(self.language_model.unigrams).copy()  # pyright: ignore[reportAttributeAccessIssue]
         unigrams[[self.pad_id, self.bos_id, self.channel.eos_id]] = 0
         return unigrams
 
@@ -115,7 +115,7 @@ class NoisyChannel(Searchable):
         order = np.lexsort((-values, sources))
         order = order[values[order] > 0]
         sources = sources[order]
-        places = np.arange(sources.size) - np.searchsorted(sources, sources)
+        places = np.arange(sources.size) - np.searchsorted(sources, sources)  # pyright: ignore[reportAttributeAccessIssue]
         near = places < count
         likely = np.full((self.source_vocab_size, count), self.pad_id, np.int32)
         likely[sources[near], places[near]] = words[order[near]]

@@ -74,8 +74,6 @@ class Transformer(TranslationModel):
         TensorShape([1, 3, 100])
     """
 
-    is_in_ctranslate2 = True
-
     def __init__(
         self,
         source_vocab_size,

@@ -24,8 +24,8 @@ from nmt_zoo.training.corpus.texts import open_text, print_faults
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
-from nmt_zoo.training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
-from nmt_zoo.training.ways import update_of
+from nmt_zoo.training.ways.catalogue import update_of
+from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
 
 
 def open_run(request: Request) -> Run | None:

@@ -49,7 +49,7 @@ class Merges(NamedTuple):
         """
         from sentencepiece import sentencepiece_model_pb2
 
-        proto = sentencepiece_model_pb2.ModelProto.FromString(vocabulary.model)
+        proto = sentencepiece_model_pb2.ModelProto.FromString(vocabulary.model)  # pyright: ignore[reportAttributeAccessIssue]
         kinds = proto.trainer_spec.DESCRIPTOR.enum_types_by_name["ModelType"].values_by_number
         kind = kinds[proto.trainer_spec.model_type].name
         if kind != "BPE":

@@ -36,7 +36,7 @@ def with_special_ids(model, specials, name):
         ) from None
     from sentencepiece import sentencepiece_model_pb2
 
-    proto = sentencepiece_model_pb2.ModelProto.FromString(model)
+    proto = sentencepiece_model_pb2.ModelProto.FromString(model)  # pyright: ignore[reportAttributeAccessIssue]
     spec = proto.trainer_spec
     old = list(proto.pieces)
     ids = [_id_of(role, special, spec, old) for role, special in zip(_ROLES, specials, strict=True)]
@@ -50,7 +50,7 @@ def with_special_ids(model, specials, name):
                 "project; train a SentencePiece model without that piece"
             )
     del proto.pieces[:]
-    kind = sentencepiece_model_pb2.ModelProto.SentencePiece.Type
+    kind = sentencepiece_model_pb2.ModelProto.SentencePiece.Type  # pyright: ignore[reportAttributeAccessIssue]
     for role, special in zip(_ROLES, specials, strict=True):
         proto.pieces.add(
             piece=special, score=0.0, type=kind.UNKNOWN if role == "unk" else kind.CONTROL

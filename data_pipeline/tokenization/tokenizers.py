@@ -76,13 +76,13 @@ class Tokenizer(NamedTuple):
 
         Lines of ready-made pieces are joined. Text that is in words already stays as it is.
         """
-        return self.target.joined(lines) if self.kind == "pretokenized" else lines
+        return self.target.joined(lines) if self.kind == "pretokenized" else lines  # pyright: ignore[reportAttributeAccessIssue]
 
     def fingerprint(self):
         """Returns a hash that changes with the kind, the form of the text and any entry."""
         digest = hashlib.sha256(f"{self.kind} {self.source.form}".encode())
         for side in (self.source, self.target):
-            data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()
+            data = side.model if self.kind == "bpe" else "\n".join(side.words).encode()  # pyright: ignore[reportAttributeAccessIssue]
             digest.update(hashlib.sha256(data).digest())
         return digest.hexdigest()
 

@@ -177,7 +177,7 @@ class BpeVocabulary:
             For every line a list of word numbers, one for each id, counted from 0 and never
             falling. The number of `</s>` is the number of words.
         """
-        from sentencepiece.sentencepiece_pb2 import SentencePieceText
+        from sentencepiece.sentencepiece_pb2 import SentencePieceText  # pyright: ignore[reportAttributeAccessIssue]
 
         # For bytes, all versions give byte offsets.
         lines = [normalised(line, self.form).encode() for line in lines]

@@ -54,7 +54,7 @@ def _difference(configs, name, text):
     """
     vocabularies, texts = set(), set()
     for config in configs:
-        sums = config.get("vocabulary_crc32", {}).items()  # Absent in older versions, as is `text`.
+        sums = config["vocabulary_crc32"].items()
         target = sorted(item for item in sums if not item[0].startswith("source"))
         vocabularies.add((config["tokenizer"], config["vocab_sizes"][1], *target))
         texts.add(config.get(text))

@@ -4,6 +4,7 @@ import tensorflow as tf
 
 from nmt_zoo.decoding.search import constraints
 from nmt_zoo.decoding.search.required import Banks, Progress
+from nmt_zoo.decoding.search.terms import Guests
 from nmt_zoo.models import StepOutput
 
 # Inputs of a search that belong to its sentences, besides their ids.
@@ -44,14 +45,18 @@ class Constrained:
         self.joints = joints
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
-        self.tokens = None
-        self.banks = self.ending = None
-        if "required" in given:
-            self.banks = Banks(lambda output: Progress(*output.state["required"]), self.joints)
-        if options.coverage_penalty:
-            self.ending = lambda output: (
-                options.coverage_penalty * constraints.coverage_penalty(output.state["attended"])
-            )
+
+    def guests(self):
+        """Returns the `Guests` of a search of this model."""
+        banks = ending = None
+        if "required" in self.given:
+            banks = Banks(lambda output: Progress(*output.state["required"]), self.joints)
+        if beta := self.options.coverage_penalty:
+
+            def ending(output):
+                return beta * constraints.coverage_penalty(output.state["attended"])
+
+        return Guests(banks=banks, ending=ending)
 
     def log_normaliser(self, logits):
         """Returns 0: the logits are log-probabilities already."""

@@ -34,12 +34,13 @@ def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
         here = tf.nest.map_structure(lambda leaf, group=group: leaf[:, group], hypotheses)
         logits = tf.gather(output.logits, rows)
         preference = Distance(tf.repeat(taken, size, axis=0)) if groups else None
+        guests = rules.guests._replace(preference=preference)
         found, parents, is_nan = extended(
             here,
             output._replace(logits=logits),
             tf.gather(normaliser, rows),
             step,
-            rules._replace(preference=preference),
+            rules._replace(guests=guests),
         )
         is_live = tf.cast(found.live_log_probs > IMPOSSIBLE / 2, tf.float32)[:, :, None]
         counts = tf.reduce_sum(tf.one_hot(found.last_ids, vocab_size) * is_live, axis=1)
@@ -53,7 +54,7 @@ def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
 
 
 class Distance:
-    """Prefers tokens that earlier groups of a diverse beam did not take.
+    """A `terms.Chooser` that prefers tokens which earlier groups of a diverse beam did not take.
 
     Args:
         cost: `[A * K, V]` float32, subtracted from the log-probability of each token.
@@ -63,11 +64,9 @@ class Distance:
         self.cost = cost
 
     def candidates(self, output, width):
-        """Returns `(logits, tokens)`, `[A * K, width]` each: those with the best differences."""
         _, tokens = largest(output.logits - self.cost, width)
         return tf.gather(output.logits, tokens, batch_dims=1), tokens
 
     def of(self, output, log_probs, tokens):
-        """Returns the preference of every candidate, shaped as `log_probs`."""
         cost = tf.gather(self.cost, tokens, batch_dims=1)
         return log_probs - tf.reshape(cost, tf.shape(log_probs))

@@ -10,7 +10,7 @@ lost to the banks, of which each has few places.
 Shapes: R phrases of at most L tokens for each sentence, padded.
 """
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import tensorflow as tf
 
@@ -20,22 +20,13 @@ from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 
 
 class Progress(NamedTuple):
-    """Progress of N hypotheses through their required phrases.
+    """Progress of N hypotheses through their required phrases."""
 
-    Attributes:
-        phrases: `[N, R, L]` int32.
-        spelt: `[N, R, L]` bool, whether the last tokens are the first tokens of the phrase, up to
-            here.
-        met: `[N, R]` bool, whether the phrase is complete, now or earlier.
-        just_met: `[N, R]` bool, whether the last token was the first to complete the phrase.
-        in_word: `[N]` bool, whether the next token continues the word of the last one.
-    """
-
-    phrases: Any
-    spelt: Any
-    met: Any
-    just_met: Any
-    in_word: Any
+    phrases: tf.Tensor  # [N, R, L] int32.
+    spelt: tf.Tensor  # [N, R, L] bool, whether the last tokens are the phrase up to here.
+    met: tf.Tensor  # [N, R] bool, whether the phrase is complete, now or earlier.
+    just_met: tf.Tensor  # [N, R] bool, whether the last token was the first to complete it.
+    in_word: tf.Tensor  # [N] bool, whether the next token continues the word of the last one.
 
     @classmethod
     def start(cls, phrases):
@@ -135,7 +126,7 @@ class Progress(NamedTuple):
 
 
 class Banks:
-    """Prefers extensions by turns: the best of each bank, then the second best, and so on.
+    """A `terms.Chooser` by turns: the best extension of each bank, then the second best, and so on.
 
     Args:
         progress: `StepOutput -> Progress`.
@@ -147,12 +138,7 @@ class Banks:
         self.joints = joints
 
     def candidates(self, output, width):
-        """Returns the best tokens of each hypothesis, and those that continue phrases.
-
-        Returns:
-            `(logits, tokens)`, `[A * L, width + R]` each. A token that is there twice is impossible
-            the second time.
-        """
+        """Finds the best tokens, and R more, which continue phrases; no token counts twice."""
         best, tokens = largest(output.logits, width)
         following = self.progress(output).next_tokens
         logits = tf.gather(output.logits, following, batch_dims=1)
@@ -164,16 +150,6 @@ class Banks:
         return tf.concat([best, logits], axis=1), tf.concat([tokens, following], axis=1)
 
     def of(self, output, log_probs, tokens):
-        """Returns the preference of every candidate.
-
-        Args:
-            output: `StepOutput`.
-            log_probs: `[A, L * width]`.
-            tokens: `[A * L, width]`.
-
-        Returns:
-            `[A, L * width]` float32, larger for candidates that come first.
-        """
         width = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
         banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met

@@ -5,15 +5,15 @@ from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.eager.context import function_executor_type
 
+from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.search.beam_search import beam_search
 from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, asks_for_something
 from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import Shortlisted
-from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SpecialIds
+from nmt_zoo.decoding.search.terms import EachSentence, Guests, Hypotheses, SpecialIds
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
@@ -73,13 +73,15 @@ def make_search(model, options, given=(), joints=None, *, each_sentence=False):
         inputs = inputs or {}
 
         def search_group(source_ids, limits, rows):
-            searched = model
+            searched, guests = model, Guests()
             if options.shortlist is not None:
                 width = 2 * options.beam_size + len(special_ids.never)
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
+                guests = Guests(tokens=searched.tokens)
             elif asks_for_something(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, joints)
+                guests = searched.guests()
             asked = n_best
             if each_sentence:
                 asked = EachSentence(*(tf.gather(values, rows) for values in n_best))
@@ -90,6 +92,7 @@ def make_search(model, options, given=(), joints=None, *, each_sentence=False):
                 options=options,
                 special_ids=special_ids,
                 n_best=asked,
+                guests=guests,
             )
 
         lengths = tf.reduce_sum(tf.cast(source_ids != PAD_ID, tf.int32), axis=1)
@@ -180,7 +183,7 @@ class Searcher:
             return search.python_function(*inputs)
         # Without TensorFlow's queue of operations, which costs more than the small operations of
         # one sentence: 1.3 to 1.5 times as fast.
-        with function_executor_type("SINGLE_THREADED_EXECUTOR"):
+        with context.function_executor_type("SINGLE_THREADED_EXECUTOR"):
             return search(*inputs)
 
     def _graph(self, names, is_alone):

@@ -96,9 +96,6 @@ class Shortlisted:
         tokens: `[C]` int32, the token of each column; padded, as `largest` needs.
     """
 
-    banks = None
-    ending = None
-
     def __init__(self, model, shortlist, source_ids, most_wanted):
         self.model = model
         self.target_vocab_size = model.target_vocab_size

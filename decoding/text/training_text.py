@@ -14,7 +14,7 @@ import numpy as np
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_bytes
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.text_form import normalised, script_of
 from nmt_zoo.decoding.text.splitting import sentences
 
 RECORD = "training_text.json"  # Name of the file in exported models.
@@ -24,10 +24,10 @@ _NUM_WORDS = 300  # Frequent words; they are more than half of all words in lang
 _RARE = 0.002  # Share of training lines below which a kind of line is unlike the training text.
 _COMMON = 0.01  # Share of training lines from which lines of so many sentences are usual.
 _WORD = re.compile(r"[^\W\d_]+")
-_SCRIPT = re.compile(
-    "LATIN|GREEK|CYRILLIC|ARMENIAN|HEBREW|ARABIC|SYRIAC|DEVANAGARI|BENGALI|GURMUKHI|GUJARATI|ORIYA|"
-    "TAMIL|TELUGU|KANNADA|MALAYALAM|SINHALA|THAI|LAO|TIBETAN|MYANMAR|GEORGIAN|HANGUL|ETHIOPIC|"
-    "KHMER|MONGOLIAN|HIRAGANA|KATAKANA|CJK"
+_SCRIPTS = (
+    "LATIN GREEK CYRILLIC ARMENIAN HEBREW ARABIC SYRIAC DEVANAGARI BENGALI GURMUKHI GUJARATI ORIYA "
+    "TAMIL TELUGU KANNADA MALAYALAM SINHALA THAI LAO TIBETAN MYANMAR GEORGIAN HANGUL ETHIOPIC "
+    "KHMER MONGOLIAN HIRAGANA KATAKANA CJK"
 )
 _NAMES = {"CJK": "Chinese"}
 # Added to lengths before they are compared, because the ratios of short lines vary more.
@@ -101,7 +101,7 @@ class TrainingText:
         """Reads the record that `text` wrote into a file.
 
         Returns:
-            `TrainingText`; None if there is no such file, as beside models of earlier versions.
+            `TrainingText`; None if there is no such file, as beside a language model.
 
         Raises:
             UserError: the file is damaged.
@@ -229,16 +229,10 @@ def _scripts(characters):
     """Counts the letters of each script: a `Counter` of names such as "LATIN"."""
     found = collections.Counter()
     for character, count in collections.Counter(characters).items():
-        if script := _script(character):
+        script = script_of(character) if character.isalpha() else ""
+        if script in _SCRIPTS.split():
             found[script] += count
     return found
-
-
-@functools.cache
-def _script(character):
-    """Returns the script of a letter, as the Unicode name of the letter has it; "" if none."""
-    name = character.isalpha() and _SCRIPT.search(unicodedata.name(character, ""))
-    return name[0] if name else ""
 
 
 def _case(line):

@@ -2,7 +2,7 @@
 
 Vogel, Ney and Tillmann 1996, "HMM-Based Word Alignment in Statistical Translation"; NULL as Och and
 Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", section 2.1.2.
-`training.expectation_maximisation.jump_estimates` implements the same model for expectation
+`training.ways.expectation_maximisation.jump_estimates` implements the same model for expectation
 maximisation.
 """
 

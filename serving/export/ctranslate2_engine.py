@@ -23,22 +23,21 @@ from pathlib import Path
 import numpy as np
 
 from nmt_zoo.common.cores import num_cores
-from nmt_zoo.common.files import read_bytes
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes
+from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.text.training_text import RECORD
 from nmt_zoo.serving.export.ctranslate2_model import (
     ABOUT,
     TOKENIZER,
     ctranslate2_package,
-    longest_translation,
 )
 from nmt_zoo.serving.export.versions import newest_version
-from nmt_zoo.decoding.text.training_text import RECORD
-from nmt_zoo.configuration.options import DEFAULTS, LENGTH_PENALTY
 
 # Names of the search options that the engine follows.
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
@@ -90,7 +89,7 @@ class CTranslate2Export:
                 raise ValueError
             options = self._about["config"]["options"]
             self._kind = options["tokenizer"]
-            self._form = options.get("normalise", DEFAULTS["normalise"])
+            self._form = options["normalise"]
             if self._form not in FORMS:
                 raise ValueError
         except (UserError, ValueError, KeyError, TypeError, RecursionError):
@@ -145,9 +144,7 @@ class CTranslate2Engine:
     def __init__(self, path, tokenizer, about):
         self.tokenizer = tokenizer
         self._about = about
-        # Earlier exports do not state it.
-        usual = longest_translation(about["max_input_tokens"])
-        self._num_positions = about.get("num_positions", usual)
+        self._num_positions = about["num_positions"]
         self._translator = _translator(path)
         exported, used = about.get("quantization", "float32"), self._translator.compute_type
         if not used.startswith(exported):  # int8 is used as int8_float32, for example.

@@ -4,17 +4,16 @@ CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It 
 is used.
 """
 
-import json
-
 import numpy as np
 
-from nmt_zoo.common.files import write_text
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_json, write_text
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.models.layers.blocks import NORM_EPSILON
 from nmt_zoo.models.layers.embeddings import sinusoidal_positions
 from nmt_zoo.models.presets import PRESETS
+from nmt_zoo.models.transformer import Transformer
 
 ABOUT = "export.json"
 TOKENIZER = "tokenizer"
@@ -51,8 +50,8 @@ def ctranslate2_package():
 
 def check_convertible(model):
     """Raises `UserError` if CTranslate2 has no such model."""
-    if not model.is_in_ctranslate2:
-        possible = [name for name, (kind, *_) in PRESETS.items() if kind.is_in_ctranslate2]
+    if not isinstance(model, Transformer):
+        possible = [name for name, (kind, *_) in PRESETS.items() if issubclass(kind, Transformer)]
         raise UserError(
             f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
             f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
@@ -90,7 +89,7 @@ def write(model, tokenizer, folder, *, quantization, **about):
     facts["num_positions"] = num_positions if _stores_positions(model) else None
     forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
     write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
-    write_text(folder / ABOUT, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / ABOUT, facts)
 
 
 def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):

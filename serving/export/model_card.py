@@ -4,8 +4,8 @@ import json
 
 import tensorflow as tf
 
-from nmt_zoo.common.files import write_text
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_json, write_text
 
 NOT_STATED = "not stated; it depends on the licences of the training data"
 INTENDED_USE = (
@@ -101,7 +101,7 @@ def write_card(folder, *, directories, config, facts):
         "software": {"tensorflow": tf.__version__, "license": _SOFTWARE},
         **facts,
     }
-    write_text(folder / "model_card.json", json.dumps(card, indent=2, ensure_ascii=False) + "\n")
+    write_json(folder / "model_card.json", card)
     write_text(folder / "MODEL_CARD.md", _text(card))
 
 

@@ -38,11 +38,13 @@ import functools
 
 import tensorflow as tf
 
+from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.searcher import make_search
 from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, length_normaliser
+from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
 from nmt_zoo.serving.export.request_checks import (
     DEFAULT,
     are_empty,
@@ -59,8 +61,6 @@ from nmt_zoo.serving.export.request_checks import (
 from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
 from nmt_zoo.serving.export.text_lines import joined, lines_of
 from nmt_zoo.serving.export.warm_up import write_requests
-from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
-from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
 
 _STRINGS = tf.TensorSpec([None], tf.string)
 _IDS = tf.TensorSpec([None, None], tf.int32)

@@ -16,8 +16,8 @@ Beside the versions, written once and then left to their reader:
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
-from nmt_zoo.common.files import write_text
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_text
 
 EXTRA = "assets.extra"
 

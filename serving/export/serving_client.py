@@ -101,7 +101,7 @@ class GrpcClient:
         import tensorflow as tf
         from tensorflow_serving.apis import predict_pb2
 
-        request = predict_pb2.PredictRequest()
+        request = predict_pb2.PredictRequest()  # pyright: ignore[reportAttributeAccessIssue]
         request.model_spec.name, request.model_spec.signature_name = self.model, signature
         for name, values in inputs.items():
             request.inputs[name].CopyFrom(tf.make_tensor_proto(values))
@@ -169,8 +169,8 @@ def main(arguments=None):
         parser.error(f"--batch_size: expected at least 1, found {flags.batch_size}")
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
-        sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")
-        sys.stdout.reconfigure(encoding="utf-8")
+        sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")  # pyright: ignore[reportAttributeAccessIssue]
+        sys.stdout.reconfigure(encoding="utf-8")  # pyright: ignore[reportAttributeAccessIssue]
     try:
         server = client(flags.address, flags.model)
         lines = (line.removesuffix("\n").removesuffix("\r") for line in sys.stdin)

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import sys
 import uuid
 from pathlib import Path
 
@@ -26,9 +25,7 @@ def unfinished_version(folder):
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY)
-        if not lock(handle, folder):
-            print(f"waiting for another export into {folder}", file=sys.stderr, flush=True)
-            lock(handle, folder, wait=True)
+        lock(handle, folder, waiting=f"waiting for another export into {folder}")
         for left in folder.glob(".unfinished-*"):
             shutil.rmtree(left, ignore_errors=True)
         unfinished.mkdir(parents=True)  # A failed export may have removed the parent meanwhile.

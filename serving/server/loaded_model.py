@@ -4,12 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.python.saved_model.loader_impl import SavedModelLoader
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.serving.server.refusals import not_an_answer
-from nmt_zoo.serving.export.server_files import EXTRA
+from nmt_zoo.common.tensorflow_private import SavedModelLoader
 from nmt_zoo.decoding.text.training_text import RECORD, TrainingText
+from nmt_zoo.serving.export.server_files import EXTRA
+from nmt_zoo.serving.server.refusals import not_an_answer
 
 
 class LoadedModel:

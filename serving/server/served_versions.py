@@ -5,10 +5,10 @@ import contextlib
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError, printable
-from nmt_zoo.serving.server.loaded_model import LoadedModel
-from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.export.versions import newest_version
 from nmt_zoo.serving.export.warm_up import read_requests
+from nmt_zoo.serving.server.loaded_model import LoadedModel
+from nmt_zoo.serving.server.refusals import Refusal
 
 _WARM_UP_SECONDS = 600  # For each request.
 

@@ -10,9 +10,9 @@ import re
 
 import numpy as np
 
-from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.decoding.text.remarks import TextRemarks
 from nmt_zoo.decoding.text.splitting import sentences
+from nmt_zoo.serving.server.refusals import Refusal
 
 _OUTPUTS = ("translation", "score")
 _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's message.

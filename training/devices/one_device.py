@@ -4,7 +4,7 @@ import contextlib
 
 from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.updates.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.adam import FusedAdam
 
 
 class OneDevice:

@@ -13,9 +13,9 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.updates.adam import FusedAdam
-from nmt_zoo.training.updates.losses import BATCH_SIGNATURE
-from nmt_zoo.training.updates.update import Update
+from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
+from nmt_zoo.training.ways.update import Update
 
 
 class Share(NamedTuple):
@@ -41,7 +41,7 @@ class ReplicaAdam(FusedAdam):
         super().__init__(*args, **settings)
         # By default only the first replica would count, and the others wait for it; an update
         # inside of a conditional cannot wait.
-        self.iterations.value._aggregation = tf.VariableAggregation.NONE
+        self.iterations.value._aggregation = tf.VariableAggregation.NONE  # pyright: ignore[reportAttributeAccessIssue]
 
     def _apply_weight_decay(self, variables):
         for variable in variables if self.weight_decay else ():

@@ -21,7 +21,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabu
 from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
-from nmt_zoo.training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 from tests.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts

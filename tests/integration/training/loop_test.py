@@ -25,13 +25,13 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
 from nmt_zoo.training import loop
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.limits import Limits
-from nmt_zoo.training.loop import Trainer
+from nmt_zoo.training.loop.limits import Limits
+from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.reports.tensorboard import Board
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
 from nmt_zoo.training.validation.evaluation import Evaluation, Evaluator, perplexity
 from nmt_zoo.training.validation.length_penalty import LEAST_LINES, PenaltyChoice
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 from tests.tiny import SMALL, pairs
 
 LIMITS = Limits(

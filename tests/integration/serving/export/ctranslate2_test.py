@@ -56,7 +56,10 @@ def make_model(kind, eos_logit=8.0, unk_logit=-20.0, **settings):
 
 def export(folder, model, tokenizer, **settings):
     """Writes a model into a folder and loads it: (engine, tokenizer)."""
-    about = {"config": {"options": {"tokenizer": tokenizer.kind}}, "training": {}}
+    about = {
+        "config": {"options": {"tokenizer": tokenizer.kind, "normalise": "nfc"}},
+        "training": {},
+    }
     about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
     folder.mkdir(exist_ok=True)
     ctranslate2_model.write(model, tokenizer, folder, **about)

@@ -12,13 +12,16 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.expectation_maximisation import chunks, text_alignment
-from nmt_zoo.training.expectation_maximisation.agreement import index_directions
-from nmt_zoo.training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
-from nmt_zoo.training.expectation_maximisation.collapsed import expected_translation
-from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.expectation_maximisation.text_alignment import train_chain, train_collapsed
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation import chunks, text_alignment
+from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import expected_translation
+from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
+    train_chain,
+    train_collapsed,
+)
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 
 # Model of align.py -> the same model of train.py, its settings and its iterations of Model 1.

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.training.updates import losses
-from nmt_zoo.training.updates.losses import (
+from nmt_zoo.training.ways.gradient import losses
+from nmt_zoo.training.ways.gradient.losses import (
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
