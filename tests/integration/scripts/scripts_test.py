@@ -83,14 +83,6 @@ def test_training_leaves_all_that_the_other_scripts_need(trained):
     assert records[-1]["kind"] == "valid"
 
 
-def test_all_options_are_printed_if_asked_for(trained, folder, corpus, capsys):
-    done = train(corpus, folder, capsys, "--max_steps=6", "--verbose")
-    assert done.status == 0, done.err
-    (line,) = re.findall("^options: (.*)$", done.out, re.M)
-    options = json.loads((trained / "config.json").read_text(encoding="utf-8"))["options"]
-    assert line.split(", ") == [f"{name}={value}" for name, value in options.items()]
-
-
 def test_dry_run_without_gradients_prints_no_batches(folder, corpus, capsys):
     flags = ["--model=ibm1", "--dry_run", f"--model_dir={folder / 'x'}"]
     done = run_script("train", [*corpus, *flags, f"--data_dir={folder / 'data'}"], capsys)
