@@ -24,7 +24,6 @@ from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
-    StackLayer,
     distinct,
     layer_norm,
     layer_order,
@@ -116,11 +115,10 @@ class Transformer(TranslationModel):
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        layer = {name: settings[name] for name in StackLayer.SETTINGS}
 
         def layers(kind, side, count):
             order = layer_order(count, distinct_layers, share_layers)
-            made = [kind(**layer, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
+            made = [kind(settings, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
             # A layer whose weights several layers share is in the list several times.
             return [made[i] for i in order]
 
