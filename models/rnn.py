@@ -319,9 +319,6 @@ class RecurrentTranslationModel(TranslationModel):
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
-
 
 def reversed_order(source_mask: Tensor) -> Tensor:
     """Computes the positions that reverse a sentence except its final `</s>` and padding.

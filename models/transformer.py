@@ -269,9 +269,6 @@ class Transformer(TranslationModel):
             return weights[:, 0]
         return ops.mean(weights, axis=1)
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
-
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):
     require_layers(settings)
