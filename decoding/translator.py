@@ -81,7 +81,7 @@ class Translator:
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
-        engine: `serving.export.ctranslate2_engine.CTranslate2Engine` that searches in place of
+        engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of
             `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
