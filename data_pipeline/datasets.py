@@ -3,16 +3,16 @@
 import itertools
 import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_text
+from nmt_zoo.common.files import FilePath, write_text
 from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
 from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from nmt_zoo.data_pipeline.streams import FileLines, open_split
+from nmt_zoo.data_pipeline.streams import FileLines, Sides, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
@@ -21,12 +21,11 @@ class Included(NamedTuple):
     """A corpus that needs no download.
 
     Attributes:
-        prepare: (folder, downloads) -> {"train": Split, "valid": Split, "test": Split}; writes the
-            files.
+        prepare: writes the files; its arguments and result are those of `Corpus.prepare`.
         about, size, licence, citation: one line each, as in `Corpus`.
     """
 
-    prepare: Callable
+    prepare: Callable[[Path, Downloads], dict[str, Split]]
     about: str
     size: str
     licence: str
@@ -259,7 +258,7 @@ DATASETS = {
 }
 
 
-def prepare(name, data_dir, **how):
+def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
     """Makes the files of a named corpus in `data_dir/name`.
 
     Args:
@@ -268,7 +267,7 @@ def prepare(name, data_dir, **how):
         **how: further attributes of `Downloads`, such as `offline` and `mirror`.
 
     Returns:
-        {"train": Split, "valid": Split, "test": Split}.
+        Split of "train", "valid" and "test".
 
     Raises:
         UserError: unknown corpus, or its files cannot be made.
@@ -282,8 +281,8 @@ def prepare(name, data_dir, **how):
     return DATASETS[name].prepare(Path(data_dir, name), downloads)
 
 
-def listing():
-    """Describes every named corpus: contents, size, licence and citation. Returns lines."""
+def listing() -> list[str]:
+    """Describes every named corpus: contents, size, licence and citation."""
 
     def facts(name):
         d = DATASETS[name]
@@ -295,16 +294,8 @@ def listing():
     return lines
 
 
-def read_split(split):
-    """Reads both sides of a `Split`.
-
-    Returns:
-        (source lines, target lines), lists of str of equal length, at least 1.
-
-    Raises:
-        UserError: a file is missing, empty or not UTF-8, or the sides have unequal numbers of
-            lines.
-    """
+def read_split(split: Sides) -> tuple[list[str], ...]:
+    """Reads (source lines, target lines), equally many, at least 1; raises as `open_split`."""
     return tuple(map(list, open_split(split)))
 
 
@@ -319,8 +310,8 @@ class JoinedSide(NamedTuple):
     lines: FileLines
     number: int
 
-    def __iter__(self):
-        """Yields str; raises `UserError` at a line (named in the message) that has another form."""
+    def __iter__(self) -> Iterator[str]:
+        """Raises `UserError` at a line (named in the message) that has another form."""
         path = self.lines.paths[0]
         for number, line in enumerate(self.lines, start=1):
             sides = _SEPARATOR.split(line)
@@ -332,11 +323,8 @@ class JoinedSide(NamedTuple):
             yield sides[self.number].strip(" \t")
 
 
-def open_joined(path):
+def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
-
-    Returns:
-        (source, target), each a `JoinedSide`.
 
     Raises:
         UserError: the file is missing or empty. Text of another form raises during iteration.

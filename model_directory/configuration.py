@@ -3,6 +3,7 @@
 import json
 import reprlib
 from pathlib import Path
+from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
@@ -17,14 +18,8 @@ FORMAT = 1
 _MISSING = object()
 
 
-def read_configuration(path):
+def read_configuration(path: Path) -> dict[str, Any]:
     """Reads and checks a config.json.
-
-    Args:
-        path: the file.
-
-    Returns:
-        name -> value.
 
     Raises:
         UserError: the file is unreadable or damaged, or of another version of nmt_zoo. The error

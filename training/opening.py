@@ -46,7 +46,7 @@ def open_run(request: Request) -> Run | None:
     directory = devices.directory(request.model_dir)
     requested = _configuration(request, update, text)
     if not (request.dry_run or devices.is_chief):
-        devices.join(directory, requested)
+        devices.wait_for_workers(directory, requested)
         request = request.resuming(directory.config())  # The chief has begun the run.
     options = request.options
     config = {**requested, "options": update.recorded(dict(options)), **_start(options, directory)}

@@ -92,7 +92,7 @@ def begin(run):
         record = run.training_text.text() if run.training_text else ""
         run.directory.start(run.config, run.tokenizer, record)
     if run.devices.is_chief:
-        run.devices.join(run.directory, run.requested)
+        run.devices.wait_for_workers(run.directory, run.requested)
 
 
 def make_trainer(run):

@@ -4,7 +4,7 @@ import collections
 import html.entities
 import re
 import unicodedata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # White space other than the plain space, including line separators, and control characters.
 _ODD_SPACES = re.compile(
@@ -61,19 +61,15 @@ class Cleaner:
         {'a side is empty': 1}
     """
 
-    def __init__(self, rules):
+    def __init__(self, rules: Rules):
         self.rules = rules
         self.read = self.kept = 0
         self.dropped = collections.Counter()
         self.mended = collections.Counter()
         self._seen = set()
 
-    def mend(self, lines):
-        """Mends the characters of lines; returns equally many lines, none with a line break.
-
-        Args:
-            lines: list of str without line feeds.
-        """
+    def mend(self, lines: list[str]) -> list[str]:
+        """Mends the characters of lines; returns equally many lines, none with a line break."""
         if not lines:
             return []
         text = "\n".join(lines)
@@ -102,22 +98,18 @@ class Cleaner:
         # An entity such as &#10; would cut the line in two.
         return html.unescape(match[0]).replace("\n", " ")
 
-    def mend_both(self, source_lines, target_lines):
+    def mend_both(
+        self, source_lines: list[str], target_lines: list[str]
+    ) -> tuple[list[str], list[str]]:
         """Mends both sides and keeps every pair: for validation and test text."""
         self.read += len(source_lines)
         self.kept += len(source_lines)
         return self.mend(source_lines), self.mend(target_lines)
 
-    def clean(self, source_lines, target_lines):
-        """Mends both sides and drops the pairs that the rules do not allow.
-
-        Args:
-            source_lines: list of str without line feeds.
-            target_lines: list of str without line feeds, of the same length.
-
-        Returns:
-            (list of str, list of str), of equal length.
-        """
+    def clean(
+        self, source_lines: list[str], target_lines: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Mends both sides and drops the pairs that the rules do not allow."""
         pairs = list(zip(self.mend(source_lines), self.mend(target_lines), strict=True))
         reasons = [self._fault(source, target) for source, target in pairs]
         kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
@@ -149,7 +141,7 @@ class Cleaner:
         return None
 
 
-def summary(cleaner):
+def summary(cleaner: Cleaner) -> dict[str, Any]:
     """Returns the counts of a `Cleaner` as a dict for JSON."""
     return {
         "read": cleaner.read,

@@ -6,11 +6,11 @@ from nmt_zoo.configuration.options import AUTO, check_given
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.training.ways.counting.counting_update import CountingUpdate
-from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.counting.counting_update import Counting
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
+from nmt_zoo.training.ways.gradient.gradient import Gradient
 
-UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
+UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
 # Class of models -> names of their ways of training; the first class that a model belongs to
 # decides. All other models train by gradient only.
@@ -29,7 +29,7 @@ def ways_of(preset):
 
 
 def update_of(preset, options):
-    """Returns the subclass of `Update` that trains a model.
+    """Returns the `WayOfTraining` that trains a model.
 
     Args:
         preset: name of the model.

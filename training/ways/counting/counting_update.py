@@ -5,25 +5,17 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.update import Update, WayOfTraining
 
 
-class CountingUpdate(Update):
-    """Leaves a model unchanged, since `training.corpus.preparation.NgramTable` has filled it.
-
-    Args:
-        model: `NgramLanguageModel`, prepared.
-    """
+class Counting(WayOfTraining):
+    """Training of an n-gram language model, whose text is counted before the single step."""
 
     name = "counting"
     has_plan = False
 
-    def __init__(self, model):
-        self.model = model
-
     @classmethod
     def check(cls, preset, options, given, undecided=()):
-        """As `Update.check`."""
         useless = [f"--{name}" for name in given if name not in VOCABULARY]
         if useless:
             raise UserError(
@@ -34,24 +26,32 @@ class CountingUpdate(Update):
 
     @classmethod
     def recorded(cls, options):
-        """As `Update.recorded`."""
         return {name: options[name] for name in VOCABULARY}
 
     @classmethod
     def is_complete(cls, directory):
-        """As `Update.is_complete`: true once best.npz exists."""
+        """As `WayOfTraining.is_complete`: true once best.npz exists."""
         return directory.best_state() is not None
 
     @classmethod
     def make(cls, run, model):
-        """As `Update.make`."""
-        return cls(model)
+        return CountingUpdate(model)
 
     @classmethod
     def describe(cls, run):
-        """As `Update.describe`."""
         kind, size = run.tokenizer.kind, len(run.tokenizer.target)
         return [f"vocabulary ({kind}): {size:,} entries"]
+
+
+class CountingUpdate(Update):
+    """Leaves a model unchanged, since `training.corpus.preparation.NgramTable` has filled it.
+
+    Args:
+        model: `NgramLanguageModel`, prepared.
+    """
+
+    def __init__(self, model):
+        self.model = model
 
     def examples(self, first, batches):
         """As `Update.examples`: one placeholder an epoch, since the step needs no example."""
@@ -67,5 +67,4 @@ class CountingUpdate(Update):
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
     def evaluate(self, batch):
-        """As `Update.evaluate`."""
         return {"nll": negative_log_likelihood(self.model, batch)}

@@ -35,27 +35,13 @@ from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     reverse_directory,
 )
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.update import Update, WayOfTraining
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
 
-class EMUpdate(Update):
-    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
-
-    The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
-    table makes a richer model less sensitive to initialisation.
-
-    Args:
-        model: `AlignmentModel`, prepared.
-        words: `WordPairs` of the training corpus.
-        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
-        model1_steps: iterations of Model 1 before all others.
-        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
-        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
-        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
-            `FertilityModel` must be.
-    """
+class ExpectationMaximisation(WayOfTraining):
+    """Training of the IBM models, the HMM and the HMM with fertilities, in one direction or two."""
 
     name = "em"
     options = (
@@ -64,38 +50,8 @@ class EMUpdate(Update):
     )
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
 
-    def __init__(
-        self,
-        model,
-        words,
-        *,
-        alpha=0.0,
-        model1_steps=0,
-        model2_steps=0,
-        hmm_steps=0,
-        leave_one_out=False,
-    ):
-        self.model = model
-        self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
-        self.corpus = words
-        self.num_tokens = words.num_tokens
-        self.alpha = alpha
-        self.model1_steps, self.model2_steps = model1_steps, model2_steps
-        self.hmm_steps = hmm_steps
-        self.size = model.settings["max_positions"]
-        self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
-        self.iteration = tf.Variable(0, dtype=tf.int64)
-        self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(Diagonal().pack())
-        self.packed = tf.Variable(self.own.pack(words, self.size))
-        self.posteriors = self.counted = None
-        if leave_one_out:
-            first = first_collapsed(words)
-            self.posteriors = self.counted = tf.Variable(first.posteriors)
-
     @classmethod
     def check(cls, preset, options, given, undecided=()):
-        """As `Update.check`."""
         for name in ("corpus_weights", "temperature"):
             if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
                 raise UserError(
@@ -128,22 +84,22 @@ class EMUpdate(Update):
 
     @classmethod
     def companion(cls, directory, config):
-        """As `Update.companion`: the directory of the reverse model."""
+        """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
     def make(cls, run, model):
-        """As `Update.make`; trains both directions if the run has a companion directory."""
+        """As `WayOfTraining.make`; trains both directions if the run has a companion directory."""
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
         if not run.companion:
-            return cls(model, run.prepared.words, **options)
+            return EMUpdate(model, run.prepared.words, **options)
         both = open_reverse(run)
         return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
 
     @classmethod
     def closing_line(cls, run, step):
-        """As `Update.closing_line`: advice if the model's own iterations never began."""
+        """As `WayOfTraining.closing_line`: advice if the model's own iterations never began."""
         names = ("model1_steps", "model2_steps", "hmm_steps")
         before = {name: run.options[name] for name in names if run.options[name]}
         if not before or step > sum(before.values()):
@@ -153,6 +109,53 @@ class EMUpdate(Update):
             f"the run ended at step {step:,}, within the iterations of simpler models ({flags}), "
             f"so nothing else of {run.config['model']} is trained yet; resume with more --max_steps"
         )
+
+
+class EMUpdate(Update):
+    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
+
+    The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
+    table makes a richer model less sensitive to initialisation.
+
+    Args:
+        model: `AlignmentModel`, prepared.
+        words: `WordPairs` of the training corpus.
+        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
+        model1_steps: iterations of Model 1 before all others.
+        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
+        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
+        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
+            `FertilityModel` must be.
+    """
+
+    def __init__(
+        self,
+        model,
+        words,
+        *,
+        alpha=0.0,
+        model1_steps=0,
+        model2_steps=0,
+        hmm_steps=0,
+        leave_one_out=False,
+    ):
+        self.model = model
+        self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
+        self.corpus = words
+        self.num_tokens = words.num_tokens
+        self.alpha = alpha
+        self.model1_steps, self.model2_steps = model1_steps, model2_steps
+        self.hmm_steps = hmm_steps
+        self.size = model.settings["max_positions"]
+        self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
+        self.iteration = tf.Variable(0, dtype=tf.int64)
+        self.translation = tf.Variable(first_estimate(words).translation)
+        self.diagonal = tf.Variable(Diagonal().pack())
+        self.packed = tf.Variable(self.own.pack(words, self.size))
+        self.posteriors = self.counted = None
+        if leave_one_out:
+            first = first_collapsed(words)
+            self.posteriors = self.counted = tf.Variable(first.posteriors)
 
     def examples(self, first, batches):
         """As `Update.examples`: the whole corpus, once."""

@@ -8,25 +8,20 @@ from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
+from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.divergences import (
-    Compared,
-    diverging_cross_entropy,
-    projected_diverging_cross_entropy,
-    twice,
-)
+from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses, twice
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
     negative_log_likelihood,
-    projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.update import Update, WayOfTraining
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")
@@ -42,30 +37,8 @@ _NOT_WITH_SCORES = {
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
-class GradientUpdate(Update):
-    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
-
-    The loss of a model that predicts "scores" is the plain negative log-likelihood.
-
-    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
-    then changes only the scale.
-
-    Args:
-        model: `TranslationModel`, built.
-        optimizer: a Keras optimizer.
-        label_smoothing: in [0, 1).
-        clip_norm: largest global norm of the gradient; 0 leaves it as it is.
-        loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
-            by the number of sentences, so that a sentence counts in proportion to its length.
-        jit_compile: whether XLA compiles the update, once for every shape of a batch.
-        ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
-            place of the weights. 0: no average.
-        r_drop: weight of the divergence between two passes, `alpha` of `divergences`; 0: a single
-            pass.
-        token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
-        guide: `Guide` of the attention; None: no guided alignment.
-        teacher: `Teacher` from which the model learns, too; None for none.
-    """
+class Gradient(WayOfTraining):
+    """Training by gradient, of all models that have one."""
 
     name = "gradient"
     options = (
@@ -78,42 +51,8 @@ class GradientUpdate(Update):
     )
     takes_batches = True
 
-    def __init__(
-        self,
-        model,
-        optimizer,
-        *,
-        label_smoothing=0.1,
-        clip_norm=1.0,
-        loss_average="tokens",
-        jit_compile=False,
-        ema_decay=0.0,
-        r_drop=0.0,
-        token_dropout=None,
-        guide=None,
-        teacher=None,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.label_smoothing = label_smoothing
-        self.clip_norm = clip_norm
-        self.loss_average = loss_average
-        self.jit_compile = jit_compile
-        self.r_drop = r_drop
-        self.token_dropout = token_dropout
-        self.guide = guide
-        self.teacher = teacher
-        self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
-        weights = model.trainable_variables
-        self.average = MovingAverage(weights, ema_decay) if ema_decay else None
-        self.added = None  # Gradients and sums over the batches of an update.
-        self._step_alone, self._add, self._step_with_added = self._make_functions()
-        self.plateau = getattr(optimizer, "plateau", None)
-        optimizer.build(weights)
-
     @classmethod
     def check(cls, preset, options, given, undecided=()):
-        """As `Update.check`."""
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -162,7 +101,7 @@ class GradientUpdate(Update):
 
     @classmethod
     def make(cls, run, model):
-        """As `Update.make`; on several devices, an update that all of them make together."""
+        """As `WayOfTraining.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
@@ -178,7 +117,7 @@ class GradientUpdate(Update):
             weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
             **of_schedule,
         )
-        update = cls(
+        update = GradientUpdate(
             model,
             optimizer,
             label_smoothing=options["label_smoothing"],
@@ -196,7 +135,7 @@ class GradientUpdate(Update):
 
     @classmethod
     def closing_line(cls, run, step):
-        """As `Update.closing_line`: advice if the learning rate never reached its peak."""
+        """As `WayOfTraining.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
             return None
@@ -205,6 +144,67 @@ class GradientUpdate(Update):
             "before the learning rate reached its peak; resume with a longer limit, or give fewer "
             "warm-up steps in a new --model_dir"
         )
+
+
+class GradientUpdate(Update):
+    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
+
+    The loss of a model that predicts "scores" is the plain negative log-likelihood.
+
+    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
+    then changes only the scale.
+
+    Args:
+        model: `TranslationModel`, built.
+        optimizer: a Keras optimizer.
+        label_smoothing: in [0, 1).
+        clip_norm: largest global norm of the gradient; 0 leaves it as it is.
+        loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
+            by the number of sentences, so that a sentence counts in proportion to its length.
+        jit_compile: whether XLA compiles the update, once for every shape of a batch.
+        ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
+            place of the weights. 0: no average.
+        r_drop: weight of the divergence between two passes, `alpha` of `divergences`; 0: a single
+            pass.
+        token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
+        guide: `Guide` of the attention; None: no guided alignment.
+        teacher: `Teacher` from which the model learns, too; None for none.
+    """
+
+    takes_batches = True
+
+    def __init__(
+        self,
+        model,
+        optimizer,
+        *,
+        label_smoothing=0.1,
+        clip_norm=1.0,
+        loss_average="tokens",
+        jit_compile=False,
+        ema_decay=0.0,
+        r_drop=0.0,
+        token_dropout=None,
+        guide=None,
+        teacher=None,
+    ):
+        self.model = model
+        self.optimizer = optimizer
+        self.label_smoothing = label_smoothing
+        self.clip_norm = clip_norm
+        self.loss_average = loss_average
+        self.jit_compile = jit_compile
+        self.r_drop = r_drop
+        self.token_dropout = token_dropout
+        self.guide = guide
+        self.teacher = teacher
+        self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
+        weights = model.trainable_variables
+        self.average = MovingAverage(weights, ema_decay) if ema_decay else None
+        self.accumulator = Accumulator(weights)
+        self._step_alone, self._add, self._step_with_added = self._make_functions()
+        self.plateau = getattr(optimizer, "plateau", None)
+        optimizer.build(weights)
 
     def variables(self):
         """Returns name -> variable for everything that an update changes."""
@@ -242,9 +242,7 @@ class GradientUpdate(Update):
         """
         if len(batches) == 1:
             return self._step_alone(*batches)
-        if self.added is None:
-            self.added = [tf.Variable(tf.zeros(v.shape)) for v in self.model.trainable_variables]
-            self.added.append(tf.Variable(tf.zeros([4])))
+        self.accumulator.build()
         for batch in batches:
             self._add(batch)
         return self._step_with_added()
@@ -256,16 +254,10 @@ class GradientUpdate(Update):
             return self.apply(*self.gradients(batch))
 
         def add(batch):
-            gradients, sums = self.gradients(batch)
-            parts = [*(g * sums[0] for g in gradients), sums]
-            for total, part in zip(self.added, parts, strict=True):
-                total.assign_add(part)
+            self.accumulator.add(summands(*self.gradients(batch)))
 
         def with_added():
-            *gradients, sums = [tf.identity(total) for total in self.added]
-            for total in self.added:
-                total.assign(tf.zeros_like(total))
-            return self.apply([g / sums[0] for g in gradients], sums)
+            return self.apply(*mean(self.accumulator.take()))
 
         def graph(function, *signature):
             compiled = self.jit_compile or None
@@ -329,6 +321,7 @@ class GradientUpdate(Update):
         return {"loss": (loss, tokens), "nll": (nll, tokens)}
 
     def _losses(self, batch, training):
+        """Returns (loss, nll, tokens) of a batch, summed over its real target tokens."""
         if self.model.predicts == "scores":
             nll, tokens = negative_log_likelihood(self.model, batch)
             return nll, nll, tokens
@@ -338,11 +331,11 @@ class GradientUpdate(Update):
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
         wanted = target_ids, self.model.pad_id, self.label_smoothing
-        if not training and self.model.predicts == "features":
-            features = self.model.features(inputs, training=False)
-            return projected_losses(features, *self.model.output_weights(), *wanted)
         if not training:
-            return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
+            outputs, weights, _ = self._outputs(inputs, training=False)
+            if weights:
+                return projected_losses(outputs, weights, *wanted)
+            return smoothed_cross_entropy(outputs, *wanted)
         compared = None
         if self.r_drop or self.teacher:
             taught = self.teacher and self.teacher.predict(inputs)
@@ -351,25 +344,18 @@ class GradientUpdate(Update):
             inputs = self.token_dropout(inputs)
         if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
             inputs = twice(inputs)
-        if self.model.predicts == "features":
-            return self._losses_of_features(inputs, batch, wanted, compared)
-        logits = self.model(inputs, training=True)
-        if compared:
-            return diverging_cross_entropy(logits, *wanted, compared)
-        return smoothed_cross_entropy(logits, *wanted)
+        outputs, weights, attention = self._outputs(inputs, training=True)
+        loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+        if attention is not None:
+            loss += self.guide.loss(attention, batch)
+        return loss, nll, tokens
 
-    def _losses_of_features(self, inputs, batch, wanted, compared):
-        attention = None
-        if self.guide:
+    def _outputs(self, inputs, training):
+        """Returns (logits, None, None), or (features, output weights, attention to be guided)."""
+        if self.model.predicts == "logits":
+            return self.model(inputs, training=training), None, None
+        if self.guide and training:
             features, attention = self.model.features_and_alignment(inputs, training=True)
         else:
-            features = self.model.features(inputs, training=True)
-        weights = self.model.output_weights()
-        if compared:
-            losses = projected_diverging_cross_entropy(features, weights, *wanted, compared)
-        else:
-            losses = projected_cross_entropy(features, *weights, *wanted)
-        if attention is None:
-            return losses
-        loss, nll, tokens = losses
-        return loss + self.guide.loss(attention, batch), nll, tokens
+            features, attention = self.model.features(inputs, training=training), None
+        return features, self.model.output_weights(), attention

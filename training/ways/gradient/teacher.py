@@ -13,6 +13,7 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.training import fine_tuning
+from nmt_zoo.training.ways.gradient.losses import logits_of
 
 
 class Taught(NamedTuple):
@@ -56,13 +57,7 @@ class Teacher:
         features = tf.stop_gradient(self.model.features(inputs, training=False))
         # Read here, because a function with a gradient of its own must not read variables.
         weights = [tf.convert_to_tensor(x) for x in self.model.output_weights() if x is not None]
-
-        def log_probs(x):
-            logits = tf.matmul(x, weights[0])
-            logits = tf.nn.bias_add(logits, weights[1]) if weights[1:] else logits
-            return tf.nn.log_softmax(tf.cast(logits, tf.float32))
-
-        return Taught(self.weight, features, log_probs)
+        return Taught(self.weight, features, lambda x: tf.nn.log_softmax(logits_of(x, *weights)))
 
 
 def make_teacher(options):

@@ -13,7 +13,7 @@ from nmt_zoo.serving.export.server_files import read_meta_graph
 from nmt_zoo.serving.export.warm_up import WarmUpRequest, write_requests
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.served_versions import ServedVersions
-from tests.unit.serving.server.example import Example, running
+from tests.integration.serving.server.example import Example, running
 
 
 @pytest.fixture(scope="module")

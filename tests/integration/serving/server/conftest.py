@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.serving.server.example import Example, running
+from tests.integration.serving.server.example import Example, running
 
 
 @pytest.fixture(scope="session")
