@@ -74,7 +74,7 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export, check_given
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export, check_given
 
 FLAGS = flags.FLAGS
 

@@ -165,6 +165,7 @@ class Searchable(keras.Model):
         self.target_vocab_size = target_vocab_size
         self.pad_id = pad_id
         self.bos_id = bos_id
+        self.settings: dict[str, Any] = {}  # A subclass's own, which its configuration has, too.
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
@@ -259,6 +260,7 @@ class Searchable(keras.Model):
             "target_vocab_size": self.target_vocab_size,
             "pad_id": self.pad_id,
             "bos_id": self.bos_id,
+            **self.settings,
         }
 
 

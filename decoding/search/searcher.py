@@ -226,9 +226,5 @@ def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
 def _padded_phrases(sentences):
     """Pads lists of lists of ids to one `[B, R, L]` int32 array."""
     most = max(map(len, sentences))
-    longest = max(len(phrase) for sentence in sentences for phrase in sentence)
-    ids = np.full((len(sentences), most, longest), PAD_ID, np.int32)
-    for row, phrases in zip(ids, sentences, strict=True):
-        for place, phrase in zip(row, phrases, strict=False):
-            place[: len(phrase)] = phrase
-    return ids
+    every = [phrase for some in sentences for phrase in [*some, *[()] * (most - len(some))]]
+    return padded(every).reshape(len(sentences), most, -1)

@@ -187,10 +187,6 @@ class RecurrentCell(keras.layers.Layer):
         """Returns the new state, as `step`, from both projections `[N, gates * U]`."""
         raise NotImplementedError
 
-    def get_config(self) -> dict[str, Any]:
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RNNCell(RecurrentCell):
@@ -288,7 +284,6 @@ class RecurrentLayer(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.kind = cell
         self.cell = CELLS[cell](
             input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
         )
@@ -327,11 +322,6 @@ class RecurrentLayer(keras.layers.Layer):
     def step(self, x: Tensor, state: list[Tensor], fed: Tensor | None = None) -> list[Tensor]:
         """Reads one position `x [N, input_width]`; `state`, `fed` and result as in the cell."""
         return self.cell.step(self.cell.project(x), state, fed)
-
-    def get_config(self) -> dict[str, Any]:
-        cell = self.cell.get_config()
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {**super().get_config(), "cell": self.kind, **{name: cell[name] for name in names}}
 
 
 def _both_ways(forward, backward):
@@ -388,8 +378,3 @@ class BidirectionalLayer(keras.layers.Layer):
             ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1),
             [ops.concatenate(ops.split(leaf, 2, axis=0), axis=-1) for leaf in state],
         )
-
-    def get_config(self) -> dict[str, Any]:
-        forward = self.forward.get_config()
-        names = ("cell", "input_width", "units", "forget_bias")
-        return {**super().get_config(), **{name: forward[name] for name in names}}
