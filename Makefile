@@ -80,6 +80,15 @@ test-kills: .venv/dev
 	$(BIN)/python tests/system/kills/harness.py --kills=200 --output=docs/results/faults/kills.json
 	$(BIN)/python benchmarks/results_table.py
 
+# Plants faults in the files that pyproject.toml names, in a copy of the package, and lists those that
+# no test finds.
+test-mutations: .venv/dev
+	rm -rf build/mutations
+	mkdir -p build/mutations/nmt_zoo
+	cp -r $(ROOMS) $(wildcard nmt_zoo/*.py) build/mutations/nmt_zoo
+	cp -r tests pyproject.toml build/mutations
+	cd build/mutations && $(CURDIR)/$(BIN)/mutmut run && $(CURDIR)/$(BIN)/mutmut results
+
 # Only what `make` has made: not the user's runs, exports and downloads.
 clean:
-	rm -rf .venv $(DEMO) $(SERVING) data/demo
+	rm -rf .venv build $(DEMO) $(SERVING) data/demo
