@@ -75,9 +75,10 @@ def _define_run():
         flags.DEFINE_string(
             "model",
             "",
-            f"Model to train, one of: {names}. Default: the model of the resumed run or of "
-            "--init_from. Without these, a model that suits the size of the text and "
-            "--max_minutes; transformer_tiny for the demo corpus, transformer_base for WMT14.",
+            f"Model to train, one of: {names}; or my_model.py:Name, a model of your own. Default: "
+            "the model of the resumed run or of --init_from. Without these, a model that suits the "
+            "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+            "transformer_base for WMT14.",
         )
         flags.DEFINE_multi_string(
             "set", [], "Changes a setting of the model: name=value. Repeatable."

@@ -83,7 +83,7 @@ _BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and reg
 _ITERATIONS = "Expectation maximisation"
 _END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
 
-OPTIONS = (
+OPTIONS = [
     Option(
         "update",
         "gradient",
@@ -480,14 +480,26 @@ OPTIONS = (
         1024,
         resumable=True,
     ),
-)
+]
 BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
-LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
-PATHS = tuple(option.name for option in OPTIONS if option.is_path)
+LIMITS = [option.name for option in OPTIONS if option.resumable]
+PATHS = [option.name for option in OPTIONS if option.is_path]
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
+
+
+def add_option(option: Option) -> None:
+    """Adds a training option, or replaces the one of its name."""
+    if option.name in BY_NAME:
+        OPTIONS[list(BY_NAME).index(option.name)] = option
+    else:
+        OPTIONS.append(option)
+        LIMITS.extend([option.name] * option.resumable)
+        PATHS.extend([option.name] * option.is_path)
+    BY_NAME[option.name] = option
+    DEFAULTS[option.name] = option.default
 
 
 def check_given(options, given):

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import BY_NAME, OPTIONS, VOCABULARY
@@ -56,6 +57,7 @@ def _check(config):
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
+    _load_code(config.get("code", []))
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
     # Counted models have no options but those of their vocabulary.
@@ -64,6 +66,14 @@ def _check(config):
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
             _require(option.takes(value), f"options.{option.name}", value, option.expected())
+
+
+def _load_code(paths):
+    """Loads the files of the user's own that register what the configuration names."""
+    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    _require(fits, "code", paths, "a list of Python files")
+    for path in paths:
+        own_code.load(path)
 
 
 def _check_sizes(config):

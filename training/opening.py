@@ -1,6 +1,7 @@
 """Opens a run: starts the devices, reads the text, and compares it with the model directory."""
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.settled import MODEL
@@ -130,6 +131,7 @@ def _configuration(request, update, text):
         "settings": request.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
+        **own_code.record(),
         **text.hashes(),
         **_guide_hash(options),
         **teacher_weights(options),

@@ -15,6 +15,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     join_pieces,
 )
 from nmt_zoo.decoding.search.phrases import banned_phrases, has_phrase
+from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.models.base import Searchable
@@ -81,6 +82,13 @@ OPTIONS = (
     ),
     Option(
         "banned", "", "File of words or phrases, one a line, that no translation contains.", _WORDS
+    ),
+    Option(
+        "rules",
+        "",
+        "Rules of your own for translations, my_rules.py:Name, separated by commas; see "
+        "docs/extending.md.",
+        _WORDS,
     ),
     Option(
         "diversity_groups",
@@ -244,6 +252,8 @@ def translator_options(
         found["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
         found["keep"] = KeptParts("", tokenizer)
+    if given.get("rules"):
+        found["rules"] = rules_of(given["rules"], tokenizer.target)
     banned = []
     if given.get("banned"):
         banned = [
