@@ -269,46 +269,6 @@ def test_one_side_can_keep_its_usual_pieces(folder, corpus, capsys):
     assert source_letters > 1.2 * source_pieces and target_letters > 1.2 * target_pieces
 
 
-BAD = {
-    "another vocabulary": (["--init_from={}", "--tokenizer=word"], "tokenizer was 'bpe', is 'wo"),
-    "another setting": (["--init_from={}", "--set=num_heads=4"], "num_heads was 2, is 4"),
-    "another model": (["--init_from={}", "--model=transformer_small"], "holds transformer_tiny"),
-    "a setting of new pieces": (
-        ["--init_from={}", "--set=width=32", "--new_vocabulary"],
-        "width was 16, is 32; leave these flags out\n",
-    ),
-    "one corpus": (["--temperature=5"], "--temperature=5 chooses the shares of several corpora"),
-    "its share": (["--corpus_weights=7"], "--corpus_weights=7 chooses the shares of several"),
-    "two sizes": (["--vocab_file=x", "--num_pieces=300"], "--vocab_file has its pieces already"),
-    "pieces and their number": (["--vocab_file=x"], "--vocab_size=300: --vocab_file has its pie"),
-    "words": (["--tokenizer=word", "--vocab_file=x"], "--vocab_file"),
-    "no model": (["--init_from={}/x"], "no such model directory"),
-    "no such guide": (["--guide={}/x"], "no such model directory"),
-    "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),
-    "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
-    "no merges to drop": (["--bpe_dropout=0", "--bpe_dropout_side=source"], "needs --bpe_dr"),
-    "nothing to drop": (["--token_dropout_unit=word"], "needs --source_token_dropout or"),
-    "two equal passes": (["--r_drop=5", "--set=dropout=0"], "--r_drop=5: transformer_tiny has no"),
-    "no end of the fall": (
-        ["--schedule=linear", "--max_epochs=1"],
-        "give --decay_steps or --max_steps",
-    ),
-    "decay of Adam": (["--weight_decay=0.1"], "--weight_decay needs --optimizer=adamw"),
-    "no plateau": (["--plateau_factor=0.1"], "needs --schedule=plateau, found schedule="),
-    "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
-}
-
-
-@pytest.mark.parametrize("name", BAD)
-def test_options_that_do_not_fit_are_one_line(name, trained, folder, corpus, capsys):
-    flags, expected = BAD[name]
-    flags = [flag.format(trained) for flag in flags]
-    done = train(folder, f"bad {name}", *corpus, *QUICK, *flags, capsys=capsys)
-    assert done.status == 1 and done.err.count("\n") == 1
-    assert expected in done.err
-    assert not (folder / f"bad {name}").exists()
-
-
 def test_the_size_of_the_users_text_chooses_what_is_not_given(folder, corpus, capsys):
     small = [flag for flag in QUICK if not flag.startswith(("--model=", "--vocab_size"))]
     places = [f"--model_dir={folder / 'chosen'}", f"--data_dir={folder / 'data'}"]
