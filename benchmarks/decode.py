@@ -91,7 +91,7 @@ class Case(NamedTuple):
 
 def transformer_case(directory, lines, folder):
     """Makes the case of a trained Transformer, or of random weights if there is no directory."""
-    from nmt_zoo.serving.export.ctranslate2_model import write
+    from nmt_zoo.serving.ctranslate2.conversion import write
 
     source = Source(FLAGS.random, directory, str(folder), "word")
     model, tokenizer = load_ours(source, FLAGS.pieces)
@@ -119,7 +119,7 @@ def compare_text(case):
     """Compares our translations with those of our engine for CTranslate2; exits unless all tie."""
     from nmt_zoo.decoding.search.searcher import padded
     from nmt_zoo.decoding.translator import Translator
-    from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+    from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
     lines = case.lines[: FLAGS.compared]
     beam = max(FLAGS.beam)

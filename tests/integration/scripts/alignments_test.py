@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 
 from nmt_zoo import models
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
-from nmt_zoo.training import recipes
-from nmt_zoo.training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 from tests.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
@@ -37,7 +37,7 @@ def save_model(path, preset, settings, tokenizer, change=lambda model: None):
     directory = ModelDirectory(path)
     sizes = [len(tokenizer.source), len(tokenizer.target)]
     config = {"model": preset, "settings": settings, "tokenizer": tokenizer.kind}
-    options = recipes.options(preset, "files", {})
+    options = dict(options_of(preset, "files", {}))
     directory.start({**config, "vocab_sizes": sizes, "options": options}, tokenizer)
     model = models.create(preset, *sizes, **settings)
     change(model)

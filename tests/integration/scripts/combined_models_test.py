@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.datasets import prepare, read_split
 from nmt_zoo.model_directory.weight_files import read_archive
 from tests.running import client_in_this_process, run_script, train
 from tests.tiny import corpus_flags, small_flags
@@ -54,7 +54,7 @@ def language(folder, corpus, forward):
 def small(folder, corpus):
     """A translation model with subword pieces."""
     flags = [*small_flags("attention_ibm2"), "--tokenizer=bpe"]
-    flags += ["--vocab_size=300", "--max_steps=1"]
+    flags += ["--num_pieces=300", "--max_steps=1"]
     assert train(folder, "small", *flags, *corpus).status == 0
     return folder / "small"
 
@@ -192,7 +192,7 @@ def test_an_empty_text_is_refused(folder, corpus, capsys):
 def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small, capsys):
     """Subword pieces are learned from both sides."""
     pieces = folder / "pieces"
-    done = train(folder, "pieces", "--model=ngram_lm", "--vocab_size=300", *corpus, capsys=capsys)
+    done = train(folder, "pieces", "--model=ngram_lm", "--num_pieces=300", *corpus, capsys=capsys)
     assert done.status == 0
     models = [f"--model_dir={small}", f"--language_model={pieces}"]
     assert translate(folder, capsys, *models).status == 0
@@ -200,15 +200,14 @@ def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpu
 
 @pytest.mark.slow
 def test_perplexity_falls_with_more_text_of_the_same_kind(folder, capsys):
-    corpus = demo_corpus.generate()
-    valid = [pair.target for pair in corpus["valid"]]
+    splits = prepare("demo", folder)
+    (_, text), (_, valid) = (read_split(splits[name]) for name in ("train", "valid"))
     (folder / "demo.valid").write_text("".join(f"{line}\n" for line in valid), encoding="utf-8")
     vocabulary = sorted({word for line in valid for word in line.split()})
     (folder / "demo.words").write_text("".join(f"{word}\n" for word in vocabulary))
     found = []
     for size in (100, 1000, 10_000):
-        text = [pair.target for pair in corpus["train"][:size]]
-        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text))
+        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text[:size]))
         files = [f"--{split}_target={folder / f'demo.{split}'}" for split in ("train", "valid")]
         flags = [*files, f"--vocab_file={folder / 'demo.words'}"]
         assert train(folder, f"demo{size}", "--model=ngram_lm", *flags, capsys=capsys).status == 0

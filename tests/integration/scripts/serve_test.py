@@ -57,7 +57,7 @@ def example(folder):
 def model(folder):
     """The directory of a trained model."""
     flags = [*corpus_flags(folder, train=60, valid=6), *small_flags("transformer_tiny")]
-    flags += ["--vocab_size=300", "--max_tokens_per_batch=256", "--max_steps=20", "--bleu_lines=0"]
+    flags += ["--num_pieces=300", "--max_tokens_per_batch=256", "--max_steps=20", "--bleu_lines=0"]
     flags += ["--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=20"]
     path = folder / "tiny model"
     flags += [f"--data_dir={folder / 'data'}", f"--model_dir={path}"]

@@ -8,11 +8,11 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
-from nmt_zoo.training import recipes
 from nmt_zoo.training.fine_tuning import mapping, start, vocabulary_axes
 from nmt_zoo.training.opening import _record
 from tests.tiny import small_flags
@@ -50,7 +50,7 @@ def test_sentences_of_kept_words_get_the_scores_that_they_had(preset, tmp_path):
     directory = ModelDirectory(tmp_path / "old")
     config = {
         **{"model": preset, "settings": settings, "tokenizer": "word", "dataset": "files"},
-        **{"vocab_sizes": sizes[0], "options": recipes.options(preset, "files", {})},
+        **{"vocab_sizes": sizes[0], "options": dict(options_of(preset, "files", {}))},
     }
     directory.start(config, old)
     keras.utils.set_random_seed(1)

@@ -2,16 +2,19 @@
 
 import pytest
 
-from nmt_zoo.training import pace, recipes
+from nmt_zoo.configuration.recipes import TextSize
+from nmt_zoo.configuration.resolver import options_of
+from nmt_zoo.training import pace
 from nmt_zoo.training.pace import Outlook
 
-SMALL = recipes.options("transformer_tiny", "files", {})
+SMALL = options_of("transformer_tiny", "files", {})
 
 
 def chosen(updates_an_epoch, updates=None, seconds=None, model="transformer_tiny", **given):
-    options = recipes.options(model, "files", given)
-    names = pace.undecided("files", options, given)
-    return pace.choose(options, names, Outlook(updates_an_epoch, updates, "", seconds))
+    options = options_of(model, "files", given)
+    return pace.choose(
+        options, pace.undecided(options), Outlook(updates_an_epoch, updates, "", seconds)
+    )
 
 
 def test_a_long_run_has_the_numbers_of_its_recipe():
@@ -56,28 +59,27 @@ def test_epochs_are_validated_but_patience_does_not_end_a_run_in_its_warm_up():
 def test_flags_and_the_recipes_of_corpora_and_counts_stay():
     given = {"warmup_steps": 777, "eval_every_steps": 3, "bleu_lines": 0}
     assert set(chosen(10, 40, **given)) == {"save_every_steps"}
-    demo = recipes.options("transformer_tiny", "demo", {})
-    assert not pace.undecided("demo", demo, {})
-    assert not pace.undecided("files", recipes.options("ibm1", "files", {}), {})
-    by_gradient = {"update": "gradient"}
-    options = recipes.options("ibm1", "files", by_gradient)
-    assert pace.undecided("files", options, by_gradient) == list(pace.NAMES)
+    assert not pace.undecided(options_of("transformer_tiny", "demo", {}))
+    assert not pace.undecided(options_of("ibm1", "files", {}))
+    by_gradient = options_of("ibm1", "files", {"update": "gradient"})
+    assert pace.undecided(by_gradient) == list(pace.NAMES)
 
 
 @pytest.mark.parametrize("model", ["transformer_tiny", "transformer_small"])
 def test_the_rate_falls_to_zero_when_time_is_over(model):
-    given = {"max_minutes": 8.0}
-    options = recipes.options(model, "files", given, 300_000)
-    names = pace.undecided("files", options, given)
+    def chosen_in_time(**given):
+        options = options_of(model, "files", {"max_minutes": 8.0, **given}, size=size)
+        return options, pace.undecided(options)
+
+    size = TextSize(20_000, 300_000)
+    options, names = chosen_in_time()
     found = pace.choose(options, names, Outlook(150, 3000, "", 0.12))
     assert options["schedule"] == "cosine"
     assert found["decay_steps"] == 3000 and found["warmup_steps"] == 375
-    rising = {**given, "warmup_steps": 2000}
-    options = recipes.options(model, "files", rising, 300_000)
-    names = pace.undecided("files", options, rising)
-    assert pace.choose(options, names, Outlook(150, 3000, "", 0.12))["decay_steps"] == 8000
+    rising = chosen_in_time(warmup_steps=2000)
+    assert pace.choose(*rising, Outlook(150, 3000, "", 0.12))["decay_steps"] == 8000
     for name in ("max_steps", "decay_steps"):
-        assert "decay_steps" not in pace.undecided("files", options, {**given, name: 70})
+        assert "decay_steps" not in chosen_in_time(**{name: 70})[1]
 
 
 def test_only_a_long_run_is_announced():
@@ -118,9 +120,3 @@ def test_what_was_chosen_is_said_with_its_reason():
         "--save_every_steps=20 instead of 500"
     )
     assert not pace.report({"warmup_steps": 1000}, SMALL, outlook)
-
-
-def test_a_resumed_run_has_the_pace_that_it_began_with():
-    earlier = {**SMALL, "warmup_steps": 7, "save_every_steps": 9, "learning_rate": 5.0}
-    found = pace.resumed(SMALL, ["warmup_steps"], earlier)
-    assert found == {**SMALL, "warmup_steps": 7}

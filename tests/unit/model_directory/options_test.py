@@ -3,21 +3,19 @@
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import (
     BY_NAME,
     DEFAULTS,
     OPTIONS,
     check_given,
-    renamed,
-    size_option,
 )
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
-from nmt_zoo.training import recipes
-from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
-from nmt_zoo.training.updates.precision import PRECISIONS
-from nmt_zoo.training.updates.schedules import SCHEDULES
-from nmt_zoo.training.updates.token_dropout import UNITS
 from nmt_zoo.training.validation.evaluation import CRITERIA
+from nmt_zoo.training.ways.gradient.gradient import LOSS_AVERAGES
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -27,7 +25,6 @@ from nmt_zoo.training.validation.evaluation import CRITERIA
         ("precision", PRECISIONS),
         ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
-        ("token_dropout_unit", UNITS),
     ],
 )
 def test_choices_are_those_that_the_training_knows(name, known):
@@ -38,7 +35,7 @@ def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
     assert len(BY_NAME) == len(OPTIONS)
     for preset in preset_names():
         for dataset in ("files", *recipes.BY_DATASET):
-            for name, value in recipes.options(preset, dataset, {}).items():
+            for name, value in options_of(preset, dataset, {}).items():
                 assert BY_NAME[name].takes(value), (preset, dataset, name, value)
 
 
@@ -51,11 +48,3 @@ def test_only_options_of_a_meaning_may_be_given():
         strange = next(value for value in BY_NAME[other].choices if value not in values)
         with pytest.raises(UserError, match=f"--{option.name} needs --{other}={values[0]}"):
             check_given({**DEFAULTS, other: strange}, [option.name])
-
-
-def test_the_older_name_of_the_vocabulary_size_is_read_by_tokenizer():
-    for tokenizer, name in (("bpe", "num_pieces"), ("word", "max_words")):
-        assert size_option(tokenizer) == name
-        assert renamed({"vocab_size": 7, "seed": 1}, tokenizer) == {name: 7, "seed": 1}
-        assert renamed({"vocab_size": 7, name: 8}, tokenizer) == {name: 8}
-    assert renamed({"seed": 1}, "bpe") == {"seed": 1}

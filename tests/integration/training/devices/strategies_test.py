@@ -14,15 +14,15 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
-from nmt_zoo.training import recipes
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import places
 from nmt_zoo.training.devices.replicated_update import Share
 from nmt_zoo.training.devices.strategies import read_cluster, start_devices
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.token_dropout import TokenDropout
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.running import ROOT
 from tests.tiny import SMALL
 
@@ -33,13 +33,13 @@ OF_ADAM = {"learning_rate": 1e-2, "warmup_steps": 5, "weight_decay": 0.1, "sched
 
 @pytest.fixture(scope="module")
 def two():
-    return start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
+    return start_devices(options_of("transformer_tiny", "demo", {}), "mirrored", 2)
 
 
 def create_update(replicas, preset="attention_ibm2", sizes=None, drop_tokens=False, **settings):
     keras.utils.set_random_seed(1)
     with replicas.scope():
-        settings["token_dropout"] = TokenDropout((0.5, 0.5)) if drop_tokens else None
+        settings["token_dropout"] = TokenDropout(0.5) if drop_tokens else None
         model = models.create(preset, 11, 11, **(sizes or {"width": 8}))
         optimizer = adam(**OF_ADAM, kind=replicas.make_adam)
         return replicas.replicate(GradientUpdate(model, optimizer, **settings))
@@ -192,9 +192,9 @@ def test_the_chief_is_the_first_worker():
 THREADS = """
 from nmt_zoo.command_line import quiet
 import tensorflow as tf
-from nmt_zoo.training import recipes
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.training.devices.strategies import start_devices
-start_devices(recipes.options("transformer_tiny", "demo", {}), "mirrored", 2)
+start_devices(options_of("transformer_tiny", "demo", {}), "mirrored", 2)
 print(tf.config.threading.get_intra_op_parallelism_threads())
 """
 
@@ -217,7 +217,7 @@ UNFIT = {
 @pytest.mark.parametrize("name", UNFIT)
 def test_devices_that_do_not_fit_are_refused(name):
     devices, given, message = UNFIT[name]
-    options = {**recipes.options("ibm1", "demo", {"update": "gradient"}), **given}
+    options = {**options_of("ibm1", "demo", {"update": "gradient"}), **given}
     with pytest.raises(UserError, match=message):
         start_devices(options, *devices)
 
@@ -230,9 +230,9 @@ def test_a_tpu_is_found_by_its_address_or_name(monkeypatch):
         raise ValueError
 
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
-    options = {**recipes.options("transformer_tiny", "demo", {}), "pad_to_bucket": True}
-    for name, address in (("", ""), ("pod", ""), ("pod", "grpc://10.0.0.2:8470")):
+    options = {**options_of("transformer_tiny", "demo", {}), "pad_to_bucket": True}
+    for name in ("", "pod", "grpc://10.0.0.2:8470"):
         monkeypatch.setenv("TPU_NAME", name)
         with pytest.raises(UserError, match="no TPU found"):
-            start_devices(options, "tpu", tpu_address=address)
+            start_devices(options, "tpu")
     assert asked == ["local", "pod", "grpc://10.0.0.2:8470"]

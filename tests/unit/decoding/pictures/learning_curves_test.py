@@ -6,10 +6,10 @@ import math
 import pytest
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.pictures.learning_curves import learning_curves, save_learning_curves
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import recipes
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
 
 NEURAL = [
@@ -27,7 +27,7 @@ EM = [
 def run(path, records, *, source="a b a b", target="c d c d", **entries):
     directory = ModelDirectory(path)
     tokenizer = train_tokenizer("word", [source], [target])
-    options = recipes.options("transformer_tiny", "files", {})
+    options = dict(options_of("transformer_tiny", "files", {}))
     config = {"model": "transformer_tiny", "settings": {}, "tokenizer": "word", "options": options}
     sizes = {"vocab_sizes": [len(tokenizer.source), len(tokenizer.target)]}
     directory.start({**config, **sizes, **entries}, tokenizer)

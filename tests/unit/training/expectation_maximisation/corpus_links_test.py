@@ -5,21 +5,21 @@ import itertools
 import numpy as np
 import pytest
 
-from nmt_zoo.training.expectation_maximisation.agreement import (
+from nmt_zoo.training.ways.expectation_maximisation.agreement import (
     Directions,
     agreed_links,
     agreeing_step,
     index_directions,
 )
-from nmt_zoo.training.expectation_maximisation.corpus_links import posterior_links
-from nmt_zoo.training.expectation_maximisation.iteration import Estimate, first_estimate
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import (
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import posterior_links
+from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate, first_estimate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     Diagonal,
     PositionTable,
     Uniform,
 )
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.iteration_test import (
     begin,

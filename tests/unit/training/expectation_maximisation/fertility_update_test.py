@@ -7,16 +7,16 @@ from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import restore
 from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.expectation_maximisation.agreement import index_directions
-from nmt_zoo.training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
     agree,
     collapsed_step,
     fertilities,
     first_collapsed,
 )
-from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 

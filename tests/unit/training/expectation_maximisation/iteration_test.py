@@ -8,23 +8,23 @@ import numpy as np
 import pytest
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.expectation_maximisation.iteration import (
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
     em_step,
     expect,
     first_estimate,
     maximise_translation,
 )
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import (
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     Diagonal,
     PositionTable,
     Uniform,
 )
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 
-WORD_PAIRS = "nmt_zoo.training.expectation_maximisation.word_pairs"
+WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
 POSITIONS = {
     "uniform": Uniform(),

@@ -9,16 +9,19 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training import recipes
 from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.expectation_maximisation import chunks, text_alignment
-from nmt_zoo.training.expectation_maximisation.agreement import index_directions
-from nmt_zoo.training.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
-from nmt_zoo.training.expectation_maximisation.collapsed import expected_translation
-from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.expectation_maximisation.text_alignment import train_chain, train_collapsed
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation import chunks, text_alignment
+from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import expected_translation
+from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
+    train_chain,
+    train_collapsed,
+)
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 
 # Model of align.py -> the same model of train.py, its settings and its iterations of Model 1.
@@ -84,7 +87,7 @@ def test_a_text_gives_the_same_table_as_in_train_py(name, both, pieces):
 def test_fertilities_of_a_text_are_those_of_the_recipe_of_train_py(both, pieces):
     """With the probability of NULL, the prior and the iterations of both."""
     names = ("alpha", "model1_steps", "hmm_steps", "leave_one_out")
-    recipe = recipes.options("hmm_fertility", "files", {})
+    recipe = options_of("hmm_fertility", "files", {})
     options = {name: recipe[name] for name in names}
     corpus = textbook.corpus_of(textbook.random_pairs(60, seed=7, words=12))
     update, given, _ = new_update("hmm_fertility", {}, options, corpus=corpus, both=both)

@@ -7,7 +7,7 @@ from collections import defaultdict
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.expectation_maximisation.iteration import em_step, expect_block
+from nmt_zoo.training.ways.expectation_maximisation.iteration import em_step, expect_block
 
 EOS = 3
 
