@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
-ROOMS := $(filter-out nmt_zoo,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
+ROOMS := $(filter-out nmt_zoo tests,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
 # Two processes; the one that ends first takes tests from the other.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -58,7 +58,7 @@ docs: demo
 check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	mkdir -p build/checked/nmt_zoo
+	rm -rf build/checked && mkdir -p build/checked/nmt_zoo
 	ln -sfn $(addprefix $(CURDIR)/,$(ROOMS) $(wildcard nmt_zoo/*.py)) build/checked/nmt_zoo
 	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
 	$(BIN)/basedpyright build/checked/nmt_zoo/*
