@@ -3,7 +3,7 @@
     python benchmarks/alignment_table.py
     python benchmarks/alignment_table.py --minutes=1 --only=ibm1_factored,transformer_tiny
 
-The demo corpus is generated together with its true word alignments, so every model with alignments
+The demo corpus comes with its true word alignments, so every model with alignments
 can be scored against them, even if it was made for translation. A complete run is not trained
 again. A run that was stopped resumes, and so does a complete run if --minutes has grown. Alignment
 error rate and BLEU on the test set are written to docs/results/demo_alignment/, where

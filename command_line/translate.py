@@ -17,7 +17,6 @@ from nmt_zoo.command_line import startup, small_operations, quiet  # noqa: F401,
 # isort: split
 
 import itertools
-import json
 import sys
 import time
 
@@ -36,7 +35,7 @@ from nmt_zoo.command_line.flag_values import (
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, write_text
+from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -75,7 +74,7 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export, check_given
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export, check_given
 
 FLAGS = flags.FLAGS
 
@@ -355,7 +354,7 @@ def print_scores(outputs, text, tokenizer, run, seconds):
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
-        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(FLAGS.save_scores, record)
 
 
 def check_paths():
@@ -464,7 +463,7 @@ def check_scoring(mode):
 
 
 def the_output(text):
-    """Returns the `Output` for the lines of a `Text`."""
+    """Returns the `Output` for the lines of a `InputText`."""
     return Output(
         FLAGS.output,
         lambda lines: console.write_result(*lines),
@@ -478,7 +477,7 @@ def score_or_rank(text, model, tokenizer, common):
     """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         model: the model.
         tokenizer: its `Tokenizer`.
         common: arguments that `Scorer` and `Translator` have in common.
@@ -525,7 +524,7 @@ def translate(text, translator, directories, model, config, training_text):
     """Translates the text; prints remarks and scores.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         translator: `Translator`.
         directories: list of `ModelDirectory`.
         model: the model.

@@ -172,6 +172,13 @@ OPTIONS = [
         _PAIRS,
     ),
     Option(
+        "temperature",
+        1.0,
+        "Smooths the shares of several corpora; above 1, small corpora get larger shares.",
+        _PAIRS,
+        1.0,
+    ),
+    Option(
         "bpe_dropout",
         0.0,
         "Probability that BPE-dropout skips a merge, so that every epoch splits the training text "
@@ -513,16 +520,3 @@ def check_given(options, given):
 def size_option(tokenizer):
     """Returns the name of the option that limits the vocabulary of a kind of tokenizer."""
     return "max_words" if tokenizer == "word" else "num_pieces"
-
-
-def renamed(options, tokenizer):
-    """Returns options under today's names: `vocab_size` is the old name of two options.
-
-    Args:
-        options: name -> value; if both names are there, the new name counts.
-        tokenizer: kind of the tokenizer.
-    """
-    rest = {name: value for name, value in options.items() if name != "vocab_size"}
-    if len(rest) == len(options):
-        return rest
-    return {size_option(tokenizer): options["vocab_size"], **rest}

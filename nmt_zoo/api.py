@@ -100,7 +100,7 @@ def align(
     """
     from nmt_zoo.data_pipeline.text_form import split_words
     from nmt_zoo.decoding.alignment.links import AGREED
-    from nmt_zoo.training.expectation_maximisation import text_alignment
+    from nmt_zoo.training.ways.expectation_maximisation import text_alignment
 
     if len(source_lines) != len(target_lines) or not source_lines:
         raise UserError(

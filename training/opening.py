@@ -3,6 +3,7 @@
 from nmt_zoo import models
 from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.settled import MODEL
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.mixing import parse_mixture
@@ -25,8 +26,8 @@ from nmt_zoo.training.corpus.texts import open_text, print_faults
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
-from nmt_zoo.training.updates.teacher import make_teacher, teacher_tokenizer, teacher_weights
-from nmt_zoo.training.ways import update_of
+from nmt_zoo.training.ways.catalogue import update_of
+from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
 
 
 def open_run(request: Request) -> Run | None:
@@ -44,7 +45,7 @@ def open_run(request: Request) -> Run | None:
     directory = devices.directory(request.model_dir)
     requested = _configuration(request, update, text)
     if not (request.dry_run or devices.is_chief):
-        devices.join(directory, requested)
+        devices.wait_for_workers(directory, requested)
         request = request.resuming(directory.config())  # The chief has begun the run.
     options = request.options
     config = {**requested, "options": update.recorded(dict(options)), **_start(options, directory)}
@@ -139,12 +140,13 @@ def _configuration(request, update, text):
 
 
 def _check_alone(options):
-    """Raises `UserError` at the option that chooses the shares of several corpora."""
-    if weights := options["corpus_weights"]:
-        raise UserError(
-            f"--corpus_weights={weights} chooses the shares of several corpora, and there is one; "
-            "leave it out"
-        )
+    """Raises `UserError` at an option that chooses the shares of several corpora."""
+    for name in _OF_MIXTURES:
+        if options[name] != DEFAULTS[name]:
+            given = f"--{name}={options[name]}".removesuffix(".0")
+            raise UserError(
+                f"{given} chooses the shares of several corpora, and there is one; leave it out"
+            )
 
 
 def _check_bleu(options, valid):
@@ -253,7 +255,7 @@ def _sizes(tokenizer):
 
 def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     """Returns the `Epochs` of an `Encoded` text."""
-    mixed = parse_mixture(encoded.sizes, options["corpus_weights"])
+    mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
     batching = Batching(
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
@@ -282,6 +284,7 @@ _NAMED = (
     *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
     *("guide_weights", "teacher_weights", "init_weights"),
 )
+_OF_MIXTURES = ("corpus_weights", "temperature")
 
 
 def check_same_run(directory, config):
@@ -292,7 +295,7 @@ def check_same_run(directory, config):
     """
     was = directory.config()
     may_change = set()
-    if not was["options"].get("corpus_weights"):
+    if all(was["options"].get(name, DEFAULTS[name]) == DEFAULTS[name] for name in _OF_MIXTURES):
         may_change.add("corpus_lines")
     if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")

@@ -13,8 +13,8 @@ from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
 from nmt_zoo.data_pipeline import streams
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
-from nmt_zoo.training.updates.teacher import vocabulary_options
-from nmt_zoo.training.ways import check_options
+from nmt_zoo.training.ways.catalogue import check_options
+from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 

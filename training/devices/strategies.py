@@ -9,14 +9,14 @@ import json
 import os
 
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from nmt_zoo.command_line import quiet
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
-from nmt_zoo.training.ways import UPDATES
+from nmt_zoo.training.ways.catalogue import UPDATES
 
 SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.datasets import prepare, read_split
 from nmt_zoo.model_directory.weight_files import read_archive
 from tests.running import client_in_this_process, run_script, train
 from tests.tiny import corpus_flags, small_flags
@@ -200,15 +200,14 @@ def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpu
 
 @pytest.mark.slow
 def test_perplexity_falls_with_more_text_of_the_same_kind(folder, capsys):
-    corpus = demo_corpus.generate()
-    valid = [pair.target for pair in corpus["valid"]]
+    splits = prepare("demo", folder)
+    (_, text), (_, valid) = (read_split(splits[name]) for name in ("train", "valid"))
     (folder / "demo.valid").write_text("".join(f"{line}\n" for line in valid), encoding="utf-8")
     vocabulary = sorted({word for line in valid for word in line.split()})
     (folder / "demo.words").write_text("".join(f"{word}\n" for word in vocabulary))
     found = []
     for size in (100, 1000, 10_000):
-        text = [pair.target for pair in corpus["train"][:size]]
-        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text))
+        (folder / "demo.train").write_text("".join(f"{line}\n" for line in text[:size]))
         files = [f"--{split}_target={folder / f'demo.{split}'}" for split in ("train", "valid")]
         flags = [*files, f"--vocab_file={folder / 'demo.words'}"]
         assert train(folder, f"demo{size}", "--model=ngram_lm", *flags, capsys=capsys).status == 0

@@ -19,9 +19,9 @@ from nmt_zoo.model_directory import combined_models
 from nmt_zoo.serving.server import served_versions
 from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
+from tests.integration.serving.server.example import Client, Example
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
-from tests.unit.serving.server.example import Client, Example
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
 LINES = [source for source, _ in pairs(20, seed=3)] + ["", "dog zebra"]

@@ -10,7 +10,7 @@ from nmt_zoo.configuration.options import BY_NAME, OPTIONS
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import opening, pace
-from nmt_zoo.training.ways import check_options
+from nmt_zoo.training.ways.catalogue import check_options
 
 UNFIT = {
     "counts in 16 bits": ("ibm1", {"precision": "bfloat16"}, "not with --model=ibm1 --update=em"),

@@ -27,7 +27,7 @@ BAD_FLAGS = {
         "--max_steps": "--max_steps: expected a value, found nothing",
         "--max_length=0": "--max_length=0: expected a whole number from 1 to 2147483647, found 0",
         "--seed=4294967296": "--seed=4294967296: expected a whole number",
-        "--vocab_size=99999999999": "found 99999999999",
+        "--num_pieces=99999999999": "found 99999999999",
         "--max_tokens_per_batch=1000000000000000": "--max_tokens_per_batch=1000000000000000: exp",
         "--intra_op_threads=100000": "expected a whole number from 0 to 1024, found 100000",
         f"--max_steps={'9' * 5000}": "--max_steps=9999",

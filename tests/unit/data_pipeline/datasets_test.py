@@ -1,14 +1,13 @@
 """Corpora by name, and reading the two sides of a split."""
 
+import hashlib
 import re
 
 import pytest
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline import datasets
-from nmt_zoo.data_pipeline.datasets import Generated, open_joined, prepare, read_split
-from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.datasets import Included, open_joined, prepare, read_split
 from nmt_zoo.data_pipeline.downloads.corpora import Split
 
 
@@ -67,23 +66,22 @@ def test_unknown_name_is_answered_with_the_known_ones(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_demo_corpus_is_generated_only_where_it_is_missing_or_another(tmp_path, monkeypatch):
+def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
     splits = prepare("demo", tmp_path)
-    assert len(read_lines(splits["train"].source)) == 24_000
-    file = splits["test"].target
-    before = file.read_bytes()
-    file.write_bytes(before[:-1])
-    prepare("demo", tmp_path)
-    assert file.read_bytes() == before
-    monkeypatch.setattr(demo_corpus, "generate", None)  # A third time would fail.
-    assert prepare("demo", tmp_path) == splits
+    paths = [splits[n].source.with_suffix(e) for n in splits for e in (".en", ".de", ".en-de")]
+    whole = hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+    assert whole == "faf71bece102fca93dbfe3184adc95fdc7ddb2bd44624e3e7835e4fda37f2178"
+    for path, before in zip(paths, [path.read_bytes() for path in paths], strict=True):
+        path.write_bytes(before[:-1])
+        prepare("demo", tmp_path)
+        assert path.read_bytes() == before
 
 
 def test_new_corpus_is_one_entry(tmp_path, monkeypatch):
     def prepare_mine(folder, _):
         return {"train": Split(folder / "a", folder / "b")}
 
-    mine = Generated(prepare_mine, "two files", "1 pair", "mine", "none")
+    mine = Included(prepare_mine, "two files", "1 pair", "mine", "none")
     monkeypatch.setitem(datasets.DATASETS, "mine", mine)
     assert prepare("mine", tmp_path) == {
         "train": Split(tmp_path / "mine" / "a", tmp_path / "mine" / "b")

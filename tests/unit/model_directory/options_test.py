@@ -9,15 +9,13 @@ from nmt_zoo.configuration.options import (
     DEFAULTS,
     OPTIONS,
     check_given,
-    renamed,
-    size_option,
 )
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
-from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
-from nmt_zoo.training.updates.precision import PRECISIONS
-from nmt_zoo.training.updates.schedules import SCHEDULES
 from nmt_zoo.training.validation.evaluation import CRITERIA
+from nmt_zoo.training.ways.gradient.gradient import LOSS_AVERAGES
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -50,11 +48,3 @@ def test_only_options_of_a_meaning_may_be_given():
         strange = next(value for value in BY_NAME[other].choices if value not in values)
         with pytest.raises(UserError, match=f"--{option.name} needs --{other}={values[0]}"):
             check_given({**DEFAULTS, other: strange}, [option.name])
-
-
-def test_the_older_name_of_the_vocabulary_size_is_read_by_tokenizer():
-    for tokenizer, name in (("bpe", "num_pieces"), ("word", "max_words")):
-        assert size_option(tokenizer) == name
-        assert renamed({"vocab_size": 7, "seed": 1}, tokenizer) == {name: 7, "seed": 1}
-        assert renamed({"vocab_size": 7, name: 8}, tokenizer) == {name: 8}
-    assert renamed({"seed": 1}, "bpe") == {"seed": 1}

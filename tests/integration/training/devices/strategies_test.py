@@ -20,9 +20,9 @@ from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import places
 from nmt_zoo.training.devices.replicated_update import Share
 from nmt_zoo.training.devices.strategies import read_cluster, start_devices
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.token_dropout import TokenDropout
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.running import ROOT
 from tests.tiny import SMALL
 

@@ -7,11 +7,11 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models.ensemble import Ensemble
-from nmt_zoo.training.updates import divergences, losses
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.losses import smoothed_cross_entropy
-from nmt_zoo.training.updates.teacher import Taught, Teacher
-from nmt_zoo.training.updates.token_dropout import TokenDropout
+from nmt_zoo.training.ways.gradient import divergences, losses
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.losses import smoothed_cross_entropy
+from nmt_zoo.training.ways.gradient.teacher import Taught, Teacher
+from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL, small_settings
 
 PAD, V = 0, 7

@@ -2,18 +2,19 @@
 
 import itertools
 import random
+import tempfile
 
 import pytest
 
 from nmt_zoo.common.files import write_lines
 from nmt_zoo.data_pipeline.checks import samples
 from nmt_zoo.data_pipeline.checks.faults import remarks
-from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.data_pipeline.datasets import prepare, read_split
 from nmt_zoo.data_pipeline.streams import FileLines, open_split
 
-PAIRS = [
-    (pair.source, pair.target) for pair in itertools.islice(demo_corpus.sentences(seed=3), 900)
-]
+with tempfile.TemporaryDirectory() as data_dir:
+    PAIRS = list(zip(*read_split(prepare("demo", data_dir)["train"]), strict=True))
+    PAIRS = [pair for pair in PAIRS if len(pair[0].split()) > 4][:900]
 TRAIN, VALID = PAIRS[:700], PAIRS[700:]
 ENGLISH, GERMAN = map(list, zip(*TRAIN, strict=True))
 
@@ -74,7 +75,7 @@ FAULTS = {
     "turned pairs": (
         turned(TRAIN[:100]) + TRAIN[100:],
         OTHER_WORDS,
-        "training pairs that were looked at, source and target are swapped (train.a, line 2: ",
+        "training pairs that were looked at, source and target are swapped (train.a, line 1: ",
         "of the words of the validation text on the source side",
     ),
     "row numbers": (

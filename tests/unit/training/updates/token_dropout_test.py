@@ -9,8 +9,8 @@ from nmt_zoo import models
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
 )
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.token_dropout import TokenDropout
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL
 
 ROWS, WIDTH = 400, 30
