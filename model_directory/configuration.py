@@ -36,6 +36,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
                 f"{path}: 'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; "
                 "written by another version of nmt_zoo; train again or use that version"
             )
+        _load_code(config.get("code", []), path.parent)
         _check(config)
         return config
     except json.JSONDecodeError as error:
@@ -57,7 +58,6 @@ def _check(config):
         _require(isinstance(found, kind), key, found, "a text" if kind is str else "an object")
     choices = f"one of {', '.join(KINDS)}"
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
-    _load_code(config.get("code", []))
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
     # Counted models have no options but those of their vocabulary.
@@ -68,11 +68,17 @@ def _check(config):
             _require(option.takes(value), f"options.{option.name}", value, option.expected())
 
 
-def _load_code(paths):
+def _load_code(paths, model_dir):
     """Loads the files of the user's own that register what the configuration names."""
     fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
     _require(fits, "code", paths, "a list of Python files")
     for path in paths:
+        if Path(path).resolve().is_relative_to(model_dir.resolve()):
+            raise UserError(
+                f"{path}: code inside a model directory is never run, because the directory may "
+                "come from someone else; read the file, move it elsewhere, and write its place "
+                "under `code` in config.json"
+            )
         own_code.load(path)
 
 

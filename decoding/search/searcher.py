@@ -16,7 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
 )
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, asks_for_something
+from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, is_constrained
 from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import Shortlisted
@@ -90,7 +90,7 @@ def make_search(
                 width = 2 * options.beam_size + len(special_ids.never)
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
                 guests = Guests(tokens=searched.tokens)
-            elif asks_for_something(options, given):
+            elif is_constrained(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, joints)
                 guests = searched.guests()
