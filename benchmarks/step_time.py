@@ -88,7 +88,7 @@ def create_model(task):
     import keras
 
     from nmt_zoo import models
-    from nmt_zoo.training.updates.precision import PRECISIONS
+    from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 
     quiet.start()
     keras.utils.set_random_seed(task.seed)
@@ -99,8 +99,8 @@ def create_model(task):
 
 def our_update(model, options, **of_adam):
     """Makes a `GradientUpdate` with Adam, as train.py does; `of_adam` are arguments of `adam`."""
-    from nmt_zoo.training.updates.adam import adam
-    from nmt_zoo.training.updates.gradient import GradientUpdate
+    from nmt_zoo.training.ways.gradient.adam import adam
+    from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
     names = ("learning_rate", "warmup_steps"), ("label_smoothing", "clip_norm")
     schedule, rest = ({name: options[name] for name in group} for group in names)
@@ -112,7 +112,7 @@ def minimal_update(model, options):
     import keras
     import tensorflow as tf
 
-    from nmt_zoo.training.updates.schedules import SCHEDULES
+    from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
     rate = SCHEDULES["inverse_sqrt"](options["learning_rate"], options["warmup_steps"])
     optimizer = keras.optimizers.Adam(rate, beta_1=0.9, beta_2=0.98, epsilon=1e-9)

@@ -77,7 +77,7 @@ def _status(main, argv, interrupts):
             raise
     except SystemExit as end:
         return end.code
-    except (UserError, *_imported("models.base", "SettingError")) as error:
+    except (UserError, *_imported("nmt_zoo.models.base", "SettingError")) as error:
         message = str(error)
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         return 1

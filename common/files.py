@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import errno
+import json
 import os
 import shutil
 import stat
@@ -250,6 +251,11 @@ def write_text(path: FilePath, text: str) -> None:
     """Writes a UTF-8 file atomically, without changing line ends."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
+
+
+def write_json(path: FilePath, record: Any) -> None:
+    """Writes a record as indented JSON, atomically."""
+    write_text(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
 def write_lines(path: FilePath, lines: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import FilePath, atomic_path, write_text
 from nmt_zoo.common.locks import lock
-from nmt_zoo.common.parallel_map import parallel_map
+from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
 from nmt_zoo.data_pipeline.streams import Lines
@@ -121,11 +121,10 @@ def encoded_chunks(
     """
     threads = threads or num_cores()
     vocabularies = (tokenizer.source, tokenizer.target)
-    return parallel_map(
+    return map_in_order(
         lambda chunk: EncodedCorpus(*map(encode_lines, vocabularies, chunk)),
         _chunks(source_lines, target_lines),
         threads,
-        ahead=threads,
     )
 
 
@@ -242,11 +241,5 @@ def _locked(folder):
             f"{folder}: cannot be written ({error.strerror}); remove it, or give another --data_dir"
         ) from None
     with file:
-        if not lock(file, folder):
-            print(
-                f"waiting for another process that is writing {folder}",
-                file=sys.stderr,
-                flush=True,
-            )
-            lock(file, folder, wait=True)
+        lock(file, folder, waiting=f"waiting for another process that is writing {folder}")
         yield

@@ -3,7 +3,7 @@
 import numpy as np
 
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.training.ngrams.counting import estimate
+from nmt_zoo.training.ways.counting.counting import estimate
 from tests.unit.training.expectation_maximisation.textbook import side
 
 VOCAB = 9

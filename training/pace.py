@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.configuration.settled import CORPUS, FLAG, Settled
-from nmt_zoo.training.ways import UPDATES
+from nmt_zoo.training.ways.catalogue import UPDATES
 
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 

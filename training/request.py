@@ -9,12 +9,12 @@ from nmt_zoo.common.files import same_paths
 from nmt_zoo.configuration import recipes, resolver
 from nmt_zoo.configuration.options import LIMITS, PATHS
 from nmt_zoo.configuration.recipes import TextSize
-from nmt_zoo.configuration.settled import BEGUN, FLAG, FOLLOWS, MODEL, Settled
+from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
 from nmt_zoo.data_pipeline import streams
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
-from nmt_zoo.training.updates.teacher import vocabulary_options
-from nmt_zoo.training.ways import check_options
+from nmt_zoo.training.ways.catalogue import check_options
+from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
 
@@ -33,7 +33,6 @@ class Request(NamedTuple):
         data_dir: folder of the caches.
         distribution: kind of devices, of `training.devices.strategies.KINDS`.
         num_replicas: number of mirrored devices; 0: all GPUs.
-        tpu_address: name or address of a TPU.
         dry_run: whether the run is only planned.
     """
 
@@ -47,7 +46,6 @@ class Request(NamedTuple):
     data_dir: str
     distribution: str = "none"
     num_replicas: int = 0
-    tpu_address: str = ""
     dry_run: bool = False
 
     def resuming(self, begun: dict[str, Any]) -> "Request":
@@ -112,8 +110,6 @@ def resolve(
     of_model = resolver.settings_of(model, dataset, settings, of_run, size=size, origin=inherited)
     check_new_model(model, of_model.beyond(MODEL))
     check_options(model, of_run, options, pace.undecided(of_run))
-    if "max_length" in of_run.chosen_by(FOLLOWS):
-        print(f"max_length={of_run['max_length']}, because a batch holds no more tokens")
     return of_run, of_model
 
 

@@ -17,12 +17,12 @@ from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.preparation import Preparation
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.limits import Limits
-from nmt_zoo.training.loop import Trainer
-from nmt_zoo.training.updates.precision import PRECISIONS
+from nmt_zoo.training.loop.limits import Limits
+from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
-from nmt_zoo.training.ways import update_of
+from nmt_zoo.training.ways.catalogue import update_of
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 
 
 class Run(NamedTuple):
@@ -41,7 +41,7 @@ class Run(NamedTuple):
         epochs: `Epochs` of the training corpus.
         prepared: `Preparation` of the model.
         guide: `TranslationModel` on whose alignments the attention is trained, or None.
-        teacher: `training.updates.teacher.Teacher` of the model, or None.
+        teacher: `training.ways.gradient.teacher.Teacher` of the model, or None.
         valid: `EncodedCorpus` for validation.
         valid_lines: (source lines, target lines) of the validation text.
         training_text: `TrainingText` of a new run, or None.
@@ -92,7 +92,7 @@ def begin(run):
         record = run.training_text.text() if run.training_text else ""
         run.directory.start(run.config, run.tokenizer, record)
     if run.devices.is_chief:
-        run.devices.join(run.directory, run.requested)
+        run.devices.wait_for_workers(run.directory, run.requested)
 
 
 def make_trainer(run):

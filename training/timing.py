@@ -15,7 +15,7 @@ from nmt_zoo.decoding.scores import bleu_tokenizer
 from nmt_zoo.model_directory.directory import model_of
 from nmt_zoo.training import pace
 from nmt_zoo.training.devices.one_device import OneDevice
-from nmt_zoo.training.updates.precision import PRECISIONS, comparison, faster
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS, comparison, faster
 
 _MOST = 10.0  # Most seconds to spend on timing updates.
 _ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.

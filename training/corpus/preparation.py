@@ -6,8 +6,8 @@ from nmt_zoo import models
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
-from nmt_zoo.training.ngrams.counting import estimate
+from nmt_zoo.training.ways.counting.counting import estimate
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 
 
 class Preparation:

@@ -56,8 +56,8 @@ class Replicas(OneDevice):
         self.num_replicas = strategy.num_replicas_in_sync
         self.num_local = self.num_replicas // num_workers
         self.is_chief = worker == 0
-        # Two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
-        self.wishes = lambda: (0.0, 0.0)
+        # Returns two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
+        self.requests = lambda: (0.0, 0.0)
         self._late = False
         self._sum = tf.function(self._over_workers, autograph=False)
 
@@ -91,7 +91,7 @@ class Replicas(OneDevice):
         found = self.strategy.run(of_replica, args=(numbers,))
         return self.strategy.experimental_local_results(found)[0]
 
-    def join(self, directory, config):
+    def wait_for_workers(self, directory, config):
         """Waits until all workers have called this, and checks that they train the same run.
 
         The chief calls it after it has started the model directory, all other workers before they
@@ -146,10 +146,10 @@ class Replicas(OneDevice):
 
     # For the training loop
 
-    def begin(self, asked, is_late):
-        self._asked, self._is_late = asked, is_late
+    def begin(self, stop, is_late):
+        self._own_stop, self._is_late = stop, is_late
         self._stop = StopRequest()
-        self.wishes = lambda: (float(bool(asked)), float(self.is_chief and is_late()))
+        self.requests = lambda: (float(bool(stop)), float(self.is_chief and is_late()))
         return self._stop
 
     def end(self):
@@ -182,16 +182,16 @@ class Replicas(OneDevice):
     def all_batches(self, taken):
         return [batch for share in taken for batch in dataset_of(share.corpus, share.plan)]
 
-    def agree(self, values):
+    def read_requests(self, values):
         values = dict(values)
         stop, late = (float(values.pop(name)[0]) for name in ("stop", "late"))
         self._late = self._late or late > 0
         if stop:
-            self._agree_to_stop()
+            self._stop_everywhere()
         return values
 
-    def _agree_to_stop(self):
-        self._stop.note(self._asked.signal_number or signal.SIGTERM)
+    def _stop_everywhere(self):
+        self._stop.note(self._own_stop.signal_number or signal.SIGTERM)
 
     def is_late(self):
         return self._late
@@ -202,21 +202,21 @@ class Replicas(OneDevice):
 
     def score(self, evaluator):
         """As `OneDevice.score`: the chief's `Evaluation`, in every process."""
-        found = super().alone(evaluator) if self.is_chief else None
+        found = super().on_chief(evaluator) if self.is_chief else None
         nan = float("nan")
         numbers = [0.0, nan, nan]
         if found:
             numbers = [1.0, found.perplexity, nan if found.bleu is None else found.bleu]
         is_whole, perplexity, bleu = self.from_chief(*numbers)
         if not is_whole:
-            self._agree_to_stop()
+            self._stop_everywhere()
             return None
         return found or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
 
-    def alone(self, function):
-        found = super().alone(function)
-        if self._asked:
-            self._agree_to_stop()
+    def on_chief(self, function):
+        found = super().on_chief(function)
+        if self._own_stop:
+            self._stop_everywhere()
         return found
 
 

@@ -22,7 +22,7 @@ def report(update, largest, *, available=None):
     is linear in its number of rows.
 
     Args:
-        update: `training.updates.gradient.GradientUpdate`.
+        update: `training.ways.gradient.gradient.GradientUpdate`.
         largest: (rows, source tokens, target tokens) of the batch that needs the most memory.
         available: bytes that the process may use on a CPU; None: as many as the system has free.
 

@@ -10,7 +10,7 @@ from nmt_zoo.data_pipeline.batching import largest_shape
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
 from nmt_zoo.training import timing
 from nmt_zoo.training.reports import memory
-from nmt_zoo.training.updates.precision import comparison
+from nmt_zoo.training.ways.gradient.precision import comparison
 
 _TIMED = 3.0  # Seconds that a plan spends on timing updates.
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.

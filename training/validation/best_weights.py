@@ -13,7 +13,7 @@ class BestWeights:
 
     Args:
         directory: `ModelDirectory` of the run.
-        update: `training.updates.update.Update` of the run.
+        update: `training.ways.update.Update` of the run.
         by: "perplexity" or "bleu", the score that decides.
 
     Attributes:

@@ -18,8 +18,8 @@ from nmt_zoo.models.rnn import RecurrentTranslationModel
 from nmt_zoo.models.transformer import Transformer
 from nmt_zoo.models.transformer_simple import SimpleTransformer
 from nmt_zoo.models.word_attention import WordAttention
-from nmt_zoo.training.updates.adam import FusedAdam
-from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
 PAD, BOS, EOS = 0, 2, 3
 TARGET_VOCAB = 13

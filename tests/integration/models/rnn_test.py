@@ -36,10 +36,7 @@ def ids(array):
 
 
 def inputs(source_ids=SOURCE):
-    return {
-        "source_ids": ids(source_ids),
-        "target_in_ids": models.shift_right(ids(TARGET), BOS),
-    }
+    return {"source_ids": ids(source_ids), "target_in_ids": models.shift_right(ids(TARGET), BOS)}
 
 
 def logits_of(model, source_ids=SOURCE):

@@ -21,7 +21,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabu
 from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
 from nmt_zoo.decoding.unknowns import read_lexicon
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
-from nmt_zoo.training.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
 from tests.running import ROOT, run_script
 from tests.tiny import SMALL, WORDS
 from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
@@ -244,10 +244,10 @@ def test_models_trained_on_the_text_find_its_true_links(run, model, method):
     assert read_lexicon("lex") == WORDS
     lines = [line for line in done.err.splitlines() if ", iteration " in line]
     # Directions with fertilities are trained together, whatever joins them.
-    directions = 2 if method == "intersection" and model in CHAINS else 1
-    assert len(lines) == directions * (5 * len(CHAINS[model]) if model in CHAINS else 2 * 3)
+    directions = 2 if method == "intersection" and model != "fertility" else 1
+    assert len(lines) == directions * ITERATIONS[model] * len(CHAINS[model])
     assert all("pairs/s" in line for line in lines)
-    stages = "Model 1" if model in CHAINS else "Model 1|HMM"
+    stages = "Model 1|HMM" if model == "fertility" else "Model 1"
     found = re.findall(f"(?:{stages}), .*?perplexity ([0-9.,]+)", done.err)
     values = [float(x) for x in found[:5]]
     assert values[-1] < 0.7 * values[0]

@@ -54,7 +54,7 @@ def language(folder, corpus, forward):
 def small(folder, corpus):
     """A translation model with subword pieces."""
     flags = [*small_flags("attention_ibm2"), "--tokenizer=bpe"]
-    flags += ["--vocab_size=300", "--max_steps=1"]
+    flags += ["--num_pieces=300", "--max_steps=1"]
     assert train(folder, "small", *flags, *corpus).status == 0
     return folder / "small"
 
@@ -192,7 +192,7 @@ def test_an_empty_text_is_refused(folder, corpus, capsys):
 def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small, capsys):
     """Subword pieces are learned from both sides."""
     pieces = folder / "pieces"
-    done = train(folder, "pieces", "--model=ngram_lm", "--vocab_size=300", *corpus, capsys=capsys)
+    done = train(folder, "pieces", "--model=ngram_lm", "--num_pieces=300", *corpus, capsys=capsys)
     assert done.status == 0
     models = [f"--model_dir={small}", f"--language_model={pieces}"]
     assert translate(folder, capsys, *models).status == 0

@@ -10,7 +10,7 @@ from tests.tiny import pairs, small_flags
 from tests.unit.data_pipeline.published import WMT14, publish
 from tests.unit.data_pipeline.web import serving
 
-SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--vocab_size=320"]
+SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=320"]
 SMALL += ["--max_steps=2", "--bleu_lines=1"]
 
 

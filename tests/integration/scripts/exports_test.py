@@ -8,7 +8,7 @@ from nmt_zoo.common.files import read_lines
 from tests.running import run_script
 from tests.tiny import WORDS, corpus_flags, pairs, rate_flags, small_flags
 
-QUICK = ["--vocab_size=300", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=0"]
+QUICK = ["--num_pieces=300", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=0"]
 QUICK += ["--eval_every_steps=60"]
 ODD = [
     "漢 zebra",

@@ -19,9 +19,9 @@ from nmt_zoo.model_directory import combined_models
 from nmt_zoo.serving.server import served_versions
 from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
+from tests.integration.serving.server.example import Client, Example
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs, small_flags
-from tests.unit.serving.server.example import Client, Example
 
 HOSTILE = "<script>document.title = 'x'</script> \"one\" 'dog' \u202e cat &amp;"
 LINES = [source for source, _ in pairs(20, seed=3)] + ["", "dog zebra"]
@@ -57,7 +57,7 @@ def example(folder):
 def model(folder):
     """The directory of a trained model."""
     flags = [*corpus_flags(folder, train=60, valid=6), *small_flags("transformer_tiny")]
-    flags += ["--vocab_size=300", "--max_tokens_per_batch=256", "--max_steps=20", "--bleu_lines=0"]
+    flags += ["--num_pieces=300", "--max_tokens_per_batch=256", "--max_steps=20", "--bleu_lines=0"]
     flags += ["--learning_rate=0.03", "--warmup_steps=1", "--eval_every_steps=20"]
     path = folder / "tiny model"
     flags += [f"--data_dir={folder / 'data'}", f"--model_dir={path}"]

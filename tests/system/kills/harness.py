@@ -51,7 +51,7 @@ def command(preset, folder, corpus):
     return [
         *corpus,
         *small_flags(preset),
-        *("--vocab_size=300", "--bleu_lines=5", "--max_tokens_per_batch=128"),
+        *("--num_pieces=300", "--bleu_lines=5", "--max_tokens_per_batch=128"),
         *(
             f"--save_every_steps={SAVE_EVERY}",
             f"--log_every_steps={LOG_EVERY}",

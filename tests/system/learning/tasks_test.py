@@ -10,8 +10,8 @@ from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
 TASKS = {
     "copy": list,

@@ -12,11 +12,10 @@ from nmt_zoo.configuration.options import (
 )
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
-from nmt_zoo.training.updates.gradient import LOSS_AVERAGES
-from nmt_zoo.training.updates.precision import PRECISIONS
-from nmt_zoo.training.updates.schedules import SCHEDULES
-from nmt_zoo.training.updates.token_dropout import UNITS
 from nmt_zoo.training.validation.evaluation import CRITERIA
+from nmt_zoo.training.ways.gradient.gradient import LOSS_AVERAGES
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,6 @@ from nmt_zoo.training.validation.evaluation import CRITERIA
         ("precision", PRECISIONS),
         ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
-        ("token_dropout_unit", UNITS),
     ],
 )
 def test_choices_are_those_that_the_training_knows(name, known):

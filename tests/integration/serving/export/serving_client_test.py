@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from nmt_zoo.serving.export import saved_model_client
 from nmt_zoo.serving.export.serving_client import ServerError, client, main, translations
-from tests.unit.serving.server.example import running
+from tests.integration.serving.server.example import running
 
 _TEXT = tf.TensorSpec([None], tf.string)
 _INTEGERS = tf.TensorSpec([None], tf.int32)

@@ -13,7 +13,7 @@ import pytest
 
 from nmt_zoo.serving.server import json_tensors
 from nmt_zoo.serving.server.web_page import routes
-from tests.unit.serving.server.example import running
+from tests.integration.serving.server.example import running
 
 MODEL = "/v1/models/example"
 PREDICT = f"{MODEL}:predict"

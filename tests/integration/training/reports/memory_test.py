@@ -6,8 +6,8 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.training.reports import memory
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
 ROWS, LENGTH = 64, 32
 SETTINGS = {"num_encoder_layers": 1, "num_decoder_layers": 1, "width": 64, "ffn_width": 256}

@@ -6,9 +6,9 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.guided_alignment import Guide, cross_entropy
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.guided_alignment import Guide, cross_entropy
 from tests.tiny import SMALL, small_settings
 
 PAD, V = 0, 11

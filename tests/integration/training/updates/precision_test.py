@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.models.layers.blocks import layer_norm
-from nmt_zoo.training.updates.adam import adam
-from nmt_zoo.training.updates.gradient import GradientUpdate
-from nmt_zoo.training.updates.precision import PRECISIONS, LossScale, comparison, faster
+from nmt_zoo.training.ways.gradient.adam import adam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.gradient.precision import PRECISIONS, LossScale, comparison, faster
 from tests.integration.models.contract_test import CASES, RATES, TARGET_VOCAB, source_vocab
 
 WAYS = {

@@ -199,30 +199,10 @@ def test_a_token_that_is_no_gold_link_is_named_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("token", "base", "expected", "size"),
     [
-        (
-            "3-0",
-            0,
-            "source positions from 0 to 2",
-            3,
-        ),
-        (
-            "0-2",
-            0,
-            "target positions from 0 to 1",
-            2,
-        ),
-        (
-            "4-1",
-            1,
-            "source positions from 1 to 3",
-            3,
-        ),
-        (
-            "1-0",
-            1,
-            "target positions from 1 to 2",
-            2,
-        ),
+        ("3-0", 0, "source positions from 0 to 2", 3),
+        ("0-2", 0, "target positions from 0 to 1", 2),
+        ("4-1", 1, "source positions from 1 to 3", 3),
+        ("1-0", 1, "target positions from 1 to 2", 2),
     ],
 )
 def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, size):

@@ -6,9 +6,9 @@ from collections import Counter, defaultdict
 import numpy as np
 import pytest
 
-from nmt_zoo.training.expectation_maximisation import text_alignment
-from nmt_zoo.training.expectation_maximisation.agreement import index_directions
-from nmt_zoo.training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.ways.expectation_maximisation import text_alignment
+from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
     Collapsed,
     agree,
@@ -16,9 +16,9 @@ from nmt_zoo.training.expectation_maximisation.collapsed import (
     fertilities,
     first_collapsed,
 )
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import Uniform
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.corpus_links_test import (
     TEXT,

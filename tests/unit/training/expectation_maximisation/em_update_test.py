@@ -12,22 +12,22 @@ from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
 from nmt_zoo.training.corpus.preparation import WordTable, length_model
-from nmt_zoo.training.expectation_maximisation.em_update import EMUpdate
-from nmt_zoo.training.expectation_maximisation.iteration import (
+from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
     expect,
     first_estimate,
     maximise_translation,
 )
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.expectation_maximisation.position_estimates import (
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     Diagonal,
     PositionTable,
     Uniform,
 )
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
-from nmt_zoo.training.updates.gradient import GradientUpdate
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 from tests.unit.training.expectation_maximisation import textbook
 
 

@@ -7,16 +7,16 @@ from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import restore
 from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.expectation_maximisation.agreement import index_directions
-from nmt_zoo.training.expectation_maximisation.collapsed import (
+from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
     agree,
     collapsed_step,
     fertilities,
     first_collapsed,
 )
-from nmt_zoo.training.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 
@@ -77,7 +77,7 @@ def log_ratios(words, posteriors):
 def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_fertilities(both):
     update, given = new_update(text(), both=both)
     for number, stage in enumerate(STAGES):
-        assert update.stage(number) == stage
+        assert update.stage(number).name == stage
         values = update.step(given)
         line = update.progress_line(number + 1, {n: total / c for n, (total, c) in values.items()})
         # The likelihood with fertilities is known up to a factor only.

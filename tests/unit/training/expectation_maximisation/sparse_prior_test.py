@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from nmt_zoo.training.expectation_maximisation.sparse_prior import digamma
+from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
 
 EULER = 0.57721566490153286
 

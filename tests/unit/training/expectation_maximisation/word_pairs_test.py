@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from nmt_zoo.training.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 
-WORD_PAIRS = "nmt_zoo.training.expectation_maximisation.word_pairs"
+WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
 
 def cells_of(words):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.training.ngrams.counting import FALLBACK, estimate_discounts
+from nmt_zoo.training.ways.counting.counting import FALLBACK, estimate_discounts
 from tests.ngrams import VOCAB, model_of, random_text
 
 PAD, UNK, BOS, EOS = range(4)

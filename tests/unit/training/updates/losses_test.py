@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from nmt_zoo.training.updates import losses
-from nmt_zoo.training.updates.losses import (
+from nmt_zoo.training.ways.gradient import losses
+from nmt_zoo.training.ways.gradient.losses import (
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
@@ -93,14 +93,14 @@ def values_and_gradients(function, bias, label_smoothing, target_ids=TARGET, dty
         for source in sources:
             tape.watch(source)
         features, kernel, *bias = sources
-        values = function(
-            features, kernel, *(bias or [None]), tf.constant(target_ids), PAD, label_smoothing
-        )
+        weights = kernel, *(bias or [None])
+        values = function(features, weights, tf.constant(target_ids), PAD, label_smoothing)
         loss = 0.5 * values[0]
     return [*values, *tape.gradient(loss, sources)]
 
 
-def held_at_once(features, kernel, bias, *rest):
+def held_at_once(features, weights, *rest):
+    kernel, bias = weights
     logits = tf.matmul(features, kernel)
     return smoothed_cross_entropy(logits if bias is None else logits + bias, *rest)
 
@@ -117,7 +117,8 @@ def test_projected_loss_and_its_gradients_are_those_of_the_logits(
     expected = values_and_gradients(held_at_once, bias, label_smoothing)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    validated = projected_losses(FEATURES, KERNEL, bias, tf.constant(TARGET), PAD, label_smoothing)
+    wanted = tf.constant(TARGET), PAD, label_smoothing
+    validated = projected_losses(FEATURES, (KERNEL, bias), *wanted)
     np.testing.assert_allclose(validated, found[:3], rtol=1e-5)
 
 

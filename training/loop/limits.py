@@ -1,0 +1,58 @@
+"""The limits of a training run, and how often it validates, saves and logs."""
+
+from typing import NamedTuple
+
+
+class Limits(NamedTuple):
+    """Limits that end a run (0: no limit), and intervals between validations, saves and records.
+
+    Attributes:
+        max_steps: most updates.
+        max_epochs: most passes over the training pairs.
+        max_minutes: most minutes of all runs of the command together, each from its start to its
+            end.
+        patience: validations in a row without a better score, after which the run ends.
+        eval_every_steps: updates between validations.
+        save_every_steps: updates between checkpoints.
+        log_every_steps: updates between records in metrics.jsonl.
+        keep_checkpoints: how many checkpoints are kept, and averaged in the end.
+        max_bad_steps: steps in a row without a finite loss and gradient, after which the run ends
+            with an error.
+    """
+
+    max_steps: int
+    max_epochs: int
+    max_minutes: float
+    patience: int
+    eval_every_steps: int
+    save_every_steps: int
+    log_every_steps: int
+    keep_checkpoints: int
+    max_bad_steps: int = 10
+
+    def is_late(self, seconds, closing_seconds=0.0):
+        """Returns whether the time limit is reached.
+
+        Args:
+            seconds: seconds that the run has taken.
+            closing_seconds: seconds that the last validation and save will take.
+        """
+        return 0 < self.max_minutes * 60 <= seconds + closing_seconds
+
+    def reached(self, state, criterion="perplexity", is_late=False):
+        """Returns the first limit that a run has reached, in words, or None.
+
+        Args:
+            state: name -> value, the `state` of a `training.loop.trainer.Trainer`.
+            criterion: score by which validations are compared.
+            is_late: whether the time limit is reached.
+        """
+        reasons = {
+            f"{self.max_steps:,} steps": 0 < self.max_steps <= state["step"],
+            f"{self.max_epochs} epochs": 0 < self.max_epochs <= state["epoch"],
+            f"{self.max_minutes:g} minutes": is_late,
+            f"no better {criterion} in {self.patience} validations": 0
+            < self.patience
+            <= state["evaluations_since_best"],
+        }
+        return next((reason for reason, reached in reasons.items() if reached), None)

@@ -1,0 +1,340 @@
+"""The training loop of every model."""
+
+import itertools
+import time
+from collections.abc import Callable
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.training.corpus.epochs import Epochs
+from nmt_zoo.training.devices.one_device import OneDevice
+from nmt_zoo.training.finite_check import ADVICE, check_finite
+from nmt_zoo.training.loop.budget import Budget
+from nmt_zoo.training.loop.ending import Ending
+from nmt_zoo.training.loop.limits import Limits
+from nmt_zoo.training.loop.log import Log
+from nmt_zoo.training.stopping import stop_on_signals
+from nmt_zoo.training.validation.best_weights import BestWeights
+from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
+from nmt_zoo.training.validation.length_penalty import PenaltyChoice
+from nmt_zoo.training.ways.update import Update
+
+SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
+
+
+class Trainer:
+    """Trains a model until a limit is reached; can be stopped and resumed at any step.
+
+    Args:
+        directory: `ModelDirectory`, started.
+        update: `training.ways.update.Update`.
+        epochs: `training.corpus.epochs.Epochs` to train on.
+        evaluator: returns an `Evaluation` when called.
+        limits: `training.loop.limits.Limits`.
+        keep_best_by: "perplexity" or "bleu", the validation score of the best weights.
+        accumulate_steps: batches of an update; the last update of an epoch may have fewer.
+        began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
+        devices: `OneDevice` or `Replicas`; `OneDevice()` if None.
+        penalty_choice: `PenaltyChoice` for the best weights; None: nothing is chosen.
+    """
+
+    def __init__(
+        self,
+        directory: ModelDirectory,
+        update: Update,
+        epochs: Epochs,
+        evaluator: Callable[[], Evaluation],
+        limits: Limits,
+        *,
+        keep_best_by: str = "perplexity",
+        accumulate_steps: int = 1,
+        began: float | None = None,
+        devices: OneDevice | None = None,
+        penalty_choice: PenaltyChoice | None = None,
+    ):
+        self.directory = directory
+        self.update = update
+        self.epochs = epochs
+        self.evaluator = evaluator
+        self.limits = limits
+        self.best = BestWeights(directory, update, keep_best_by)
+        self.accumulate_steps = accumulate_steps
+        self.devices = devices or OneDevice()
+        self.penalty_choice = penalty_choice
+        self.variables = update.variables()
+        self.taken = None  # The last step, until it is counted: (number, batches, values).
+        self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
+        self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
+        self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
+        # Everything besides the variables that a run needs to resume.
+        self.state = {
+            "step": 0,
+            "epoch": 0,
+            "batch": 0,
+            "seconds": 0.0,
+            **{f"best_{name}": None for name in CRITERIA},  # Of one validation; to count patience.
+            "evaluations_since_best": 0,
+            "evaluated_step": 0,
+            "skipped_steps": 0,
+            "skipped_in_a_row": 0,
+            "planned_replicas": 1,
+        }
+        self.budget = Budget(limits, self.state, began, chooses_penalty=bool(penalty_choice))
+        self.log = Log(directory, update, limits, self.state)
+
+    def run(self) -> int:
+        """Trains; resumes the run in the directory if there is a checkpoint.
+
+        Returns:
+            Number of the signal that stopped the run, or 0 if it reached its end.
+
+        Raises:
+            UserError: loss, weights or all validations are not finite, time is over before the
+                first step, the directory cannot be written, or another process is writing it.
+        """
+        self.directory.lock.acquire()
+        try:
+            with stop_on_signals() as asked, self.devices.errors():
+                self.stop = self.devices.begin(asked, self.budget.is_late)
+                result = self._run()
+                self.devices.end()
+                return result
+        finally:
+            self.directory.lock.release()
+
+    def _run(self):
+        self.devices.resume(self._resume, lambda: self.state["step"])
+        self.log.start()
+        self.saved_at = time.monotonic()
+        total, done = self._most_steps(), self.state["step"]
+        with Progress("training", total, "steps", initial=done) as self.progress:
+            # A signal may have stopped the run before its validation, or best.npz may be lost.
+            if done and (done == self.again_at or done % self.limits.eval_every_steps == 0):
+                self._evaluate()
+            while not (self.stop or self._finished()):
+                self._epoch()
+            if not (self.stop or self.state["step"]):
+                raise UserError(
+                    f"--max_minutes={self.limits.max_minutes:g}: starting took "
+                    f"{self.state['seconds'] / 60:.1f} minutes, which left no time for an update; "
+                    "give more, and a new --model_dir, as this one holds the pace of a short run"
+                )
+            self._end()
+        self.log.close()
+        return self.stop.signal_number
+
+    def _end(self):
+        """Completes the run if it has reached its end; saves in any case."""
+        if not self.stop:
+            self.progress.say(f"finished: {self.reason}")
+            self._evaluate()
+        self._save()
+        if not self.stop:
+            ending = Ending(
+                directory=self.directory,
+                model=self.update.model,
+                step=self.state["step"],
+                best=self.best,
+                evaluator=self.evaluator,
+                devices=self.devices,
+                limits=self.limits,
+                budget=self.budget,
+                penalty_choice=self.penalty_choice,
+                stop=self.stop,
+                say=self.progress.say,
+            )
+            ending.average()
+            self.best.complete(self.state["step"])
+            ending.choose_length_penalty()
+        if self.stop:
+            self.progress.say(f"stopped and saved at step {self.state['step']:,}")
+
+    def _most_steps(self):
+        """Returns the largest number of steps that the limits allow, or None without a limit."""
+        most = [self.limits.max_steps] if self.limits.max_steps else []
+        if self.limits.max_epochs:
+            by_batches = self.update.takes_batches
+            an_epoch = self.epochs.num_updates(self.accumulate_steps) if by_batches else 1
+            most.append(self.limits.max_epochs * an_epoch)
+        return min(most, default=None)
+
+    def _resume(self):
+        restored = self.directory.restore_newest(self.variables)
+        if restored:
+            self.log.restore(restored.pop("sums", {}))
+            self.state.update(restored)
+            self.saved = self._position()
+            print(f"resumed at step {self.state['step']:,}", flush=True)
+        lost = not self.best.find() and self._best_figures() is not None
+        if lost and self.state["evaluated_step"] == self.state["step"]:
+            # best.npz is gone: these weights are validated again and become the best.
+            self.state["evaluated_step"] -= 1
+            self.again_at = self.state["step"]
+        self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
+        self.budget.start()
+
+    def _position(self):
+        return self.state["step"], self.state["evaluated_step"]
+
+    def _finished(self):
+        self.reason = self.limits.reached(self.state, self.best.by, self.devices.is_late())
+        return self.reason is not None
+
+    def _batches(self, first):
+        """Returns the batches of the epoch, from number `first` on.
+
+        An epoch begun with another number of replicas is finished with the batches planned for
+        that number.
+        """
+        if not first:
+            self.state["planned_replicas"] = self.devices.num_replicas
+        corpus, plan = self.epochs.begin(self.state["epoch"], self.state["planned_replicas"])
+        return self.devices.batches(corpus, plan, first)
+
+    def _epoch(self):
+        state, limits = self.state, self.limits
+        left = iter(self.update.examples(state["batch"], self._batches))
+        while group := list(itertools.islice(left, self.accumulate_steps)):
+            values = self.update.step(*group)
+            # Counts the step before this one: waiting for its values would idle an accelerator if
+            # this step were not yet under way.
+            self._count()
+            state["step"] += 1
+            state["batch"] += len(group) * self.devices.num_replicas
+            state["seconds"] = self.budget.seconds()
+            self.taken = state["step"], group, values
+            self.progress.update(1, **self.log.shown)
+            if state["step"] % limits.log_every_steps == 0:
+                self._count()
+                if line := self.log.training():
+                    self.progress.say(line)
+            if state["step"] % limits.eval_every_steps == 0:
+                self._evaluate()
+            if state["step"] % limits.save_every_steps == 0 or self._save_is_due():
+                self._save()
+            if self.stop or self._finished():
+                return
+        state["epoch"] += 1
+        state["batch"] = 0
+
+    def _save_is_due(self):
+        here = time.monotonic() - self.saved_at >= SAVE_SECONDS
+        return self.devices.is_due(here, self.state["step"] % self.limits.log_every_steps == 0)
+
+    def _count(self):
+        """Adds the values of the last step to the sums, or handles it as skipped."""
+        if self.taken is None:
+            return
+        (step, taken, values), self.taken = self.taken, None
+        values = self.devices.read_requests(values)
+        skipped, _ = values.pop("skipped", (0.0, 1.0))
+        if float(skipped):
+            self._skip(step, taken, values)
+            return
+        self.state["skipped_in_a_row"] = 0
+        self.log.add(values)
+
+    def _skip(self, step, taken, values):
+        self._check_finite(self.variables)
+        state = self.state
+        state["skipped_steps"] += 1
+        state["skipped_in_a_row"] += 1
+        values = {name: float(amount / count) for name, (amount, count) in values.items()}
+        batches = self.devices.all_batches(taken)
+        shown = {name: str(value) for name, value in values.items()}
+        path = self.directory.keep_bad_batches(step, batches, shown)
+        found = ", ".join(f"{name} {value:g}" for name, value in values.items())
+        self.progress.say(
+            f"step {step:,} skipped, because a number is not finite ({found}); batch: {path}"
+        )
+        if state["skipped_in_a_row"] >= self.limits.max_bad_steps:
+            raise UserError(
+                f"{state['skipped_in_a_row']} steps in a row, up to step {step}, had a loss or "
+                f"gradient that is not finite; see the batches in {path.parent}; {self._advice()}"
+            )
+
+    def _advice(self):
+        anything = self.saved or self.best.figures is not None
+        return ("everything saved is still good: " if anything else "") + ADVICE
+
+    def _check_finite(self, variables):
+        check_finite(variables, self.state["step"], self._advice())
+
+    def _evaluate(self):
+        state = self.state
+        if state["evaluated_step"] == state["step"]:
+            return
+        self._count()
+        self._check_finite(model_arrays(self.update.model))
+        began = time.monotonic()
+        with self.update.for_validation():
+            evaluation = self.devices.score(self.evaluator)
+            if evaluation is None:
+                return
+            better = evaluation.is_better(self._best_figures(), self.best.by)
+            is_again = state["step"] == self.again_at
+            if better:
+                state.update({f"best_{n}": score for n, score in evaluation.figures().items()})
+                state["evaluations_since_best"] = 0
+            elif not is_again:
+                state["evaluations_since_best"] += 1
+            weights = model_arrays(self.update.model)
+            kept = self.best.offer(weights, evaluation, state["step"])
+        if not is_again:
+            self.update.after_validation(state["evaluations_since_best"])
+        state["evaluated_step"] = state["step"]
+        self.log.validation(evaluation)
+        verdict = self._verdict(evaluation, better, kept)
+        self.progress.say(
+            f"step {state['step']:,}, epoch {self.log.epoch()}: {evaluation}{verdict}"
+        )
+        for source, reference, output in evaluation.samples:
+            self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
+        self.budget.validation = time.monotonic() - began
+        self.log.leave_out(self.budget.validation)
+        state["seconds"] = self.budget.seconds()
+
+    def _verdict(self, evaluation, better, kept):
+        """Returns how a validation compares with those before, as the end of a printed line."""
+        if kept and not self.best.are_judged:
+            return "; kept, as the last weights"
+        if kept or (better and self._is_best(evaluation)):
+            if evaluation.is_zero(self.best.by):
+                return ", best so far by perplexity, which decides until BLEU is above 0"
+            return ", best so far"
+        if better:
+            score = self.best.figures[self.best.by]
+            return f"; best.npz holds a better model ({score:.2f}) and is kept"
+        return "" if evaluation.is_finite else "; it counts as no improvement"
+
+    def _best_figures(self):
+        """Returns the `figures` of the best validation, to count patience; None if there is none.
+
+        Checkpoints of earlier versions hold only the score that decides.
+        """
+        best = {name: self.state[f"best_{name}"] for name in CRITERIA}
+        return None if best[self.best.by] is None else best
+
+    def _is_best(self, evaluation):
+        return evaluation.figures()[self.best.by] == self.best.figures[self.best.by]
+
+    def _save(self):
+        if self.saved == self._position():
+            return
+        self._count()
+        self._check_finite(self.variables)
+        began = time.monotonic()
+        self.state["seconds"] = self.budget.seconds()
+        if self.limits.max_minutes:
+            self.state["closing_seconds"] = self.budget.closing_to_save()
+        sums = {n: [float(amount), float(count)] for n, (amount, count) in self.log.sums.items()}
+        self.directory.save_checkpoint(
+            self.variables,
+            {**self.state, "sums": sums},
+            keep=self.limits.keep_checkpoints,
+            every=self.limits.save_every_steps,
+        )
+        self.saved = self._position()
+        self.saved_at = time.monotonic()
+        self.budget.save = self.saved_at - began

@@ -1,0 +1,76 @@
+"""Lists the ways of training, and the ways that suit each model."""
+
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.ngram import NgramLanguageModel
+from nmt_zoo.training.ways.counting.counting_update import Counting
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
+from nmt_zoo.training.ways.gradient.gradient import Gradient
+
+UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
+
+# Class of models -> names of their ways of training; the first class that a model belongs to
+# decides. All other models train by gradient only.
+_WAYS = {
+    FertilityModel: ("em",),
+    AlignmentModel: ("em", "gradient"),
+    NgramLanguageModel: ("counting",),
+}
+# Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
+OWN_WAYS: dict[str, list[str]] = {}
+
+
+def ways_of(preset):
+    """Returns the names of the ways in which the model of a preset can be trained."""
+    model_class = models.model_class(preset)
+    found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
+    return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
+
+
+def update_of(preset, options):
+    """Returns the `WayOfTraining` that trains a model.
+
+    Args:
+        preset: name of the model.
+        options: name -> value of all training options.
+
+    Raises:
+        UserError: the model cannot be trained in the way that the option `update` names.
+    """
+    name, ways = options["update"], ways_of(preset)
+    if name not in ways:
+        others = [other for other in models.preset_names() if name in ways_of(other)]
+        raise UserError(
+            f"--update={name}: {preset} is trained by {' or '.join(ways)}; models trained by "
+            f"{name}: " + ", ".join(others)
+        )
+    return UPDATES[name]
+
+
+def check_options(preset, options, given, undecided=()):
+    """Raises `UserError` if training options contradict each other, or suit another way only.
+
+    Args:
+        preset: name of the model.
+        options: name -> value of all training options.
+        given: name -> value of the options that the user gave.
+        undecided: names of options that `training.pace` may still lower.
+    """
+    update = update_of(preset, options)
+    update.check(preset, options, given, undecided)
+    unread = [n for other in UPDATES.values() if other is not update for n in other.options]
+    for name in filter(given.get, unread):
+        if given[name] == AUTO:
+            continue  # A choice of its own suits every way of training.
+        raise UserError(
+            f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
+            "out"
+        )
+    check_given(options, given)
+    if options["new_vocabulary"] and not options["init_from"]:
+        raise UserError("--new_vocabulary needs --init_from")
+    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
+        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")

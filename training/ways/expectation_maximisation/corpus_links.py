@@ -1,0 +1,112 @@
+"""Word alignments of a whole corpus from an IBM or HMM model, in arrays."""
+
+import itertools
+from array import array
+from collections.abc import Iterable
+
+import numpy as np
+
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells
+
+_PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
+
+
+class Links:
+    """The links of the sentence pairs of a text, in arrays.
+
+    It is like a list, but smaller: it has a length, and iterating over it gives a list of `(source
+    position, target position)` of every sentence pair, counted from 0.
+
+    Args:
+        counts: `[sentences]` int32, how many links each sentence pair has.
+        sources: `[L]` int32, source positions of the links of one sentence pair after the other.
+        targets: `[L]` int32, their target positions.
+    """
+
+    def __init__(self, counts, sources, targets):
+        arrays = counts, sources, targets
+        self.counts, self.sources, self.targets = (np.asarray(a, np.int32) for a in arrays)
+
+    @classmethod
+    def of_lists(cls, lists: Iterable[list[tuple[int, int]]]) -> "Links":
+        """Makes an instance of an iterable of lists of `(source position, target position)`."""
+        counts, positions = array("i"), array("i")
+        for links in lists:
+            counts.append(len(links))
+            positions.extend(itertools.chain.from_iterable(links))
+        counts, positions = (np.frombuffer(a, np.int32) for a in (counts, positions))
+        return cls(counts, positions[::2], positions[1::2])
+
+    @classmethod
+    def joined(cls, parts: Iterable["Links"]) -> "Links":
+        """Joins the `Links` of one part of a text after the other."""
+        arrays = zip(*((p.counts, p.sources, p.targets) for p in parts), strict=True)
+        return cls(*map(np.concatenate, arrays))
+
+    def __len__(self):
+        return self.counts.size
+
+    def __iter__(self):
+        first = 0
+        for start in range(0, len(self), _PAIRS):
+            ends = np.cumsum(self.counts[start : start + _PAIRS]).tolist()
+            places = slice(first, first + ends[-1])
+            positions = self.sources[places].tolist(), self.targets[places].tolist()
+            links = list(zip(*positions, strict=True))
+            yield from (links[a:b] for a, b in itertools.pairwise([0, *ends]))
+            first += ends[-1]
+
+    def reversed(self) -> "Links":
+        """Returns the same links with source and target exchanged, in their order."""
+        sentences = np.repeat(np.arange(len(self)), self.counts)
+        return _sorted(sentences, self.targets, self.sources, len(self))
+
+
+def _sorted(sentences, sources, targets, num_sentences):
+    """Returns `Links` sorted by sentence pair, then target position, then source position."""
+    order = np.lexsort((sources, targets, sentences))
+    counts = np.bincount(sentences, minlength=num_sentences)
+    return Links(counts, sources[order], targets[order])
+
+
+def best_links(words: Cells, posteriors: np.ndarray) -> Links:
+    """Returns the most probable source position of each target word, unless that is NULL.
+
+    Args:
+        words: `Cells` of the sentence pairs.
+        posteriors: `[cells]`.
+    """
+    parts = []
+    for block in words.blocks:
+        best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)
+        parts.append(links_of_cells(words, block, np.arange(best.size), best))
+    return joined_links(parts, words.num_sentences)
+
+
+def links_of_cells(
+    words: Cells, block: Block, rows: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
+
+    Args:
+        words: `Cells`.
+        block: one of its blocks.
+        rows: `[L]` int, rows of the cells.
+        columns: `[L]` int, source positions of the cells.
+
+    Returns:
+        (sentence pairs, source positions, target positions), each `[L']` int64, in any order.
+    """
+    sentences, targets = block.row_sentences[rows], block.row_positions[rows]
+    real = columns < block.source_length - 1
+    if words.target_end:
+        real &= targets < block.target_lengths[sentences] - 1
+    return block.pairs[sentences[real]], columns[real], targets[real]
+
+
+def joined_links(parts: list[tuple], num_sentences: int) -> Links:
+    """Joins the results of `links_of_cells` for several blocks into `Links`, sorted."""
+    empty = (np.zeros(0, np.int64),) * 3
+    return _sorted(
+        *(np.concatenate(column) for column in zip(empty, *parts, strict=True)), num_sentences
+    )

@@ -1,0 +1,86 @@
+"""The model directory of the reverse direction, in runs that train both directions to agree.
+
+The forward direction is the run, with checkpoints, metrics and validation. The reverse model has a
+directory of its own, which is complete but has no checkpoints or metrics.
+"""
+
+import os
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import same_paths
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.corpus.preparation import WordTable
+from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
+
+_SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
+
+
+def reverse_directory(directory, config):
+    """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
+
+    Args:
+        directory: `ModelDirectory` of the run.
+        config: configuration of the run, as far as it is known before the tokenizer.
+
+    Raises:
+        UserError: the directory holds something else, or the reverse model of a run that is gone.
+    """
+    path = config["options"]["reverse_model_dir"]
+    if not path:
+        return None
+    if os.path.realpath(path) == os.path.realpath(directory.path):
+        raise UserError(f"--reverse_model_dir={path} is the same as --model_dir; give another")
+    reverse = ModelDirectory(path)
+    if not reverse.exists():
+        reverse.check_free()
+        return reverse
+    _check_reverse(reverse, directory)
+    return reverse
+
+
+def _check_reverse(reverse, directory):
+    """Raises `UserError` if a directory does not hold the reverse model of the run in another."""
+    remedy = "give another --reverse_model_dir"
+    found = reverse.config()
+    is_reverse = same_paths(found.get("reverse_of", ""), str(directory.path))
+    # The run's own directory is always started first.
+    if is_reverse and not directory.exists():
+        raise UserError(
+            f"{reverse.path}: holds the reverse model of an earlier run in {directory.path}, which "
+            f"is gone; {remedy}, or remove this one"
+        )
+    wanted = _reverse_config(directory, directory.config()) if is_reverse else {}
+    # Earlier versions did not write all entries.
+    if not is_reverse or any(found[n] != wanted.get(n) for n in _SAME if n in found):
+        raise UserError(
+            f"{reverse.path}: holds a model that is not the reverse of {directory.path} on its "
+            f"text and with its settings; {remedy}"
+        )
+
+
+def open_reverse(run):
+    """Starts the directory of the reverse model, or opens it if the run is resumed.
+
+    Args:
+        run: `training.run.Run`, started.
+
+    Returns:
+        (`Directions`, the prepared reverse model).
+    """
+    reverse, tokenizer, corpus = run.companion, run.tokenizer, run.epochs.corpus
+    preparation = WordTable(EncodedCorpus(corpus.target, corpus.source))
+    if not reverse.exists():
+        config = _reverse_config(run.directory, run.directory.config())
+        reverse.start(config, tokenizer._replace(source=tokenizer.target, target=tokenizer.source))
+    reverse.remove_unfinished()
+    model = reverse.new_model()
+    preparation.fill(model)
+    return Directions(run.prepared.words, preparation.words), model
+
+
+def _reverse_config(directory, config):
+    """Returns the configuration of the reverse model, whose number of word pairs is the same."""
+    options = {**config["options"], "reverse_model_dir": ""}
+    sizes = {"vocab_sizes": config["vocab_sizes"][::-1], "reverse_of": str(directory.path)}
+    return {**config, "options": options, **sizes}

@@ -1,0 +1,109 @@
+"""A trained model, or an ensemble, as the teacher of a new one: word-level distillation."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.model_directory.combined_models import (
+    check_same_tokenizer,
+    load_models,
+    model_directories,
+)
+from nmt_zoo.training import fine_tuning
+from nmt_zoo.training.ways.gradient.losses import logits_of
+
+
+class Taught(NamedTuple):
+    """A teacher's predictions of the tokens of a batch.
+
+    Attributes:
+        weight: share of the loss that compares with these predictions, from 0 to 1.
+        outputs: `[B, T, D]`, from which log-probabilities follow token by token.
+        log_probs: function of outputs `[..., D]`; returns log-probabilities `[..., V]` float32.
+    """
+
+    weight: float
+    outputs: tf.Tensor
+    log_probs: Callable
+
+
+class Teacher:
+    """A trained model from which another one learns; it is never changed.
+
+    Args:
+        model: `TranslationModel` with the vocabularies of the model in training.
+        weight: as `Taught`.
+    """
+
+    def __init__(self, model, weight):
+        self.model = model
+        self.weight = weight
+
+    def predict(self, inputs):
+        """Predicts all tokens of a batch, without dropout.
+
+        Args:
+            inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
+
+        Returns:
+            `Taught`.
+        """
+        if self.model.predicts != "features":
+            logits = self.model(inputs, training=False)
+            return Taught(self.weight, tf.stop_gradient(logits), tf.nn.log_softmax)
+        features = tf.stop_gradient(self.model.features(inputs, training=False))
+        # Read here, because a function with a gradient of its own must not read variables.
+        weights = [tf.convert_to_tensor(x) for x in self.model.output_weights() if x is not None]
+        return Taught(self.weight, features, lambda x: tf.nn.log_softmax(logits_of(x, *weights)))
+
+
+def make_teacher(options):
+    """Loads the `Teacher` of training options; None if there is none or its weight is 0."""
+    if not (options["teacher"] and options["teacher_weight"]):
+        return None
+    model, *_ = load_models(model_directories(options["teacher"]))
+    return Teacher(model, options["teacher_weight"])
+
+
+def vocabulary_options(teacher, given):
+    """Returns the options of the vocabulary (name -> value) that a run takes from its teacher.
+
+    Args:
+        teacher: directories of models, separated by commas.
+        given: name -> value of the options that the user gave.
+
+    Raises:
+        UserError: there is no such directory, or the user asks for another vocabulary.
+    """
+    config = model_directories(teacher)[0].config()
+    options = {name: config["options"][name] for name in VOCABULARY}
+    if changed := fine_tuning.changes(options, given):
+        raise UserError(
+            f"--teacher={teacher}: the vocabulary comes from that model, but "
+            f"{', '.join(changed)}; leave these flags out"
+        )
+    return {**options, "copy_share": config["options"].get("copy_share", 0.0)}
+
+
+def teacher_tokenizer(teacher):
+    """Returns the `Tokenizer` of a teacher's models; raises `UserError` if they differ in it."""
+    first, *others = model_directories(teacher)
+    tokenizer = first.tokenizer()
+    for other in others:
+        check_same_tokenizer(other.tokenizer(), other, tokenizer, first)
+    return tokenizer
+
+
+def teacher_weights(options):
+    """Returns the entry of config.json by which a resumed run recognises its teacher.
+
+    Raises:
+        UserError: a model of the teacher has no weights.
+    """
+    if not options["teacher"]:
+        return {}
+    directories = model_directories(options["teacher"])
+    return {"teacher_weights": ",".join(directory.weights_hash() for directory in directories)}
