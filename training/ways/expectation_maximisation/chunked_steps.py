@@ -5,7 +5,6 @@ float64 sums; those of the whole text are float32.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,10 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     spread_missing,
     translation_of,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
+)
 
 
 class Sums:
@@ -47,7 +49,7 @@ class Sums:
         log_likelihood: float.
     """
 
-    def __init__(self, direction: Direction, positions: Any):
+    def __init__(self, direction: Direction, positions: PositionEstimate):
         self.counts = np.zeros(direction.rows.num_pairs, np.float32)
         self.positions = positions
         self.statistics, self.log_likelihood = [], 0.0
@@ -91,7 +93,7 @@ class ChunkedTraining:
     def __init__(self, text: ChunkedText, alpha: float):
         self._text, self._alpha = text, alpha
         self._fertile = False
-        self.positions = [Uniform()] * len(text.directions)
+        self.positions = [UniformEstimate()] * len(text.directions)
 
     def begin(self, stage: Stage):
         """Goes on with the model of a stage."""

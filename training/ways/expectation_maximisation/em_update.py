@@ -35,7 +35,7 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import DiagonalEstimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
@@ -166,7 +166,7 @@ class EMUpdate(Update):
         self.chain = (MODEL_1, model1_steps), (MODEL_2, model2_steps), (own, hmm_steps)
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(Diagonal().pack())
+        self.diagonal = tf.Variable(DiagonalEstimate().pack())
         self.packed = tf.Variable(self.own.pack(words, self.size))
         self.posteriors = self.counted = None
         if leave_one_out:

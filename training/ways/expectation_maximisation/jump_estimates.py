@@ -14,7 +14,7 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Ex
 _STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 
 
-class Jumps(NamedTuple):
+class JumpsEstimate(NamedTuple):
     """Parameters of the model: a weight for every jump from source word to source word.
 
     After source word q, 1 ... N, the next target word comes from NULL with probability p0, and
@@ -60,13 +60,6 @@ class Jumps(NamedTuple):
 
         The state after a target token is the last source word, `[N + 1]`, where 0 is the start. A
         token from NULL leaves the state unchanged, so NULL needs no states of its own.
-
-        Args:
-            block: `Block`.
-            translation: `[R, n]` float64, t(target word | source word), n = N + 1.
-
-        Returns:
-            `Expectation`.
         """
         num_words = block.source_length - 1
         if not num_words:
