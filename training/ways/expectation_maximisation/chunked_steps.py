@@ -142,7 +142,7 @@ class ExpectationMaximisationText(ChunkedTraining):
         tables = [t[p.numbers].astype(np.float64) for p, t in zip(parts, self.tables, strict=True)]
         return list(map(Estimate, tables, self.positions))
 
-    def step(self):
+    def step(self) -> list[float]:
         def work(_, parts):
             cells = [part.cells for part in parts]
             found = expect_directions(cells, self._estimates(parts), threads=1)
@@ -166,7 +166,7 @@ class ExpectationMaximisationText(ChunkedTraining):
 
         direction.for_rows(change)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         results = []
         for part, estimate in zip(parts, self._estimates(parts), strict=True):
             translation = translation_of(part.cells, estimate)
@@ -208,10 +208,10 @@ class CollapsedText(ChunkedTraining):
             for place, values in zip(places, state[:2], strict=True):
                 self._text.file.write(place, values)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         return [state.posteriors for state in self._read(number)]
 
-    def step(self):
+    def step(self) -> list[float]:
         sides = range(len(self.counts))
         ratios = self._log_ratios() if self._fertile else [None for _ in sides]
         totals = list(map(self._totals, self._text.directions, self.counts))

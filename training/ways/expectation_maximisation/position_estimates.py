@@ -65,24 +65,24 @@ class UniformEstimate(NamedTuple):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
     @classmethod
-    def first(cls, **_settings):
+    def first(cls, **_settings) -> "UniformEstimate":
         return cls()
 
-    def pack(self, words=None, max_positions=0):
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         return np.zeros(0)
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "UniformEstimate":
         return self
 
-    def expect(self, block, translation):
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         posteriors, log_likelihood = _normalised(translation)
         log_likelihood -= block.num_rows * float(np.log(block.source_length))
         return Expectation(posteriors, log_likelihood, ())
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         return []
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "UniformEstimate":
         return self
 
 
@@ -96,10 +96,10 @@ class PositionTableEstimate(NamedTuple):
     tables: dict
 
     @classmethod
-    def first(cls, **_settings):
+    def first(cls, **_settings) -> "PositionTableEstimate":
         return cls({})
 
-    def pack(self, words, max_positions):
+    def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
         """Returns `[n - 1, target position, source position]`, 0 where there is no row.
 
         The array is as large as the corpus needs and `max_positions` allows.
@@ -114,12 +114,12 @@ class PositionTableEstimate(NamedTuple):
                 array[n - 1, : len(rows), :n] = rows
         return array
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "PositionTableEstimate":
         heights = np.count_nonzero(array.any(axis=2), axis=1)
         tables = {n: array[n - 1, :h, :n] for n, h in enumerate(heights.tolist(), start=1) if h}
         return PositionTableEstimate(tables)
 
-    def expect(self, block, translation):
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
         table = np.full([block.active.size, n], 1 / n)
         known = self.tables.get(n, table)[: block.active.size]
@@ -130,7 +130,7 @@ class PositionTableEstimate(NamedTuple):
         counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
         return Expectation(posteriors, log_likelihood, (counts,))
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Returns the sums for each source length."""
         sums = {}
         for (counts,) in statistics:
@@ -141,7 +141,7 @@ class PositionTableEstimate(NamedTuple):
             sums[counts.shape[1]] = longer
         return [(counts,) for counts in sums.values()]
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "PositionTableEstimate":
         counts = [counts for (counts,) in self.merged(statistics)]
         return PositionTableEstimate({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
 
@@ -161,16 +161,16 @@ class DiagonalEstimate(NamedTuple):
     null_probability: float = 0.08
 
     @classmethod
-    def first(cls, *, null_probability, **_settings):
+    def first(cls, *, null_probability: float, **_settings) -> "DiagonalEstimate":
         return cls(null_probability=null_probability)
 
-    def pack(self, words=None, max_positions=0):
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         return np.array([self.tension])
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "DiagonalEstimate":
         return self._replace(tension=float(array[0]))
 
-    def expect(self, block, translation):
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         num_words = block.source_length - 1
         if not num_words:  # There is only NULL.
             return Expectation(*_normalised(translation), ())
@@ -189,7 +189,7 @@ class DiagonalEstimate(NamedTuple):
         mass = np.add.reduceat(posteriors, firsts, axis=0)[:, :-1]
         return Expectation(posteriors, log_likelihood, (positions, mass))
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Returns the sums for each source length and each target position i / m."""
         by_length = {}
         for positions, mass in filter(None, statistics):
@@ -202,7 +202,7 @@ class DiagonalEstimate(NamedTuple):
             found.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
         return found
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "DiagonalEstimate":
         """Returns new parameters, with the best tension for the expected distances.
 
         Dyer et al. take a few gradient steps of a fixed size. The function is concave in the

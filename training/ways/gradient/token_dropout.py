@@ -5,10 +5,12 @@ the embeddings of random words to 0 on either side. Here they get the embedding 
 trained by this. On the target side, only the decoder's input changes: the tokens to predict stay.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID
 
 # Whether tokens are dropped one by one, or all tokens of a word together.
@@ -27,25 +29,25 @@ class TokenDropout:
         seed: variable that determines the next tokens.
     """
 
-    def __init__(self, rates, vocabularies=None):
+    def __init__(self, rates: list[float], vocabularies: tuple | None = None):
         self.rates = rates
         self.joints = vocabularies and [_joints(vocabulary) for vocabulary in vocabularies]
         self._generator = keras.random.SeedGenerator()
         self.seed = self._generator.state
 
     @classmethod
-    def of(cls, options, tokenizer):
+    def of(cls, options: dict[str, Any], tokenizer: Tokenizer) -> "TokenDropout | None":
         """Makes the token dropout of training options; None if there is none."""
         rates = [options[f"{side}_token_dropout"] for side in SIDES]
         whole_words = options["token_dropout_unit"] == "word"
         vocabularies = (tokenizer.source, tokenizer.target) if whole_words else None
         return cls(rates, vocabularies) if any(rates) else None
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {"token_dropout/seed": self.seed}
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Replaces tokens.
 
         Args:
