@@ -10,7 +10,7 @@ from typing import Any
 from absl import flags
 
 from nmt_zoo.command_line import quiet
-from nmt_zoo.command_line.flag_values import parse
+from nmt_zoo.command_line.own_files import parse
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.models import SettingError
 

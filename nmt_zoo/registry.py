@@ -20,7 +20,8 @@ def register(
     """Makes something of your own known to the zoo. Also a decorator of classes.
 
     Args:
-        thing: a subclass of `TranslationModel`, of `Update` or of `DecodingRule`; an `Option`; or
+        thing: a subclass of `TranslationModel`, of `WayOfTraining` or of `DecodingRule`; an
+            `Option`; or
             a `Corpus` or `Generated` dataset.
         name: its name; "": that of the class, way of training or option. A dataset needs one.
         settings: of a model: name -> value, where they differ from its constructor's.
@@ -62,11 +63,11 @@ def _adder(
     if isinstance(thing, type):
         from nmt_zoo.decoding.search.rules import RULES, DecodingRule
         from nmt_zoo.models import TranslationModel
-        from nmt_zoo.training.updates.update import Update
+        from nmt_zoo.training.ways.update import WayOfTraining
 
         if issubclass(thing, TranslationModel):
             return "model", lambda name: _add_model(name, thing, settings, options)
-        if issubclass(thing, Update):
+        if issubclass(thing, WayOfTraining):
             return "way of training", lambda name: _add_way(name, thing, trains)
         if issubclass(thing, DecodingRule):
             return "decoding rule", lambda name: _put("decoding rule", name, thing, RULES)
@@ -87,7 +88,7 @@ def _add_model(name: str, model: type, settings: dict[str, Any], options: dict[s
 
 def _add_way(name: str, way: Any, trains: Iterable[str]) -> None:
     from nmt_zoo.configuration.options import BY_NAME, add_option
-    from nmt_zoo.training.ways import OWN_WAYS, UPDATES
+    from nmt_zoo.training.ways.catalogue import OWN_WAYS, UPDATES
 
     _put("way of training", name, way, UPDATES)
     update = BY_NAME["update"]
