@@ -161,9 +161,7 @@ def check_requests(
     Args:
         given: name -> value of the `OPTIONS` that were given.
         beam_size: K, or None if it was not given.
-        n_best: number of translations of each line.
         split: the flags by which lines are translated in parts, or "".
-        replace_unknowns: whether unknown words are replaced.
     """
     values = {**{option.name: option.default for option in OPTIONS}, **given}
     given = {**given, "beam_size": beam_size}
@@ -291,7 +289,6 @@ def read_asked(
     Args:
         prefix: path of a file of prefixes, or None.
         required: path of a file of phrases, separated by tabs, or None.
-        vocabulary: of the target.
         banned: phrases that no translation contains.
 
     Returns:

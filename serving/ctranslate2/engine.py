@@ -133,7 +133,6 @@ class CTranslate2Engine:
     It aligns no words.
 
     Args:
-        path: folder of the model.
         about: what the export recorded, see `conversion.write`.
 
     Raises:

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,7 +24,7 @@ SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-def start_devices(options, kind, num_replicas=0):
+def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> OneDevice:
     """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
@@ -116,7 +117,7 @@ def _multi_worker():
     return Replicas(strategy, num_workers, worker)
 
 
-def read_cluster(text):
+def read_cluster(text: str) -> tuple[int, int]:
     """Returns (number of workers, number of this worker) from the text of `TF_CONFIG`.
 
     Example:

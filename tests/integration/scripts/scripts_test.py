@@ -593,58 +593,6 @@ def test_sigterm_saves_and_the_same_command_goes_on(folder, corpus):
     assert f"saved at step {int(saved.stem):,}" in err.decode()
 
 
-def _stop_at_step(command, metrics, step, signal_number):
-    """Runs a command, and sends it a signal once metrics.jsonl has a record of a step."""
-    process = subprocess.Popen(
-        command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
-    )
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline and process.poll() is None:
-        if metrics.exists() and f'"step": {step},' in metrics.read_text():
-            process.send_signal(signal_number)
-            break
-        time.sleep(0.005)
-    return process.wait()
-
-
-@pytest.mark.slow  # tests/system/kills kills more often.
-def test_killed_and_resumed_equals_never_killed_bit_for_bit(folder, corpus):
-    def command(name):
-        return [
-            *(sys.executable, "train.py", *corpus, *QUICK, "--max_steps=60"),
-            *("--save_every_steps=7", "--eval_every_steps=20", "--average_checkpoints=3"),
-            *(f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"),
-        ]
-
-    subprocess.run(command("whole"), cwd=ROOT, check=True, capture_output=True)
-    # The last SIGTERM saves an extra checkpoint, which must not enter the average.
-    stops = [(10, signal.SIGKILL), (34, signal.SIGKILL), (44, signal.SIGTERM)]
-    metrics = folder / "killed/metrics.jsonl"
-    status = [_stop_at_step(command("killed"), metrics, *stop) for stop in stops]
-    assert status == [-signal.SIGKILL, -signal.SIGKILL, 128 + signal.SIGTERM]
-    subprocess.run(command("killed"), cwd=ROOT, check=True, capture_output=True)
-    for name in ("best.npz", "checkpoints/00000060.npz"):
-        with np.load(folder / "whole" / name) as whole, np.load(folder / "killed" / name) as again:
-            assert set(whole.files) == set(again.files)
-            for key in set(whole.files) - {"state"}:
-                assert np.array_equal(whole[key], again[key]), key
-    steps = [
-        [(r["step"], r["kind"], r.get("perplexity")) for r in _records(folder / name)]
-        for name in ("whole", "killed")
-    ]
-    assert steps[0] == steps[1]
-
-
-def test_a_corpus_file_that_is_missing_one_line_is_named(folder, corpus, capsys, tmp_path):
-    short = tmp_path / "short.de"
-    short.write_text("\n".join(WORDS.values()), encoding="utf-8")
-    flags = [*corpus[:1], f"--train_target={short}", *corpus[2:]]
-    done = train(flags, folder, capsys, model_dir="bad")
-    assert done.status == 1
-    assert "has 200 lines" in done.err and f"{short} has 10" in done.err
-    assert not (folder / "bad").exists()
-
-
 def test_text_for_validation_and_test_is_held_out_where_none_is_given(folder, corpus, capsys):
     sizes = ["--valid_size=10", "--test_size=5", f"--data_dir={folder / 'held'}"]
     done = train([*corpus[:2], *sizes], folder, capsys, model_dir="held x", quick=["--model=ibm1"])
@@ -680,17 +628,6 @@ def test_a_handful_of_sentences_are_all_for_training(tmp_path, capsys):
         model_dir, text = f"--model_dir={tmp_path / model}", f"--input={tmp_path / 'text'}"
         done = run_script("translate", [model_dir, text], capsys)
         assert done.out.splitlines() == expected
-
-
-def test_sizes_of_what_is_held_out_are_refused_where_they_mean_nothing(folder, corpus, capsys):
-    nothing = [f"{flag.split('=')[0]}=" for flag in corpus]
-    for flags, expected in (
-        ([*corpus, "--valid_size=5"], "leave out one of them"),
-        ([*corpus, "--valid_source="], "missing: --valid_source"),
-        ([*nothing, "--test_size=1"], "--test_size is for files of your own"),
-    ):
-        done = train([*flags, "--dry_run"], folder, capsys, model_dir="x")
-        assert done.status == 1 and expected in done.err
 
 
 def test_faults_of_a_text_are_named_where_a_run_begins(folder, corpus, capsys):
@@ -743,18 +680,6 @@ def test_a_damaged_record_is_named_before_the_work(trained, folder, tmp_path, ca
     assert done.status == 1 and done.err.count("\n") == 1
     assert f"error: {tmp_path / 'm/metrics.jsonl'}, line 1: " in done.err
     assert not (tmp_path / "out").exists()
-
-
-def test_a_vocabulary_of_another_size_is_refused(trained, tmp_path, folder, capsys):
-    from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
-
-    _damage(tmp_path / "m", trained)
-    config = tmp_path / "m/config.json"  # Older versions wrote no checksums.
-    config.write_text(json.dumps({**json.loads(config.read_text()), "vocabulary_crc32": {}}))
-    BpeVocabulary.train(list(WORDS), 290).save(tmp_path / "m/tokenizer/shared.model")
-    arguments = [f"--model_dir={tmp_path / 'm'}", f"--input={folder / 'valid.source'}"]
-    done = run_script("translate", arguments, capsys)
-    assert done.status == 1 and "but the model has 316" in done.err
 
 
 def test_lines_of_unknown_words_are_named(folder, corpus, tmp_path, capsys):

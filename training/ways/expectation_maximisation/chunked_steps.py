@@ -5,7 +5,6 @@ float64 sums; those of the whole text are float32.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -30,7 +29,10 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     spread_missing,
     translation_of,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
+)
 
 
 class Sums:
@@ -47,7 +49,7 @@ class Sums:
         log_likelihood: float.
     """
 
-    def __init__(self, direction: Direction, positions: Any):
+    def __init__(self, direction: Direction, positions: PositionEstimate):
         self.counts = np.zeros(direction.rows.num_pairs, np.float32)
         self.positions = positions
         self.statistics, self.log_likelihood = [], 0.0
@@ -91,7 +93,7 @@ class ChunkedTraining:
     def __init__(self, text: ChunkedText, alpha: float):
         self._text, self._alpha = text, alpha
         self._fertile = False
-        self.positions = [Uniform()] * len(text.directions)
+        self.positions = [UniformEstimate()] * len(text.directions)
 
     def begin(self, stage: Stage):
         """Goes on with the model of a stage."""
@@ -140,7 +142,7 @@ class ExpectationMaximisationText(ChunkedTraining):
         tables = [t[p.numbers].astype(np.float64) for p, t in zip(parts, self.tables, strict=True)]
         return list(map(Estimate, tables, self.positions))
 
-    def step(self):
+    def step(self) -> list[float]:
         def work(_, parts):
             cells = [part.cells for part in parts]
             found = expect_directions(cells, self._estimates(parts), threads=1)
@@ -164,7 +166,7 @@ class ExpectationMaximisationText(ChunkedTraining):
 
         direction.for_rows(change)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         results = []
         for part, estimate in zip(parts, self._estimates(parts), strict=True):
             translation = translation_of(part.cells, estimate)
@@ -206,10 +208,10 @@ class CollapsedText(ChunkedTraining):
             for place, values in zip(places, state[:2], strict=True):
                 self._text.file.write(place, values)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         return [state.posteriors for state in self._read(number)]
 
-    def step(self):
+    def step(self) -> list[float]:
         sides = range(len(self.counts))
         ratios = self._log_ratios() if self._fertile else [None for _ in sides]
         totals = list(map(self._totals, self._text.directions, self.counts))

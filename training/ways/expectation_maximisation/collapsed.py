@@ -11,7 +11,7 @@ Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for th
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     in_threads,
     posteriors_of,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
+)
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells, WordPairs
 
 # Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
@@ -44,7 +47,7 @@ class Collapsed(NamedTuple):
 
     posteriors: np.ndarray
     counted: np.ndarray
-    positions: Any
+    positions: PositionEstimate
     log_likelihood: float = 0.0
 
 
@@ -53,7 +56,7 @@ def first_collapsed(words: Cells) -> Collapsed:
     posteriors = np.empty(words.cell_pairs.size, np.float32)
     for block in words.blocks:
         posteriors[block.cells] = 1 / block.source_length
-    return Collapsed(posteriors, posteriors, Uniform())
+    return Collapsed(posteriors, posteriors, UniformEstimate())
 
 
 def collapsed_step(

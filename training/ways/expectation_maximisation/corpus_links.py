@@ -23,7 +23,7 @@ class Links:
         targets: `[L]` int32, their target positions.
     """
 
-    def __init__(self, counts, sources, targets):
+    def __init__(self, counts: np.ndarray, sources: np.ndarray, targets: np.ndarray):
         arrays = counts, sources, targets
         self.counts, self.sources, self.targets = (np.asarray(a, np.int32) for a in arrays)
 

@@ -1,7 +1,10 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
@@ -9,10 +12,10 @@ from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import DEFAULTS
-from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.training.validation.evaluation import perplexity
-from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps
+from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions, em_steps
 from nmt_zoo.training.ways.expectation_maximisation.chain import (
     FERTILITIES,
     MODEL_1,
@@ -34,11 +37,12 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import DiagonalEstimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
 )
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
 from nmt_zoo.training.ways.update import Update, WayOfTraining
 
@@ -56,7 +60,13 @@ class ExpectationMaximisation(WayOfTraining):
     # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
+    def check(
+        cls,
+        preset: str,
+        options: dict[str, Any],
+        given: dict[str, Any],
+        undecided: Iterable[str] = (),
+    ):
         for name in ("corpus_weights", "temperature"):
             if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
                 raise UserError(
@@ -88,12 +98,12 @@ class ExpectationMaximisation(WayOfTraining):
             )
 
     @classmethod
-    def companion(cls, directory, config):
+    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
         """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
-    def make(cls, run, model):
+    def make(cls, run: Any, model: keras.Model) -> "EMUpdate":
         """As `WayOfTraining.make`; trains both directions if the run has a companion directory."""
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
@@ -103,7 +113,7 @@ class ExpectationMaximisation(WayOfTraining):
         return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
 
     @classmethod
-    def closing_line(cls, run, step):
+    def closing_line(cls, run: Any, step: int) -> str | None:
         """As `WayOfTraining.closing_line`: advice if the model's own iterations never began."""
         names = ("model1_steps", "model2_steps", "hmm_steps")
         before = {name: run.options[name] for name in names if run.options[name]}
@@ -134,14 +144,14 @@ class EMUpdate(Update):
 
     def __init__(
         self,
-        model,
-        words,
+        model: keras.Model,
+        words: WordPairs,
         *,
-        alpha=0.0,
-        model1_steps=0,
-        model2_steps=0,
-        hmm_steps=0,
-        leave_one_out=False,
+        alpha: float = 0.0,
+        model1_steps: int = 0,
+        model2_steps: int = 0,
+        hmm_steps: int = 0,
+        leave_one_out: bool = False,
     ):
         self.model = model
         self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
@@ -157,18 +167,18 @@ class EMUpdate(Update):
         self.chain = (MODEL_1, model1_steps), (MODEL_2, model2_steps), (own, hmm_steps)
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(Diagonal().pack())
+        self.diagonal = tf.Variable(DiagonalEstimate().pack())
         self.packed = tf.Variable(self.own.pack(words, self.size))
         self.posteriors = self.counted = None
         if leave_one_out:
             first = first_collapsed(words)
             self.posteriors = self.counted = tf.Variable(first.posteriors)
 
-    def examples(self, first, batches):
+    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
         """As `Update.examples`: the whole corpus, once."""
         return [self.corpus][first:]
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes."""
         found = {
             **model_arrays(self.model),
@@ -183,7 +193,7 @@ class EMUpdate(Update):
             found["em/counted"] = self.counted
         return found
 
-    def stage(self, iteration):
+    def stage(self, iteration: int) -> Stage:
         """Returns the `Stage` of an iteration; iterations count from 0."""
         for stage, count in self.chain:
             if iteration < count:
@@ -191,7 +201,7 @@ class EMUpdate(Update):
             iteration -= count
         return self.last
 
-    def step(self, words):
+    def step(self, words: WordPairs) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -226,7 +236,7 @@ class EMUpdate(Update):
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
-    def estimate(self, words):
+    def estimate(self, words: WordPairs) -> Estimate:
         """Returns the `Estimate` that the next iteration begins with, smoothed as the model is."""
         positions = self._current_positions()
         translation = self.translation.numpy()
@@ -235,14 +245,14 @@ class EMUpdate(Update):
             translation = spread_missing(words, translation, *sizes)
         return Estimate(translation, positions)
 
-    def collapsed_step(self, words):
+    def collapsed_step(self, words: WordPairs) -> Collapsed:
         """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
         fertile = self._next_stage().fertile
         return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
-    def take_collapsed(self, state, words):
+    def take_collapsed(self, state: Collapsed, words: WordPairs) -> float:
         """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood or NaN."""
         fertile = self._next_stage().fertile
         self.posteriors.assign(state.posteriors)
@@ -261,7 +271,7 @@ class EMUpdate(Update):
         table[known] = ratios[:-1]
         self.model.log_ratios.assign(table)
 
-    def take(self, estimate, words):
+    def take(self, estimate: Estimate, words: WordPairs):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
         variable = self._variable()
         self.iteration.assign_add(1)
@@ -285,7 +295,7 @@ class EMUpdate(Update):
         positions, variable = self._next_stage().positions, self._variable()
         return positions if variable is None else positions.unpack(variable.numpy())
 
-    def progress_line(self, step, means):
+    def progress_line(self, step: int, means: dict[str, float]) -> str:
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
         line = f"iteration {step} ({self.stage(step - 1).name})"
         if math.isnan(means["nll"]):
@@ -296,7 +306,7 @@ class EMUpdate(Update):
         )
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Computes the likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}
 
@@ -312,7 +322,15 @@ class AgreementUpdate(EMUpdate):
         **options: as `EMUpdate`.
     """
 
-    def __init__(self, model, directions, reverse_model, *, reverse_directory=None, **options):
+    def __init__(
+        self,
+        model: keras.Model,
+        directions: Directions,
+        reverse_model: keras.Model,
+        *,
+        reverse_directory: ModelDirectory | None = None,
+        **options: Any,
+    ):
         super().__init__(model, directions.forward, **options)
         self.corpus = directions
         self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
@@ -321,12 +339,12 @@ class AgreementUpdate(EMUpdate):
                 update.counted = tf.Variable(update.posteriors)
         self.reverse_directory = reverse_directory
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes, in both directions."""
         reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
         return {**super().variables(), **reverse}
 
-    def step(self, directions):
+    def step(self, directions: Directions) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -338,6 +356,6 @@ class AgreementUpdate(EMUpdate):
         forward, reverse = self._iterate([self, self.reverse], directions)
         return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 
-    def companions(self):
+    def companions(self) -> dict[ModelDirectory, keras.Model]:
         """As `Update.companions`: the reverse model."""
         return {self.reverse_directory: self.reverse.model} if self.reverse_directory else {}

@@ -1,8 +1,7 @@
 """Expectation maximisation for the IBM models and the HMM alignment model.
 
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model consists of a
-translation table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1),
-`PositionTable` or `Diagonal` (Model 2), `Jumps` (HMM).
+translation table over the `WordPairs` of a corpus, and a position model.
 """
 
 import concurrent.futures
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
@@ -27,7 +27,12 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
 )
 
 # Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
-POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}
+POSITIONS = {
+    "uniform": UniformEstimate,
+    "table": PositionTableEstimate,
+    "diagonal": DiagonalEstimate,
+    "jumps": JumpsEstimate,
+}
 
 
 class Estimate(NamedTuple):
@@ -39,7 +44,7 @@ class Estimate(NamedTuple):
     """
 
     translation: np.ndarray
-    positions: Any = Uniform()
+    positions: PositionEstimate = UniformEstimate()
 
 
 class Expected(NamedTuple):
@@ -91,7 +96,7 @@ def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
 
 def posteriors_of(
     words: Cells,
-    positions: Any,
+    positions: PositionEstimate,
     translation: Callable[[Block], np.ndarray],
     *,
     threads: int = 2,

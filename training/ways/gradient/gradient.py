@@ -1,5 +1,10 @@
 """Training by gradient."""
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from nmt_zoo import models
@@ -19,6 +24,7 @@ from nmt_zoo.training.ways.gradient.losses import (
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
+from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from nmt_zoo.training.ways.update import Update, WayOfTraining
 
@@ -50,7 +56,13 @@ class Gradient(WayOfTraining):
     takes_batches = True
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
+    def check(
+        cls,
+        preset: str,
+        options: dict[str, Any],
+        given: dict[str, Any],
+        undecided: Iterable[str] = (),
+    ):
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -83,7 +95,7 @@ class Gradient(WayOfTraining):
                 )
 
     @classmethod
-    def make(cls, run, model):
+    def make(cls, run: Any, model: keras.Model) -> Update:
         """As `WayOfTraining.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
@@ -118,7 +130,7 @@ class Gradient(WayOfTraining):
         return run.devices.replicate(update)
 
     @classmethod
-    def closing_line(cls, run, step):
+    def closing_line(cls, run: Any, step: int) -> str | None:
         """As `WayOfTraining.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
@@ -159,18 +171,18 @@ class GradientUpdate(Update):
 
     def __init__(
         self,
-        model,
-        optimizer,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
         *,
-        label_smoothing=0.1,
-        clip_norm=1.0,
-        loss_average="tokens",
-        jit_compile=False,
-        ema_decay=0.0,
-        r_drop=0.0,
-        token_dropout=None,
-        guide=None,
-        teacher=None,
+        label_smoothing: float = 0.1,
+        clip_norm: float = 1.0,
+        loss_average: str = "tokens",
+        jit_compile: bool = False,
+        ema_decay: float = 0.0,
+        r_drop: float = 0.0,
+        token_dropout: TokenDropout | None = None,
+        guide: Guide | None = None,
+        teacher: Teacher | None = None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -190,27 +202,27 @@ class GradientUpdate(Update):
         self.plateau = getattr(optimizer, "plateau", None)
         optimizer.build(weights)
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
             found.update(part.variables() if part else {})
         return found
 
-    def rates(self):
+    def rates(self) -> dict[str, float]:
         rates = {"learning_rate": float(self.optimizer.learning_rate)}
         if self.loss_scale:
             rates["loss_scale"] = float(self.loss_scale.scale.numpy())
         return rates
 
-    def for_validation(self):
+    def for_validation(self) -> AbstractContextManager:
         return self.average.in_place() if self.average else super().for_validation()
 
-    def after_validation(self, evaluations_since_best):
+    def after_validation(self, evaluations_since_best: int):
         if self.plateau:
             self.plateau.after_validation(evaluations_since_best)
 
-    def step(self, *batches):
+    def step(self, *batches: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Makes one update, from the gradient of all batches as if they were one.
 
         If loss or gradient are not finite, there is no update: weights and optimizer stay.
@@ -251,7 +263,7 @@ class GradientUpdate(Update):
 
         return graph(alone, BATCH_SIGNATURE), graph(add, BATCH_SIGNATURE), graph(with_added)
 
-    def gradients(self, batch):
+    def gradients(self, batch: dict[str, tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Computes the gradients of the mean loss of a batch.
 
         Returns:
@@ -274,7 +286,7 @@ class GradientUpdate(Update):
             gradients = [g / self.loss_scale.scale for g in gradients]
         return gradients, tf.stack([count, loss, nll, tokens])
 
-    def apply(self, gradients, sums):
+    def apply(self, gradients: list[tf.Tensor], sums: tf.Tensor) -> dict[str, tuple]:
         """Changes the weights by the results of `gradients`; returns the metrics of `step`."""
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
@@ -299,7 +311,7 @@ class GradientUpdate(Update):
             self.average.follow(self.optimizer.iterations)
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Returns the losses of `step`, without dropout and without an update."""
         loss, nll, tokens = self._losses(batch, training=False)
         return {"loss": (loss, tokens), "nll": (nll, tokens)}

@@ -291,21 +291,6 @@ BAD_FLAGS = {
 }
 
 
-@pytest.mark.parametrize("name", BAD_FLAGS)
-def test_bad_flags_are_one_line(name, trained, folder, corpus, capsys):
-    more, expected = BAD_FLAGS[name]
-    more = [flag.format(folder=folder) for flag in more]
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    given = flags(folder, corpus, "never", *HMM)
-    if any(flag.startswith("--model_dir=") for flag in more):
-        given = [flag for flag in given if not flag.startswith("--model_dir=")]
-    done = run_script("train", [*given, *more], capsys)
-    assert done.status == 1 and not (folder / "never").exists()
-    assert done.err.startswith("error: ") and done.err.count("\n") == 1
-    assert expected.format(folder=folder) in done.err
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
-
-
 def test_metrics_have_the_likelihood_of_both_directions(trained):
     lines = (trained[0] / "metrics.jsonl").read_text().splitlines()
     kept = [record for record in map(json.loads, lines) if record["kind"] == "train"]

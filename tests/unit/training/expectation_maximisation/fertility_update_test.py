@@ -16,7 +16,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     first_collapsed,
 )
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 
@@ -48,7 +48,7 @@ def collapsed(directions):
     states = [first_collapsed(words) for words in directions]
     for number, stage in enumerate(STAGES):
         if number == OPTIONS["model1_steps"]:
-            first = Jumps.first(null_probability=0.08)
+            first = JumpsEstimate.first(null_probability=0.08)
             states = [state._replace(positions=first) for state in states]
         states = [
             collapsed_step(words, state, alpha=0.01, fertile=stage.endswith("fertilities"))
