@@ -1,5 +1,6 @@
 """The zoo from Python: train, load, translate, score, align, draw, export."""
 
+import re
 import subprocess
 import sys
 
@@ -27,6 +28,16 @@ def trained(tmp_path_factory):
         **{"max_steps": 60, "learning_rate": 0.01, "warmup_steps": 10, "bleu_lines": 0},
     )
     return model, folder
+
+
+def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    monkeypatch.chdir(tmp_path)
+    exec(code, {})
+    *_, translated, links = capsys.readouterr().out.splitlines()
+    assert translated.startswith("['")
+    assert links.startswith("[(")
 
 
 def test_importing_and_aligning_need_no_tensorflow():

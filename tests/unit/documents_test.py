@@ -78,11 +78,5 @@ def test_the_readme_fits_on_a_few_screens():
     assert TEXTS["README.md"].count("\n") <= 150
 
 
-def test_the_python_of_the_readme_runs(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", TEXTS["README.md"], re.S)
-    exec(code, {})
-    assert capsys.readouterr().out.count("\n") == 1
-
-
 def test_the_tables_are_those_of_the_result_files():
     assert not results_table.outdated(), "run `python benchmarks/results_table.py`"
