@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -23,9 +24,12 @@ class Installed:
     """
 
     def __init__(self, folder):
-        wheels = folder / "wheels"
-        command = [sys.executable, "-m", "pip", "wheel", str(ROOT), "--no-deps", "-q"]
-        subprocess.run([*command, "--no-build-isolation", "-w", wheels], check=True, cwd=folder)
+        source, wheels = folder / "source", folder / "wheels"
+        left = shutil.ignore_patterns(".*", "__pycache__", "build", "data", "docs", "runs", "tests")
+        # A copy, as a build leaves files beside the sources.
+        shutil.copytree(ROOT, source, ignore=left)
+        command = [sys.executable, "-m", "pip", "wheel", str(source), "--no-deps", "-q"]
+        subprocess.run([*command, "--no-build-isolation", "-w", wheels], check=True)
         venv.create(folder / "venv", with_pip=True)
         self.bin, self.folder = folder / "venv" / "bin", folder / "elsewhere"
         self.folder.mkdir()
