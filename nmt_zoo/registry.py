@@ -22,7 +22,7 @@ def register(
     Args:
         thing: a subclass of `TranslationModel`, of `WayOfTraining` or of `DecodingRule`; an
             `Option`; or
-            a `Corpus` or `Generated` dataset.
+            a `Corpus` or `Included` dataset.
         name: its name; "": that of the class, way of training or option. A dataset needs one.
         settings: of a model: name -> value, where they differ from its constructor's.
         options: of a model: name -> value of training options, where other defaults suit it.
@@ -54,11 +54,11 @@ def _adder(
 ) -> tuple[str, Callable[[str], None]]:
     """Returns (kind of a thing, function of its name that adds it to the table of the zoo)."""
     from nmt_zoo.configuration.options import BY_NAME, Option, add_option
-    from nmt_zoo.data_pipeline.datasets import DATASETS, Corpus, Generated
+    from nmt_zoo.data_pipeline.datasets import DATASETS, Corpus, Included
 
     if isinstance(thing, Option):
         return "option", lambda name: add_option(_free("option", name, BY_NAME) and thing)
-    if isinstance(thing, Corpus | Generated):
+    if isinstance(thing, Corpus | Included):
         return "dataset", lambda name: _put("dataset", name, thing, DATASETS)
     if isinstance(thing, type):
         from nmt_zoo.decoding.search.rules import RULES, DecodingRule
