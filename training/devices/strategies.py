@@ -156,6 +156,6 @@ def _tpu(address):
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (BUILD.md, Several devices), give another "
+            "TensorFlow's package for TPUs (docs/devices.md), give another "
             "--tpu_address, or leave out --distribution"
         ) from None
