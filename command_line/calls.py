@@ -10,7 +10,7 @@ from typing import Any
 from absl import flags
 
 from nmt_zoo.command_line import quiet
-from nmt_zoo.command_line.flag_values import parse
+from nmt_zoo.command_line.own_files import parse
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.models import SettingError
 
@@ -34,6 +34,7 @@ def call(name: str, **options: Any) -> None:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        getattr(module, "define_flags", lambda: None)()
         status = module.main(parse([name, *arguments_of(options)])) or 0
     except SettingError as error:
         raise UserError(str(error)) from None

@@ -32,8 +32,7 @@ class Translation(NamedTuple):
     log_prob: float  # Natural log-probability of its tokens including `</s>`.
     finished: bool  # False if the translation was cut at its length limit.
     ids: list  # Its token ids including `</s>`.
-    # Why the line was left untranslated, from `PROBLEMS`; empty if it was translated.
-    problem: str = ""
+    problem: str = ""  # Why the line was left untranslated, from `PROBLEMS`; "": it was not.
 
 
 class _Piece(NamedTuple):
@@ -42,10 +41,8 @@ class _Piece(NamedTuple):
     line: int  # Place of the line.
     number: int  # Of the line, for errors, for what is asked of it, and for draws.
     part: int  # Place of this part in its line; 0 for a whole line.
-    text: str  # Str.
-    # `decoding.text.kept_parts.Hidden`, of which `ids` has the text alone; None: `ids` has all of
-    # `text`.
-    kept: Hidden | None
+    text: str
+    kept: Hidden | None  # `ids` has its text alone; None: all of `text`.
     ids: list  # Its ids in the source vocabulary, with `</s>`.
 
 
@@ -77,16 +74,14 @@ class Translator:
             being left untranslated.
         split_sentences: most sentences of a line that are translated at once: each sentence of the
             lines with more is translated by itself, see `sentences`; 0: no line is split.
-        name: the model's name in error messages.
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
-        engine: `serving.export.ctranslate2_engine.CTranslate2Engine` that searches in place of
+        engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of
             `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
         keep: `decoding.text.kept_parts.KeptParts`, which are not translated; None for none.
-        seed: of random draws.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         **search: fields of `SearchOptions`, such as `beam_size`.

@@ -117,9 +117,6 @@ class Frozen:
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
 
-    Args:
-        *values: tensors.
-
     Attributes:
         variables: list of `keras.Variable`.
     """
@@ -165,6 +162,7 @@ class Searchable(keras.Model):
         self.target_vocab_size = target_vocab_size
         self.pad_id = pad_id
         self.bos_id = bos_id
+        self.settings: dict[str, Any] = {}  # A subclass's own, which its configuration has, too.
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
@@ -259,6 +257,7 @@ class Searchable(keras.Model):
             "target_vocab_size": self.target_vocab_size,
             "pad_id": self.pad_id,
             "bos_id": self.bos_id,
+            **self.settings,
         }
 
 

@@ -201,4 +201,4 @@ class AlignmentModel(CoverageModel):
         return {**state, "place": move(state["place"], origin, null)}
 
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings, "num_word_pairs": self.num_word_pairs}
+        return {**super().get_config(), "num_word_pairs": self.num_word_pairs}

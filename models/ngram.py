@@ -216,9 +216,6 @@ class NgramLanguageModel(Searchable):
             probabilities = seen + self._weight(node) * probabilities
         return ops.reshape(_log(probabilities), (batch_size, length))
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
-
 
 def _log(probabilities):
     """Natural logarithms; `IMPOSSIBLE` for 0."""

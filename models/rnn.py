@@ -132,14 +132,7 @@ class RecurrentTranslationModel(TranslationModel):
             else None
         )
         self.encoder_layers = [self._encoder_layer(index) for index in range(num_encoder_layers)]
-        self.decoder = RecurrentDecoder(
-            **{name: settings[name] for name in RecurrentDecoder.SETTINGS},
-            num_layers=num_decoder_layers,
-            units=decoder_units,
-            memory_width=self.memory_width,
-            name="decoder",
-            dtype=policy,
-        )
+        self.decoder = RecurrentDecoder(settings, self.memory_width, name="decoder", dtype=policy)
         self.start_projections = self._start_projections()
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
@@ -325,9 +318,6 @@ class RecurrentTranslationModel(TranslationModel):
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
 
 
 def reversed_order(source_mask: Tensor) -> Tensor:

@@ -24,7 +24,6 @@ from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
-    StackLayer,
     distinct,
     layer_norm,
     layer_order,
@@ -116,11 +115,10 @@ class Transformer(TranslationModel):
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        layer = {name: settings[name] for name in StackLayer.SETTINGS}
 
         def layers(kind, side, count):
             order = layer_order(count, distinct_layers, share_layers)
-            made = [kind(**layer, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
+            made = [kind(settings, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
             # A layer whose weights several layers share is in the list several times.
             return [made[i] for i in order]
 
@@ -270,9 +268,6 @@ class Transformer(TranslationModel):
         if self.settings["alignment_head"] == "first":
             return weights[:, 0]
         return ops.mean(weights, axis=1)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):

@@ -255,9 +255,6 @@ class SimpleTransformer(TranslationModel):
             f"decoder/{last}/cross": cross[:, None],
         }
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
-
 
 def _check_settings(settings):
     require_rates(settings, ("dropout",))

@@ -204,9 +204,6 @@ class WordAttention(CoverageModel):
         shape = (*ops.shape(target_ids), ops.shape(source_ids)[1])
         return ops.broadcast_to(weights, shape)
 
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), **self.settings}
-
 
 def _log_mixture(weights, log_probs):
     """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.

@@ -2,6 +2,8 @@
 
 import contextlib
 import signal
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 class _CutShort(BaseException):
@@ -18,14 +20,14 @@ class StopRequest:
     def __bool__(self):
         return bool(self.signal_number)
 
-    def note(self, signal_number):
+    def note(self, signal_number: int):
         """Stores the request, and ends a call of `interruptible`."""
         self.signal_number = signal_number
         if self._cuts:
             self._cuts = False
             raise _CutShort
 
-    def interruptible(self, function):
+    def interruptible(self, function: Callable[[], Any]) -> Any:
         """Calls a function whose work may be dropped, and which a request ends at any point.
 
         Returns:
@@ -41,7 +43,7 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_on_signals():
+def stop_on_signals() -> Iterator[StopRequest]:
     """Turns the first Ctrl-C or SIGTERM into a `StopRequest`; a second signal kills the process."""
     request = StopRequest()
 

@@ -61,8 +61,7 @@ class Head(NamedTuple):
     entropy: float  # In nats.
     distance: float  # In tokens; for "cross" as a share of the sentence.
     share: float  # Of attention on the source's `</s>`; for "decoder" on `<s>`.
-    # `AlignmentScore` of a "cross" head if there are links to compare with, else None.
-    score: AlignmentScore | None = None
+    score: AlignmentScore | None = None  # Of a "cross" head, if there are links to compare with.
 
 
 class Summary(NamedTuple):
@@ -96,7 +95,6 @@ def summarise_heads(
     Args:
         text: (names of source and target, (source lines, target lines)); lines may be
             `data_pipeline.streams.FileLines`.
-        name: name of the model in errors.
         gold: `GoldAlignment` of every pair, or None.
         linker: `Aligner` whose links take the place of `gold`, or None.
 

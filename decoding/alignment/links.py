@@ -119,7 +119,6 @@ def parse_gold(
 
     Args:
         text: as a line of the first form of `read_gold`.
-        name: name of the text in errors.
         pair: (source words, target words), the numbers of words to check the links against.
 
     Raises:
@@ -344,10 +343,6 @@ def score_alignments(
     """Computes the alignment error rate, precision and recall of a corpus.
 
     Och and Ney 2003, section 5.1.
-
-    Args:
-        alignments: links of every sentence pair.
-        gold: gold alignment of every sentence pair.
 
     Returns:
         `AlignmentScore`. Precision is 1 if there are no links, recall is 1 if there are no sure

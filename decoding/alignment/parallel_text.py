@@ -11,7 +11,7 @@ from nmt_zoo.data_pipeline.text_form import split_words
 class Words(NamedTuple):
     """The words of every line of a text; iterating over them splits the lines again."""
 
-    lines: Iterable[str]  # Iterable of str.
+    lines: Iterable[str]
 
     def __iter__(self) -> Iterator[list[str]]:
         return map(split_words, self.lines)

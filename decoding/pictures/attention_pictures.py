@@ -13,15 +13,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment import subword_merging
 from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.alignment.map_names import KINDS, layer_names
-from nmt_zoo.decoding.pictures.figures import (
-    LINE_COLOURS,
-    check_path,
-    colour_map,
-    printable,
-    save,
-    shorten,
-    style,
-)
+from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.panels import Panel, draw_panels
 
 _BAR_WIDTH = 0.13  # inches
@@ -29,8 +21,8 @@ _PAD = 3.6  # points between a label and its panel
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
-    "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
-    "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
+    "sure": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": "-"},
+    "possible": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
 }
 
 
@@ -104,7 +96,7 @@ def save_attention(
         ...                ["a", "house", "</s>"], "attention.png")
     """
     kind, layer, head, merge_subwords, gold, title, texts, dpi, advises = Drawing(**drawing)
-    ending = check_path(path)
+    ending = figures.check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
         "cross": (target_tokens, source_tokens),
@@ -118,14 +110,17 @@ def save_attention(
         merged = [subword_merging.merge_words(panel.weights, columns, rows) for panel in panels]
         panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
-    rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    rows, columns = (
+        [figures.shorten(token) for token in rows],
+        [figures.shorten(token) for token in columns],
+    )
     frames = _frames(gold, kind, (len(columns), len(rows)))
     named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
     lines = [title or "", *(name + text for name, text in named if text)]
-    title = "\n".join(printable(" ".join(line.split())) for line in lines if line)
-    with style([*rows, *columns, title], ending, advises):
+    title = "\n".join(figures.printable(" ".join(line.split())) for line in lines if line)
+    with figures.style([*rows, *columns, title], ending, advises):
         grid = [panels[i : i + row_length] for i in range(0, len(panels), row_length)]
-        save(_draw(grid, (rows, columns), AXES[kind], title, frames), path, dpi)
+        figures.save(_draw(grid, (rows, columns), AXES[kind], title, frames), path, dpi)
 
 
 def title_of(
@@ -138,7 +133,6 @@ def title_of(
     """Describes a picture: model, kind of attention, layers and heads.
 
     Args:
-        name: name of the model.
         maps: maps `[H, T, S]` by name, as for `save_attention`, and the three choices after it.
 
     Example:
@@ -315,7 +309,7 @@ def _draw(
 
 
 def _shades() -> dict[str, Any]:
-    return {"cmap": colour_map(), "interpolation": "none", "aspect": "auto"}
+    return {"cmap": figures.colour_map(), "interpolation": "none", "aspect": "auto"}
 
 
 def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:

@@ -1,4 +1,4 @@
-"""Puts the requests of a search around a model, by changing the scores of its tokens and ends."""
+"""Puts the constraints of a search around a model: changes the scores of its tokens and ends."""
 
 from collections.abc import Collection
 from typing import Any
@@ -19,17 +19,17 @@ GIVEN = {
 }
 
 
-def asks_for_something(options: SearchOptions, given: Collection[str]) -> bool:
+def is_constrained(options: SearchOptions, given: Collection[str]) -> bool:
     """Returns whether `Constrained` is needed, by `SearchOptions` and the names of inputs."""
-    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample")
+    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
     return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
 
 
 class Constrained:
-    """Scores tokens as a model does, but finds those impossible that break a request.
+    """Scores tokens as a model does, but finds those impossible that break a constraint.
 
     It has the methods of `models.base.Searchable`, so the search is not concerned. The state also
-    holds the tokens of each hypothesis and what the requests need to know of them.
+    holds the tokens of each hypothesis and what the constraints need to know of them.
 
     Args:
         limits: `[B]` int32, most tokens of each sentence's translations.
@@ -95,7 +95,7 @@ class Constrained:
         }
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """State: the model's, `ids` `[B, t]` with `<s>`, and what single requests follow."""
+        """State: the model's, `ids` `[B, t]` with `<s>`, and what single constraints follow."""
         num_rows = tf.shape(context["limit"])[0]
         state = {
             "model": self.model.initial_state(context["model"]),
@@ -140,7 +140,7 @@ class Constrained:
         return state
 
     def _constrained(self, log_probs, step, state, context):
-        """Applies the requests, the strictest last: no other may undo a prefix."""
+        """Applies the constraints, the strictest last: no other may undo a prefix."""
         options, special_ids, given = self.options, self.special_ids, context["given"]
         eos = special_ids.eos
         scores = constraints.bar(log_probs, special_ids.are_never(self.target_vocab_size))
@@ -152,6 +152,8 @@ class Constrained:
             scores = self._requiring(scores, log_probs, step, state, context)
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
+        for rule in options.rules:
+            scores = tf.ensure_shape(rule.change(scores, state["ids"]), scores.shape)
         if "prefix" in given:
             # A column of padding, so that there is one to read after the longest prefix.
             prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)

@@ -1,4 +1,4 @@
-"""Requests for translations, such as a given beginning, as changes of token scores.
+"""Constraints on translations, such as a given beginning, as changes of token scores.
 
 Each function takes log-probabilities `[N, V]` of the next token of N hypotheses and returns them
 with some tokens made impossible. The scores of the other tokens stay as they are, so that the score

@@ -16,7 +16,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     Vocabulary,
 )
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, asks_for_something
+from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, is_constrained
 from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import Shortlisted
@@ -90,7 +90,7 @@ def make_search(
                 width = 2 * options.beam_size + len(special_ids.never)
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
                 guests = Guests(tokens=searched.tokens)
-            elif asks_for_something(options, given):
+            elif is_constrained(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, joints)
                 guests = searched.guests()
@@ -119,12 +119,7 @@ def make_search(
 
 
 class Searcher:
-    """Searches batches of sentences, with all that each of them asks for.
-
-    Args:
-        vocabulary: of the target.
-        seed: of random draws.
-    """
+    """Searches batches of sentences, with all that each of them asks for."""
 
     def __init__(
         self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary, seed: int = 0
@@ -141,9 +136,6 @@ class Searcher:
         """Searches a batch.
 
         A batch that does not fit into memory is halved, again and again if need be.
-
-        Args:
-            n_best: number of translations of each.
 
         Returns:
             For each sentence the `Hypotheses`, arrays without the axis B, or None if it does not
@@ -226,9 +218,5 @@ def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
 def _padded_phrases(sentences):
     """Pads lists of lists of ids to one `[B, R, L]` int32 array."""
     most = max(map(len, sentences))
-    longest = max(len(phrase) for sentence in sentences for phrase in sentence)
-    ids = np.full((len(sentences), most, longest), PAD_ID, np.int32)
-    for row, phrases in zip(ids, sentences, strict=True):
-        for place, phrase in zip(row, phrases, strict=False):
-            place[: len(phrase)] = phrase
-    return ids
+    every = [phrase for some in sentences for phrase in [*some, *[()] * (most - len(some))]]
+    return padded(every).reshape(len(sentences), most, -1)

@@ -13,24 +13,17 @@ IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores a
 
 
 class Hypotheses(NamedTuple):
-    """Translations of B sentences: K hypotheses for each, the best first.
+    """Translations of B sentences: K hypotheses for each, the best first, unfinished ones last.
 
-
-    If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
-    its ids mean nothing.
+    If a sentence has fewer than K, its unused places have a log-probability of -1e8 or less. If the
+    model's scores for it are not numbers, its `log_probs` and `scores` are NaN and its ids mean
+    nothing.
     """
 
     ids: tf.Tensor  # [B, K, T] int32, with EOS, padded after it.
-    # [B, K] float32, natural log-probability of all tokens including EOS. For a model that combines
-    # others: the sum of its scores.
-    log_probs: tf.Tensor
-    # [B, K] float32, `log_probs` divided by the length penalty, and for finished ones the coverage
-    # penalty added.
-    scores: tf.Tensor
-    # [B, K] bool, whether EOS was reached within the length limit. Unfinished hypotheses come after
-    # the finished ones. If a sentence has fewer than K hypotheses, its unused places have a log-
-    # probability of -1e8 or less.
-    finished: tf.Tensor
+    log_probs: tf.Tensor  # [B, K] float32, sum over all tokens with EOS of the model's scores.
+    scores: tf.Tensor  # [B, K] float32, `log_probs` with length and coverage penalty.
+    finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
 
 
 class SpecialIds(NamedTuple):
@@ -71,6 +64,7 @@ class SearchOptions(NamedTuple):
     top_p: float = 1.0
     banned: Any = None  # `phrases.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
+    rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
 
     def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""

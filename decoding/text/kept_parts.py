@@ -32,7 +32,7 @@ _BYTE = re.compile("<0x..>")
 class Part(NamedTuple):
     """A part of a line that is not translated."""
 
-    text: str  # Str.
+    text: str
     before: str  # The character that touches the part in its line, or "".
     after: str  # The same, after it.
 

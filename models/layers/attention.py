@@ -35,7 +35,6 @@ class ScaledDotProductAttention(keras.layers.Layer):
 
     def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dropout = dropout
         self.weight_dropout = Dropout(dropout, dtype="float32", name="dropout")
 
     def build(self, query_shape: Any = None) -> None:
@@ -73,9 +72,6 @@ class ScaledDotProductAttention(keras.layers.Layer):
     def average(self, weights: Tensor, value: Tensor) -> Tensor:
         """`[..., T, S]` weights and `[..., S, e]` values -> `[..., T, e]`."""
         return ops.matmul(weights, value)
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "dropout": self.dropout}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -134,14 +130,6 @@ class RelativeAttention(ScaledDotProductAttention):
         distances = ops.clip(distances, -longest, longest if self.sees_future else 0)
         return ops.cast(ops.take(vectors, distances + longest, axis=0), self.compute_dtype)
 
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "size": self.size,
-            "max_distance": self.max_distance,
-            "sees_future": self.sees_future,
-        }
-
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MultiHeadAttention(keras.layers.Layer):
@@ -182,7 +170,6 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self.width = width
         self.num_heads = num_heads
-        self.dropout = dropout
         self.positions = positions
         self.max_distance = max_distance
         self.query = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
@@ -263,16 +250,6 @@ class MultiHeadAttention(keras.layers.Layer):
         """Attends from `query [B, T, D]` to `memory [B, S, D]`; returns as `attend`."""
         keys, values = self.project_memory(memory)
         return self.attend(query, keys, values, attention_mask, training=training)
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "width": self.width,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "positions": self.positions,
-            "max_distance": self.max_distance,
-        }
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")

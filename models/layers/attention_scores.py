@@ -93,7 +93,6 @@ class SourceAttention(keras.layers.Layer):
         self.query_width = query_width
         self.memory_width = memory_width
         self.rank = rank
-        self.value_width = value_width
         dtype, rank = self.dtype_policy, rank or query_width
         # Makes the initial scores, sums of k terms, so small that the softmax is not saturated at
         # first, and neither matrix so small that an update changes all of it. The other scores
@@ -160,7 +159,3 @@ class SourceAttention(keras.layers.Layer):
         """
         weights = masked_softmax(self.scores(query, keys), attention_mask)
         return matmul(ops.cast(weights, self.compute_dtype), values), weights
-
-    def get_config(self) -> dict[str, Any]:
-        names = ("score", "query_width", "memory_width", "rank", "value_width")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

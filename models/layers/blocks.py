@@ -14,7 +14,6 @@ from keras import ops
 
 from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.attention import (
-    MAX_DISTANCE,
     MaskedMultiHeadAttention,
     MultiHeadAttention,
 )
@@ -115,43 +114,29 @@ class FeedForward(keras.layers.Layer):
 
 
 class StackLayer(keras.layers.Layer):
-    """Base of the layers of both stacks. Arguments as `models.transformer.Transformer`."""
+    """Base of the layers of both stacks.
+
+    Args:
+        settings: of `models.transformer.Transformer`, or those that its layers read.
+    """
 
     # In which sub-layers the subclasses differ.
     self_attention_class = MultiHeadAttention
     attends_to_source = False
 
-    # The arguments, which have the names of the model's settings.
-    SETTINGS = (
-        *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout"),
-        *("norm", "positions", "max_distance"),
-    )
-
-    def __init__(
-        self,
-        width: int,
-        num_heads: int,
-        ffn_width: int,
-        dropout: float,
-        attention_dropout: float,
-        ffn_dropout: float,
-        norm: str,
-        positions: str = "sinusoidal",
-        max_distance: int = MAX_DISTANCE,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, settings: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        dtype = self.dtype_policy
-        heads = width, num_heads, attention_dropout
+        dtype, width, dropout = self.dtype_policy, settings["width"], settings["dropout"]
+        heads = width, settings["num_heads"], settings["attention_dropout"]
+        positions = settings["positions"], settings["max_distance"]
         self.self_attention = self.self_attention_class(
-            *heads, positions, max_distance, name="self_attention", dtype=dtype
+            *heads, *positions, name="self_attention", dtype=dtype
         )
         if self.attends_to_source:
             self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", dtype=dtype)
-        self.feed_forward = FeedForward(
-            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
-        )
-        around = partial(Residual, width, dropout, norm, dtype=dtype)
+        inner = settings["ffn_width"], settings["ffn_dropout"]
+        self.feed_forward = FeedForward(width, *inner, name="feed_forward", dtype=dtype)
+        around = partial(Residual, width, dropout, settings["norm"], dtype=dtype)
         if self.attends_to_source:
             self.around_self = around(name="around_self_attention")
             self.around_cross = around(name="around_cross_attention")
@@ -166,7 +151,7 @@ class StackLayer(keras.layers.Layer):
 
 
 class EncoderLayer(StackLayer):
-    """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
+    """Self-attention, then feed-forward; arguments as `StackLayer`."""
 
     def build(self, input_shape: Any = None) -> None:
         for layer in (
@@ -189,10 +174,7 @@ class EncoderLayer(StackLayer):
 
 
 class DecoderLayer(StackLayer):
-    """Masked self-attention, attention to the source, then feed-forward.
-
-    Arguments as `models.transformer.Transformer`.
-    """
+    """Masked self-attention, attention to the source, then feed-forward; as `StackLayer`."""
 
     self_attention_class = MaskedMultiHeadAttention
     attends_to_source = True
@@ -258,7 +240,6 @@ def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
 
     Args:
-        count: number of layers.
         num_distinct: number of sets of weights, if they are shared; at most `count` are used.
         order: as `Transformer`'s `share_layers`.
 

@@ -84,6 +84,3 @@ class TokenEmbedding(keras.layers.Layer):
         """`[B, T]` int32 -> `[B, T, D]`."""
         vectors = ops.take(self.embeddings, ids, axis=0)
         return ops.cast(vectors, self.compute_dtype) * self.width**0.5
-
-    def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "vocab_size": self.vocab_size, "width": self.width}

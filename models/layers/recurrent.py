@@ -187,10 +187,6 @@ class RecurrentCell(keras.layers.Layer):
         """Returns the new state, as `step`, from both projections `[N, gates * U]`."""
         raise NotImplementedError
 
-    def get_config(self) -> dict[str, Any]:
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
-
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RNNCell(RecurrentCell):
@@ -267,7 +263,6 @@ class RecurrentLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U.
         fed_width: as `RecurrentCell`; only `step` takes such inputs.
 
@@ -288,7 +283,6 @@ class RecurrentLayer(keras.layers.Layer):
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.kind = cell
         self.cell = CELLS[cell](
             input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
         )
@@ -328,11 +322,6 @@ class RecurrentLayer(keras.layers.Layer):
         """Reads one position `x [N, input_width]`; `state`, `fed` and result as in the cell."""
         return self.cell.step(self.cell.project(x), state, fed)
 
-    def get_config(self) -> dict[str, Any]:
-        cell = self.cell.get_config()
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {**super().get_config(), "cell": self.kind, **{name: cell[name] for name in names}}
-
 
 def _both_ways(forward, backward):
     """Two tensors `[B, T, *]` -> `[2B, T, *]`, the second reversed in time."""
@@ -345,7 +334,6 @@ class BidirectionalLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U, of each direction.
     """
 
@@ -388,8 +376,3 @@ class BidirectionalLayer(keras.layers.Layer):
             ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1),
             [ops.concatenate(ops.split(leaf, 2, axis=0), axis=-1) for leaf in state],
         )
-
-    def get_config(self) -> dict[str, Any]:
-        forward = self.forward.get_config()
-        names = ("cell", "input_width", "units", "forget_bias")
-        return {**super().get_config(), **{name: forward[name] for name in names}}

@@ -28,71 +28,52 @@ class RecurrentDecoder(keras.layers.Layer):
     part of the loop over time only with one of these two options; without them, all positions
     attend at once.
 
-    Arguments as `models.rnn.RecurrentTranslationModel`; `memory_width` is the size of the
-    encoder's outputs.
+    Args:
+        settings: of `models.rnn.RecurrentTranslationModel`.
+        memory_width: size of the encoder's outputs.
     """
 
-    # The arguments that have the names of the model's settings.
-    SETTINGS = (
-        *("cell", "embedding_width", "score", "rank", "input_feeding", "attend_before", "combine"),
-        *("dropout", "output_dropout", "forget_bias"),
-    )
-
-    def __init__(
-        self,
-        *,
-        cell: str,
-        num_layers: int,
-        embedding_width: int,
-        units: int,
-        memory_width: int,
-        score: str,
-        rank: int,
-        input_feeding: bool,
-        attend_before: bool,
-        combine: str,
-        dropout: float,
-        output_dropout: float,
-        forget_bias: float,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, settings: dict[str, Any], memory_width: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        dtype = self.dtype_policy
+        dtype, units = self.dtype_policy, settings["decoder_units"]
+        is_sum = settings["combine"] == "sum"
         self.units = units
-        self.input_feeding = input_feeding
-        self.attend_before = attend_before
-        self.context_width = units if combine == "sum" else memory_width
-        fed_width = self.context_width * attend_before + units * input_feeding
+        self.input_feeding = settings["input_feeding"]
+        self.attend_before = settings["attend_before"]
+        self.context_width = units if is_sum else memory_width
+        fed_width = self.context_width * self.attend_before + units * self.input_feeding
         self.stack = [
             RecurrentLayer(
-                cell,
-                units if index else embedding_width,
+                settings["cell"],
+                units if index else settings["embedding_width"],
                 units,
                 fed_width=0 if index else fed_width,
-                forget_bias=forget_bias,
+                forget_bias=settings["forget_bias"],
                 name=f"layer_{index}",
                 dtype=dtype,
             )
-            for index in range(num_layers)
+            for index in range(settings["num_decoder_layers"])
         ]
         self.attention = None
         self.combination = None
-        if score != "none":
+        if settings["score"] != "none":
             self.attention = SourceAttention(
-                score,
+                settings["score"],
                 units,
                 memory_width,
-                rank,
-                value_width=units if combine == "sum" else 0,
+                settings["rank"],
+                value_width=units if is_sum else 0,
                 name="attention",
                 dtype=dtype,
             )
-            if combine == "tanh":
+            if not is_sum:
                 self.combination = keras.layers.Dense(
                     units, "tanh", use_bias=False, name="combination", dtype=dtype
                 )
-        self.dropout = Dropout(dropout, name="dropout", dtype=dtype)
-        self.output_dropout = Dropout(output_dropout, name="output_dropout", dtype=dtype)
+        self.dropout = Dropout(settings["dropout"], name="dropout", dtype=dtype)
+        self.output_dropout = Dropout(
+            settings["output_dropout"], name="output_dropout", dtype=dtype
+        )
 
     def build(self, input_shape: Any = None) -> None:
         for layer in self.stack:

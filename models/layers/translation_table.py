@@ -181,12 +181,3 @@ class TranslationTable(keras.layers.Layer):
         spread = self._spread(source_ids)[:, :, None]
         known = ops.take(table, ops.take(slots, source_ids), axis=0)
         return (1 - spread) * known + spread / size
-
-    def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "source_vocab_size": self.source_vocab_size,
-            "target_vocab_size": self.target_vocab_size,
-            "num_word_pairs": self.num_word_pairs,
-            "smoothing": self.smoothing,
-        }

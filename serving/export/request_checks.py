@@ -69,6 +69,11 @@ def refuse(is_bad: tf.Tensor, values: tf.Tensor, message: str) -> tf.Operation:
     return tf.debugging.Assert(~tf.reduce_any(is_bad), [message])
 
 
+def valid(values: tf.Tensor, is_bad: tf.Tensor, message: str) -> tf.Tensor:
+    """Returns the values; arguments and what happens to bad ones as in `refuse`."""
+    return checked(values, refuse(is_bad, values, message))
+
+
 def refuse_nan(scores: tf.Tensor, name: str) -> tf.Operation:
     """Ends the request if one of the scores `[B]` is not a number."""
     message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"

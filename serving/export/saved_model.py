@@ -62,6 +62,7 @@ from nmt_zoo.serving.export.request_checks import (
     refuse,
     refuse_nan,
     same_rows,
+    valid,
 )
 from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
 from nmt_zoo.serving.export.text_lines import joined, lines_of
@@ -213,13 +214,12 @@ class ServingModule(tf.Module):
         n_best = option("n_best", n_best, text, 1)
         most = self.max_beam_size
         message = f"beam_size[{{}}] is {{}}, not from 1 to {most}, or {DEFAULT} for the default"
-        refusal = refuse((beam_size < 1) | (beam_size > most), beam_size, message)
-        beam_size = checked(beam_size, refusal)
+        beam_size = valid(beam_size, (beam_size < 1) | (beam_size > most), message)
         message = f"length_penalty[{{}}] is {{}}, not from 0 to {MAX_LENGTH_PENALTY:g}"
         is_good = (length_penalty >= 0) & (length_penalty <= MAX_LENGTH_PENALTY)
-        length_penalty = checked(length_penalty, refuse(~is_good, length_penalty, message))
+        length_penalty = valid(length_penalty, ~is_good, message)
         message = "n_best[{}] is {}, not from 1 to the beam_size of the row"
-        n_best = checked(n_best, refuse((n_best < 1) | (n_best > beam_size), n_best, message))
+        n_best = valid(n_best, (n_best < 1) | (n_best > beam_size), message)
         return EachSentence(beam_size, length_penalty, n_best)
 
     @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
@@ -230,12 +230,10 @@ class ServingModule(tf.Module):
         size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
         lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
         message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
-        refusal = refuse((lengths < 0) | (lengths > size), lengths, message)
-        real = tf.sequence_mask(checked(lengths, refusal), size)
+        real = tf.sequence_mask(valid(lengths, (lengths < 0) | (lengths > size), message), size)
         message = f"source_ids[{{}}] is {{}}, and ids are 0 to {last_id}"
         strange = real & ((source_ids < 0) | (source_ids > last_id))
-        refusal = refuse(strange, source_ids, message)
-        ids = tf.where(real, checked(source_ids, refusal), PAD_ID)
+        ids = tf.where(real, valid(source_ids, strange, message), PAD_ID)
         found = self._hypotheses(self._not_too_long(ids, "source_ids"), self._search, 1)
         scores = found.scores[:, 0]
         target_ids = checked(found.ids[:, 0], refuse_nan(scores, "source_ids"))
@@ -335,7 +333,6 @@ def write_saved_model(
 
     Args:
         folder: `Path` of the version, which does not exist or is empty.
-        name: of the model.
         make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
             requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
 

@@ -9,7 +9,7 @@ import asyncio
 import collections
 import dataclasses
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -65,9 +65,7 @@ class RequestQueue:
         self._waiting.append(item)
         self._start()
         try:
-            return await asyncio.wait_for(future, self._seconds)
-        except asyncio.TimeoutError:
-            raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
+            return await within(self._seconds, future)
         finally:
             if item in self._waiting:
                 self._waiting.remove(item)
@@ -111,6 +109,14 @@ class RequestQueue:
             else:
                 item.future.set_result(found)
         self._start()
+
+
+async def within(seconds: float, result: Awaitable) -> Any:
+    """Waits for a result; raises `Refusal` if it does not come in time."""
+    try:
+        return await asyncio.wait_for(result, seconds)
+    except asyncio.TimeoutError:  # Before Python 3.11, no TimeoutError.
+        raise Refusal(504, f"no answer within {seconds:g} seconds") from None
 
 
 def _answers(batch):

@@ -15,7 +15,7 @@ from nmt_zoo.decoding.text.remarks import TextRemarks
 from nmt_zoo.decoding.text.splitting import sentences
 from nmt_zoo.serving.server.loaded_model import LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
-from nmt_zoo.serving.server.request_queue import RequestQueue
+from nmt_zoo.serving.server.request_queue import RequestQueue, within
 
 _OUTPUTS = ("translation", "score")
 _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's message.
@@ -45,9 +45,6 @@ class LineTranslations:
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Answers a request.
 
-        Args:
-            signature: name of the signature.
-
         Returns:
             `(name -> array, list of warnings, each a str)`.
 
@@ -61,11 +58,8 @@ class LineTranslations:
         if all(len(each) == 1 for each in parts):
             outputs = await self._queue.answer(model, signature, inputs)
         else:
-            try:
-                joined = self._joined(model, signature, inputs, parts)
-                outputs = await asyncio.wait_for(joined, self._seconds)
-            except asyncio.TimeoutError:  # Before Python 3.11, no TimeoutError.
-                raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
+            joined = self._joined(model, signature, inputs, parts)
+            outputs = await within(self._seconds, joined)
         return outputs, await asyncio.to_thread(_warnings, model, parts, inputs, outputs)
 
     def _parts_of(self, model, inputs):

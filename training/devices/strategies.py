@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -23,7 +24,7 @@ SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-def start_devices(options, kind, num_replicas=0, tpu_address=""):
+def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> OneDevice:
     """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
@@ -31,7 +32,6 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         kind: one of `KINDS`.
         num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
             is no GPU. Without a GPU, the processor is split into as many logical devices.
-        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or else "local".
 
     Returns:
         `OneDevice` or `Replicas`.
@@ -42,8 +42,6 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
     """
     if num_replicas and kind != "mirrored":
         raise UserError(f"--num_replicas needs --distribution=mirrored, found {kind}")
-    if tpu_address and kind != "tpu":
-        raise UserError(f"--tpu_address needs --distribution=tpu, found {kind}")
     if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
@@ -55,7 +53,7 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         "none": OneDevice,
         "mirrored": functools.partial(_mirrored, num_replicas),
         "multi_worker": _multi_worker,
-        "tpu": functools.partial(_tpu, tpu_address),
+        "tpu": _tpu,
     }[kind]
     threads = options["intra_op_threads"]
     return quiet.start(threads or _threads_of_replica(kind, num_replicas), make)
@@ -119,7 +117,7 @@ def _multi_worker():
     return Replicas(strategy, num_workers, worker)
 
 
-def read_cluster(text):
+def read_cluster(text: str) -> tuple[int, int]:
     """Returns (number of workers, number of this worker) from the text of `TF_CONFIG`.
 
     Example:
@@ -145,8 +143,8 @@ def read_cluster(text):
         ) from None
 
 
-def _tpu(address):
-    address = address or os.environ.get("TPU_NAME") or "local"
+def _tpu():
+    address = os.environ.get("TPU_NAME") or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -156,6 +154,6 @@ def _tpu(address):
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (docs/devices.md), give another "
-            "--tpu_address, or leave out --distribution"
+            "TensorFlow's package for TPUs (docs/devices.md), name another "
+            "TPU in the variable TPU_NAME, or leave out --distribution"
         ) from None

@@ -6,9 +6,12 @@ from typing import NamedTuple
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.training.ways.update import Update
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
@@ -35,11 +38,11 @@ class Evaluation(NamedTuple):
     attention: tuple | None = None
 
     @property
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """True if the perplexity is finite; otherwise the model has diverged."""
         return math.isfinite(self.perplexity)
 
-    def figures(self):
+    def figures(self) -> dict[str, float]:
         """Returns name -> score, without scores that were not measured."""
         return {"perplexity": self.perplexity, **({} if self.bleu is None else {"bleu": self.bleu})}
 
@@ -49,7 +52,7 @@ class Evaluation(NamedTuple):
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
-    def is_better(self, best, by):
+    def is_better(self, best: dict[str, float] | None, by: str) -> bool:
         """Returns whether this evaluation beats an earlier one by a score of `CRITERIA`.
 
         By BLEU, perplexity decides among evaluations whose BLEU is 0. Every finite evaluation beats
@@ -61,12 +64,12 @@ class Evaluation(NamedTuple):
         """
         return self.is_finite and (best is None or _rank(self.figures(), by) > _rank(best, by))
 
-    def is_zero(self, by):
+    def is_zero(self, by: str) -> bool:
         """Returns whether perplexity decides in place of BLEU, because BLEU is 0."""
         return by == "bleu" and not is_above_zero(self.bleu)
 
 
-def is_above_zero(bleu):
+def is_above_zero(bleu: float | None) -> bool:
     """Returns whether BLEU, or None, would not be printed as 0.00."""
     return (bleu or 0.0) >= ZERO
 
@@ -79,7 +82,7 @@ def _rank(figures, by):
     return 0, -perplexity if perplexity and math.isfinite(perplexity) else -math.inf
 
 
-def perplexity(nll):
+def perplexity(nll: float) -> float:
     """Returns exp of a mean negative log-likelihood, or inf beyond the range of a float."""
     try:
         return math.exp(nll)
@@ -104,15 +107,15 @@ class Evaluator:
 
     def __init__(
         self,
-        update,
-        translator,
-        corpus,
-        source_lines,
-        target_lines,
-        max_tokens,
+        update: Update,
+        translator: Translator,
+        corpus: EncodedCorpus,
+        source_lines: list[str],
+        target_lines: list[str],
+        max_tokens: int,
         *,
-        tokenize=USUAL,
-        num_samples=3,
+        tokenize: str = USUAL,
+        num_samples: int = 3,
     ):
         self.update = update
         self.translator = translator
@@ -125,7 +128,7 @@ class Evaluator:
         longest = int(max(side.lengths.max() for side in corpus))
         self.batches = batches(corpus, Batching(max(max_tokens, longest)))
 
-    def __call__(self):
+    def __call__(self) -> Evaluation:
         """Returns an `Evaluation`."""
         nll = tokens = 0.0
         for batch in self.batches:

@@ -1,5 +1,8 @@
 """Lists the ways of training, and the ways that suit each model."""
 
+from collections.abc import Iterable
+from typing import Any
+
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import AUTO, check_given
@@ -9,6 +12,7 @@ from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
+from nmt_zoo.training.ways.update import WayOfTraining
 
 UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
@@ -19,16 +23,18 @@ _WAYS = {
     AlignmentModel: ("em", "gradient"),
     NgramLanguageModel: ("counting",),
 }
+# Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
+OWN_WAYS: dict[str, list[str]] = {}
 
 
-def ways_of(preset):
+def ways_of(preset: str) -> tuple[str, ...]:
     """Returns the names of the ways in which the model of a preset can be trained."""
     model_class = models.model_class(preset)
     found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
-    return next(found, ("gradient",))
+    return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
-def update_of(preset, options):
+def update_of(preset: str, options: dict[str, Any]) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
     Args:
@@ -48,7 +54,9 @@ def update_of(preset, options):
     return UPDATES[name]
 
 
-def check_options(preset, options, given, undecided=()):
+def check_options(
+    preset: str, options: dict[str, Any], given: dict[str, Any], undecided: Iterable[str] = ()
+):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:

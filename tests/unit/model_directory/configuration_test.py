@@ -107,17 +107,6 @@ UNFIT = {
 }
 
 
-@pytest.mark.parametrize("text", UNFIT, ids=range(len(UNFIT)))
-def test_what_does_not_fit_is_one_line_with_file_and_key(tmp_path, text):
-    path = tmp_path / "config.json"
-    path.write_text(text)
-    with pytest.raises(UserError, match=f"^{path}") as caught:
-        read_configuration(path)
-    message = str(caught.value)
-    assert any(part in message for part in UNFIT[text].split("|")), message
-    assert "\n" not in message and len(message) < len(str(path)) + 600
-
-
 def test_a_configuration_of_another_version_is_refused_by_name(tmp_path):
     path = tmp_path / "config.json"
     for config in (without("format"), {**CONFIG, "format": 2}):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.encoded import EncodedSide
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 
 # Discounts of counts of 1, of 2 and of 3 or more, for texts that are too small or too regular to
@@ -52,7 +53,7 @@ class _Level(NamedTuple):
     counts: np.ndarray
 
 
-def estimate(text, vocab_size, order):
+def estimate(text: EncodedSide, vocab_size: int, order: int) -> NgramTable:
     """Estimates the language model of a text.
 
     Args:
@@ -89,7 +90,7 @@ def estimate(text, vocab_size, order):
     )
 
 
-def estimate_discounts(counts):
+def estimate_discounts(counts: np.ndarray) -> tuple[np.ndarray, bool]:
     """Estimates the three discounts of one order, Chen and Goodman 1998, equation 26.
 
     Args:

@@ -5,6 +5,9 @@ directory of its own, which is complete but has no checkpoints or metrics.
 """
 
 import os
+from typing import Any
+
+import keras
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
@@ -16,7 +19,7 @@ from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
 
-def reverse_directory(directory, config):
+def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
     """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
 
     Args:
@@ -59,7 +62,7 @@ def _check_reverse(reverse, directory):
         )
 
 
-def open_reverse(run):
+def open_reverse(run: Any) -> tuple[Directions, keras.Model]:
     """Starts the directory of the reverse model, or opens it if the run is resumed.
 
     Args:

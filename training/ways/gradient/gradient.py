@@ -1,11 +1,15 @@
 """Training by gradient."""
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME
-from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
@@ -20,6 +24,7 @@ from nmt_zoo.training.ways.gradient.losses import (
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
+from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from nmt_zoo.training.ways.update import Update, WayOfTraining
 
@@ -32,7 +37,7 @@ _NOT_WITH_SCORES = {
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "copy_share": "whose table has only the word pairs of the text",
-    "source_token_dropout": "whose table has only the word pairs of the text",
+    "token_dropout": "whose table has only the word pairs of the text",
 }
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
@@ -42,42 +47,32 @@ class Gradient(WayOfTraining):
 
     name = "gradient"
     options = (
-        *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "largest_batch_first"),
-        *("precision", "jit_compile", "ema_decay", "optimizer", "adam_beta_2", "weight_decay"),
+        *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
+        *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
-        *("plateau_factor", "clip_norm", "loss_average", "label_smoothing", "r_drop"),
-        *("bpe_dropout", "bpe_dropout_side", "guide", "guide_weight", "teacher", "teacher_weight"),
-        *("source_token_dropout", "target_token_dropout", "token_dropout_unit", "copy_share"),
+        *("loss_average", "label_smoothing", "r_drop", "bpe_dropout", "token_dropout"),
+        *("guide", "guide_weight", "teacher", "teacher_weight", "copy_share"),
     )
     takes_batches = True
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
+    def check(
+        cls,
+        preset: str,
+        options: dict[str, Any],
+        given: dict[str, Any],
+        undecided: Iterable[str] = (),
+    ):
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
                     f"--{name}={options[name]}: not with --model={preset}, "
                     f"{_NOT_WITH_SCORES[name]}; leave it out"
                 )
-        if models.model_class(preset).tracks_coverage and given.get("target_token_dropout"):
-            raise UserError(
-                f"--target_token_dropout={options['target_token_dropout']}: not with --model="
-                f"{preset}, which does not read the target before a word; leave it out"
-            )
         if options["guide"] and models.model_class(preset).predicts != "features":
             raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
         if "guide_weight" in given and not options["guide"]:
             raise UserError(f"--guide_weight={options['guide_weight']} needs --guide")
-        rates = [options[f"{side}_token_dropout"] for side in SIDES]
-        if given.get("token_dropout_unit") and not any(rates):
-            raise UserError(
-                f"--token_dropout_unit={options['token_dropout_unit']} needs "
-                "--source_token_dropout or --target_token_dropout above 0"
-            )
-        if "bpe_dropout_side" in given and not options["bpe_dropout"]:
-            raise UserError(
-                f"--bpe_dropout_side={options['bpe_dropout_side']} needs --bpe_dropout above 0"
-            )
         if "teacher_weight" in given and not options["teacher"]:
             raise UserError("--teacher_weight needs --teacher")
         if options["teacher"] and options["new_vocabulary"]:
@@ -100,23 +95,24 @@ class Gradient(WayOfTraining):
                 )
 
     @classmethod
-    def make(cls, run, model):
+    def make(cls, run: Any, model: keras.Model) -> Update:
         """As `WayOfTraining.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
             of_schedule = {"decay_steps": options["decay_steps"]}
         elif BY_NAME["plateau_patience"].applies(options):
-            of_schedule = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
+            of_schedule = {"patience": options["plateau_patience"]}
         optimizer = adam(
             learning_rate=options["learning_rate"],
             warmup_steps=options["warmup_steps"],
             schedule=options["schedule"],
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
-            weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
+            weight_decay=options["weight_decay"],
             **of_schedule,
         )
+        rate = options["token_dropout"]
         update = GradientUpdate(
             model,
             optimizer,
@@ -126,7 +122,7 @@ class Gradient(WayOfTraining):
             jit_compile=options["jit_compile"],
             ema_decay=options["ema_decay"],
             r_drop=options["r_drop"],
-            token_dropout=TokenDropout.of(options, run.tokenizer),
+            token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
         )
@@ -134,7 +130,7 @@ class Gradient(WayOfTraining):
         return run.devices.replicate(update)
 
     @classmethod
-    def closing_line(cls, run, step):
+    def closing_line(cls, run: Any, step: int) -> str | None:
         """As `WayOfTraining.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
@@ -175,18 +171,18 @@ class GradientUpdate(Update):
 
     def __init__(
         self,
-        model,
-        optimizer,
+        model: keras.Model,
+        optimizer: keras.optimizers.Optimizer,
         *,
-        label_smoothing=0.1,
-        clip_norm=1.0,
-        loss_average="tokens",
-        jit_compile=False,
-        ema_decay=0.0,
-        r_drop=0.0,
-        token_dropout=None,
-        guide=None,
-        teacher=None,
+        label_smoothing: float = 0.1,
+        clip_norm: float = 1.0,
+        loss_average: str = "tokens",
+        jit_compile: bool = False,
+        ema_decay: float = 0.0,
+        r_drop: float = 0.0,
+        token_dropout: TokenDropout | None = None,
+        guide: Guide | None = None,
+        teacher: Teacher | None = None,
     ):
         self.model = model
         self.optimizer = optimizer
@@ -206,27 +202,27 @@ class GradientUpdate(Update):
         self.plateau = getattr(optimizer, "plateau", None)
         optimizer.build(weights)
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
             found.update(part.variables() if part else {})
         return found
 
-    def rates(self):
+    def rates(self) -> dict[str, float]:
         rates = {"learning_rate": float(self.optimizer.learning_rate)}
         if self.loss_scale:
             rates["loss_scale"] = float(self.loss_scale.scale.numpy())
         return rates
 
-    def for_validation(self):
+    def for_validation(self) -> AbstractContextManager:
         return self.average.in_place() if self.average else super().for_validation()
 
-    def after_validation(self, evaluations_since_best):
+    def after_validation(self, evaluations_since_best: int):
         if self.plateau:
             self.plateau.after_validation(evaluations_since_best)
 
-    def step(self, *batches):
+    def step(self, *batches: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Makes one update, from the gradient of all batches as if they were one.
 
         If loss or gradient are not finite, there is no update: weights and optimizer stay.
@@ -267,7 +263,7 @@ class GradientUpdate(Update):
 
         return graph(alone, BATCH_SIGNATURE), graph(add, BATCH_SIGNATURE), graph(with_added)
 
-    def gradients(self, batch):
+    def gradients(self, batch: dict[str, tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Computes the gradients of the mean loss of a batch.
 
         Returns:
@@ -290,7 +286,7 @@ class GradientUpdate(Update):
             gradients = [g / self.loss_scale.scale for g in gradients]
         return gradients, tf.stack([count, loss, nll, tokens])
 
-    def apply(self, gradients, sums):
+    def apply(self, gradients: list[tf.Tensor], sums: tf.Tensor) -> dict[str, tuple]:
         """Changes the weights by the results of `gradients`; returns the metrics of `step`."""
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
@@ -315,7 +311,7 @@ class GradientUpdate(Update):
             self.average.follow(self.optimizer.iterations)
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Returns the losses of `step`, without dropout and without an update."""
         loss, nll, tokens = self._losses(batch, training=False)
         return {"loss": (loss, tokens), "nll": (nll, tokens)}

@@ -34,7 +34,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
 from nmt_zoo.decoding.text.training_text import RECORD
-from nmt_zoo.serving.export.ctranslate2_model import (
+from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,
     TOKENIZER,
     ctranslate2_package,
@@ -133,8 +133,7 @@ class CTranslate2Engine:
     It aligns no words.
 
     Args:
-        path: folder of the model.
-        about: what the export recorded, see `ctranslate2_model.write`.
+        about: what the export recorded, see `conversion.write`.
 
     Raises:
         UserError: the model cannot be read, or the package is missing.
