@@ -1,7 +1,9 @@
 """The zoo from Python: train, load, translate, score, align, draw, export."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -50,6 +52,14 @@ def test_a_trained_model_translates_and_scores(trained):
 
 def test_a_loaded_model_is_the_trained_one(trained):
     assert nmt_zoo.load(trained[1] / "run").translate(SOURCES[:4]) == TARGETS[:4]
+
+
+def test_the_python_of_the_readme_runs(trained, monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    monkeypatch.chdir(trained[1])
+    exec(code.replace("runs/demo", "run"), {})
+    assert capsys.readouterr().out.count("\n") == 2
+    assert Path("attention.png").exists()
 
 
 def test_translations_and_attention_show_in_a_notebook(trained):

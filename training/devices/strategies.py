@@ -154,6 +154,6 @@ def _tpu():
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (BUILD.md, Several devices), name another "
+            "TensorFlow's package for TPUs (docs/devices.md), name another "
             "TPU in the variable TPU_NAME, or leave out --distribution"
         ) from None
