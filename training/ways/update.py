@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from nmt_zoo.model_directory.directory import ModelDirectory
 
+Options = dict[str, Any]  # Name -> value of training options.
+
 
 class WayOfTraining:
     """One way of training: its options, and the `Update` that it makes; it has no instances.
@@ -32,13 +34,7 @@ class WayOfTraining:
     has_plan: bool = True
 
     @classmethod
-    def check(
-        cls,
-        preset: str,
-        options: dict[str, Any],
-        given: dict[str, Any],
-        undecided: Iterable[str] = (),
-    ):
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         """Raises `UserError` if training options contradict each other.
 
         Args:
@@ -49,7 +45,7 @@ class WayOfTraining:
         """
 
     @classmethod
-    def recorded(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def recorded(cls, options: Options) -> dict[str, Any]:
         """Returns the training options that config.json records."""
         return options
 
