@@ -4,10 +4,11 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
-# Two processes, for which tests/conftest.py groups and orders the tests.
-PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+ROOMS := $(filter-out nmt_zoo tests,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
+# Two processes; the one that ends first takes tests from the other.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
-.PHONY: demo docs test test-slow test-faults test-hostile test-mutations clean
+.PHONY: demo docs check test test-slow test-kills test-mutations clean
 
 # One environment for both; made anew when the lists of packages change. Compiled on all cores, as
 # pip would take one; what does not compile is a template that nothing imports.
@@ -52,33 +53,42 @@ docs: demo
 	$(BIN)/python benchmarks/demo_record.py
 	$(BIN)/python benchmarks/results_table.py
 
-# Run apart from the other tests: TensorFlow keeps the memory of every graph until a process ends.
-GRAPHS := tests/scripts tests/models
-
-test: .venv/dev
+# The package as it is installed, made of links, because the checkers do not run the line that
+# extends the path of nmt_zoo in a clone.
+check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL) $(GRAPHS)
-	$(BIN)/python -m pytest -m "not slow and not replicas" $(PARALLEL) $(GRAPHS:%=--ignore=%)
-	$(BIN)/python -m pytest -m replicas $(PARALLEL) $$(grep -rl --include='*_test.py' replicas tests)
+	rm -rf build/checked && mkdir -p build/checked/nmt_zoo
+	ln -sfn $(addprefix $(CURDIR)/,$(ROOMS) $(wildcard nmt_zoo/*.py)) build/checked/nmt_zoo
+	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
+	$(BIN)/basedpyright build/checked/nmt_zoo/*
 
+# Unit tests run apart, as TensorFlow keeps the memory of every graph until a process ends; replicas
+# need a processor that is split.
+test: check
+	$(PYTEST) -m "not slow and not replicas" tests/unit
+	$(PYTEST) -m "not slow and not replicas" tests/integration
+	$(PYTEST) -m replicas tests/integration/training tests/integration/scripts
+
+# What takes long: tests marked slow, and the whole of tests/system.
 test-slow: .venv/dev
-	$(BIN)/python -m pytest -m slow
+	$(BIN)/python -m pytest -m slow tests/integration
+	$(BIN)/python -m pytest tests/system
 
 # Hundreds of kills; the suite has a few.
-test-faults: .venv/dev
-	$(BIN)/python tests/faults/harness.py --kills=200 --output=docs/results/faults/kills.json
-
-# About 1,200 hostile inputs at all scripts, in six minutes; the suite has a few.
-test-hostile: .venv/dev
-	$(BIN)/python tests/hostile/harness.py --output=docs/results/hostile/inputs.json
+test-kills: .venv/dev
+	$(BIN)/python tests/system/kills/harness.py --kills=200 --output=docs/results/faults/kills.json
 	$(BIN)/python benchmarks/results_table.py
 
-# Faults that the suite must find.
+# Plants faults in the files that pyproject.toml names, in a copy of the package, and lists those that
+# no test finds.
 test-mutations: .venv/dev
-	$(BIN)/python tests/mutations.py --output=docs/results/faults/mutations.json
-	$(BIN)/python benchmarks/results_table.py
+	rm -rf build/mutations
+	mkdir -p build/mutations/nmt_zoo
+	cp -r $(ROOMS) $(wildcard nmt_zoo/*.py) build/mutations/nmt_zoo
+	cp -r tests pyproject.toml build/mutations
+	cd build/mutations && $(CURDIR)/$(BIN)/mutmut run && $(CURDIR)/$(BIN)/mutmut results
 
 # Only what `make` has made: not the user's runs, exports and downloads.
 clean:
-	rm -rf .venv $(DEMO) $(SERVING) data/demo
+	rm -rf .venv build $(DEMO) $(SERVING) data/demo

@@ -3,7 +3,7 @@
     python benchmarks/alignment_table.py
     python benchmarks/alignment_table.py --minutes=1 --only=ibm1_factored,transformer_tiny
 
-The demo corpus is generated together with its true word alignments, so every model with alignments
+The demo corpus comes with its true word alignments, so every model with alignments
 can be scored against them, even if it was made for translation. A complete run is not trained
 again. A run that was stopped resumes, and so does a complete run if --minutes has grown. Alignment
 error rate and BLEU on the test set are written to docs/results/demo_alignment/, where
@@ -27,8 +27,8 @@ from absl import flags
 import models
 from benchmarks.parts.scripts import chosen, run, write_record
 from nmt_zoo.command_line import console
+from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import recipes
 
 FLAGS = flags.FLAGS
 
@@ -46,7 +46,7 @@ def train_command(preset):
     """Returns the command that trains a preset, as a list."""
     limits = [f"--max_minutes={FLAGS.minutes:g}"]
     # Expectation maximisation takes few iterations, and the recipe sets their number.
-    if recipes.options(preset, "demo", {}).get("update") != "em":
+    if options_of(preset, "demo", {}).get("update") != "em":
         limits += ["--max_steps=0", *RARELY]
     where = [f"--data_dir={FLAGS.data_dir}", f"--model_dir={FLAGS.runs}/{preset}"]
     return ["train.py", f"--model={preset}", "--dataset=demo", *limits, *where]

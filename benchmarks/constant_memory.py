@@ -31,7 +31,7 @@ from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.files import check_writable
 from tests.tiny import WORDS, corpus_flags, small_flags
 
-TRAINING = ["--vocab_size=300", "--max_steps=400", "--max_tokens_per_batch=1024"]
+TRAINING = ["--num_pieces=300", "--max_steps=400", "--max_tokens_per_batch=1024"]
 
 
 def lines(count, seed=1):

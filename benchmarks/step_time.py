@@ -175,12 +175,12 @@ def replicas(task):
 
     # isort: split
 
-    from nmt_zoo.training import recipes
+    from nmt_zoo.configuration.resolver import options_of
     from nmt_zoo.training.devices.replicated_update import Share
     from nmt_zoo.training.devices.strategies import start_devices
 
     intra_op_threads, number = task.threads
-    options = {**recipes.options(task.preset, "files", {}), "intra_op_threads": intra_op_threads}
+    options = {**options_of(task.preset, "files", {}), "intra_op_threads": intra_op_threads}
     devices = start_devices(options, "mirrored", number)
     with devices.scope():
         update = our_update(create_model(task), task.options, kind=devices.make_adam)
@@ -381,9 +381,9 @@ def main(argv):
 
     from nmt_zoo import models
     from nmt_zoo.command_line.machine import machine
-    from nmt_zoo.training import recipes
+    from nmt_zoo.configuration.resolver import options_of
 
-    options = recipes.options(FLAGS.preset, "files", {})
+    options = options_of(FLAGS.preset, "files", {})
     text = (FLAGS.source, FLAGS.target, FLAGS.data_dir, options["max_length"])
     corpus, vocab_sizes = read_corpus(*text, kind="bpe", vocab_size=FLAGS.vocab_size)
     names = ("learning_rate", "warmup_steps", "label_smoothing", "clip_norm")

@@ -21,7 +21,6 @@ from nmt_zoo.command_line import startup  # noqa: F401 - first of all, for what 
 
 # isort: split
 
-import json
 import sys
 
 from absl import flags
@@ -30,7 +29,7 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import group, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, check_writable, write_text
+from nmt_zoo.common.files import check_outputs, check_writable, write_json
 from nmt_zoo.decoding.alignment.lexicons import (
     LEAST_PROBABLE,
     lexicon_entries,
@@ -329,7 +328,7 @@ def print_scores(alignments, gold, records):
             "threshold": the_threshold(),
             "machine": machine(),
         }
-        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(FLAGS.save_scores, record)
 
 
 def write_table():

@@ -77,7 +77,7 @@ def _status(main, argv, interrupts):
             raise
     except SystemExit as end:
         return end.code
-    except (UserError, *_imported("models.base", "SettingError")) as error:
+    except (UserError, *_imported("nmt_zoo.models.base", "SettingError")) as error:
         message = str(error)
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
         return 1
@@ -125,7 +125,7 @@ def write_result(*lines):
     stream.flush()
     try:
         if getattr(stream, "error", None):
-            raise stream.error
+            raise stream.error  # pyright: ignore[reportAttributeAccessIssue]
         stream.buffer.write("".join(f"{line}\n" for line in lines).encode())
         stream.buffer.flush()
     except BrokenPipeError:
@@ -199,7 +199,7 @@ def _information_streams():
     before = sys.stdout, sys.stderr
     for stream in before:
         if hasattr(stream, "reconfigure"):  # The terminal may be unable to show some characters.
-            stream.reconfigure(errors="backslashreplace")
+            stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue]
     sys.stdout, sys.stderr = map(_Information, before)
     try:
         yield

@@ -37,8 +37,9 @@ from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.model_directory.combined_models import load_models, model_directories
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export import ctranslate2_model, model_card, server_files, warm_up
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2 import conversion
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from nmt_zoo.serving.export import model_card, server_files, warm_up
 from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
@@ -70,7 +71,7 @@ with group("Format"):
     flags.DEFINE_enum(
         "quantization",
         "float32",
-        ctranslate2_model.QUANTIZATIONS,
+        conversion.QUANTIZATIONS,
         "Number format of the weights. Only with --format=ctranslate2.",
     )
 with group("Search"):
@@ -162,12 +163,12 @@ def export_saved_model(folder, model, tokenizer, config, **search):
 
 def export_ctranslate2(folder, model, tokenizer, config, **search):
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
-    ctranslate2_model.check_convertible(model)
+    conversion.check_convertible(model)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
     about = {"config": config, "training": ModelDirectory(FLAGS.model_dir).summary()}
     about["max_input_tokens"] = FLAGS.max_input_tokens
-    ctranslate2_model.write(model, tokenizer, folder, quantization=FLAGS.quantization, **about)
+    conversion.write(model, tokenizer, folder, quantization=FLAGS.quantization, **about)
     training_text.copy(ModelDirectory(FLAGS.model_dir).training_text_path, folder)
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(model, tokenizer, **search)
@@ -196,7 +197,7 @@ def main(argv):
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
     directories = model_directories(FLAGS.model_dir)
     if to_ctranslate2:  # What is needed later is looked for before minutes of loading.
-        ctranslate2_model.ctranslate2_package()
+        conversion.ctranslate2_package()
     else:
         for directory in directories:
             model_card.read_scores(directory.path)

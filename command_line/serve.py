@@ -42,7 +42,7 @@ from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
-from nmt_zoo.serving.server.rest_api import Limits, make_app
+from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_versions import ServedVersions, load_warm
 
 FLAGS = flags.FLAGS
@@ -93,23 +93,23 @@ with group("Address"):
 with group("Limits"):
     flags.DEFINE_integer(
         "max_lines",
-        Limits().max_lines,
+        ServerLimits().max_lines,
         "Most lines of a request, and of requests that are translated together.",
         1,
         10_000,
     )
     flags.DEFINE_integer(
-        "max_body_bytes", Limits().max_body_bytes, "Largest request in bytes.", lower_bound=1
+        "max_body_bytes", ServerLimits().max_body_bytes, "Largest request in bytes.", lower_bound=1
     )
     flags.DEFINE_integer(
         "max_requests",
-        Limits().max_requests,
+        ServerLimits().max_requests,
         "Most requests at a time. Further ones are asked to come again, with status 503.",
         lower_bound=1,
     )
     flags.DEFINE_float(
         "timeout_seconds",
-        Limits().timeout_seconds,
+        ServerLimits().timeout_seconds,
         "Time after which a request is given up, with status 504.",
         lower_bound=0.1,
         upper_bound=86_400.0,
@@ -243,7 +243,7 @@ def main(argv):
     check_flags()
     name = name_of_model()
     names = "max_lines", "max_body_bytes", "max_requests", "timeout_seconds"
-    limits = Limits(num_threads=num_cores(), **{each: FLAGS[each].value for each in names})
+    limits = ServerLimits(num_threads=num_cores(), **{each: FLAGS[each].value for each in names})
     with bound_socket() as opened:  # Before the model is loaded, which takes long.
         quiet.start(intra_op_threads=1)
         with ends_at_sigterm():

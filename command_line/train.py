@@ -4,16 +4,18 @@
     python train.py --train_source=a.en --train_target=a.de --model_dir=runs/x
 
 The same command again resumes the run. The defaults of options are general; some models and corpora
-have other defaults that suit them better (training/recipes.py).
+have other defaults that suit them better (configuration/recipes.py).
 """
 
 from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
 
 # isort: split
 
+import inspect
 import itertools
 import json
 import os
+import re
 import shlex
 
 from absl import flags
@@ -23,104 +25,132 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import define, group, shortened
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
-from nmt_zoo.configuration.options import BY_NAME, DEFAULTS, LIMITS, OPTIONS, renamed
+from nmt_zoo.configuration import recipes
+from nmt_zoo.configuration.options import DEFAULTS, LIMITS, OPTIONS
+from nmt_zoo.configuration.settled import FOLLOWS, SIZE
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.streams import is_tsv
 from nmt_zoo.data_pipeline.tokenization import tokenizers
 from nmt_zoo.model_directory import summary
-from nmt_zoo.model_directory.combined_models import model_directories
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training import opening, recipes, run
+from nmt_zoo.training import opening, run
 from nmt_zoo.training.devices.strategies import KINDS
-from nmt_zoo.training.request import Request, TextSize, UserChoices, settle
+from nmt_zoo.training.reports import plan
+from nmt_zoo.training.request import (
+    Request,
+    check_unchanged,
+    resolve,
+    resolve_resumed,
+    size_of,
+)
 
 FLAGS = flags.FLAGS
 
-_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
-with group("Model and model directory"):
-    flags.DEFINE_string(
-        "model",
-        "",
-        f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of the text and --max_minutes; "
-        "transformer_tiny for the demo corpus, transformer_base for WMT14.",
-    )
-    flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
-    flags.DEFINE_multi_string(
-        "model_dir",
-        ["runs/demo"],
-        "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
-    )
-    flags.DEFINE_bool(
-        "verbose", False, "Also prints all options of the run, as config.json has them."
-    )
-with group("Text"):
-    flags.DEFINE_string(
-        "dataset",
-        "",
-        "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
-    )
-    for _split, _what in (("train", "training"), ("valid", "validation")):
-        for _side in tokenizers.SIDES:
-            flags.DEFINE_string(
-                f"{_split}_{_side}",
-                "",
-                f"File of your own {_what} text, {_side} side, one sentence a line"
-                + (_split == "train") * ", or several files, separated by commas"
-                + "; or a .tsv, given for both sides.",
-            )
-    flags.DEFINE_integer(
-        "valid_size",
-        None,
-        "Training pairs that are held out for validation if there is no --valid_source. Default: "
-        "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
-        "training text validates.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
-    )
-    flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
-    flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
-    flags.DEFINE_string(
-        "mirror", "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
-    )
-with group("Instead of training"):
-    flags.DEFINE_bool(
-        "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
-    )
-    flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
-    flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
-for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
-    with group(_title):
-        for _option in _options:
-            define(_option)
-        if _title == BY_NAME["max_words"].group:
-            flags.DEFINE_integer(
-                "vocab_size",
-                None,
-                "Older name of --num_pieces (--tokenizer=bpe) and --max_words (--tokenizer=word).",
-                lower_bound=0,
-            )
-with group("Several devices"):
-    flags.DEFINE_enum(
-        "distribution",
-        "none",
-        KINDS,
-        "Which devices train together: GPUs of one host, several hosts, or a TPU (never run on a "
-        "TPU).",
-    )
-    flags.DEFINE_integer(
-        "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
-    )
-    flags.DEFINE_string(
-        "tpu_address",
-        "",
-        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else "
-        "local, the TPU of this host.",
-    )
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    _define_run()
+    _define_text()
+    for title, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+        with group(title):
+            for option in options:
+                define(option)
+    with group("Several devices"):
+        flags.DEFINE_enum(
+            "distribution",
+            "none",
+            KINDS,
+            "Which devices train together: GPUs of one host, several hosts, or a TPU: the one "
+            "that the variable TPU_NAME names, or else that of this host (never run on a TPU).",
+        )
+        flags.DEFINE_integer(
+            "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+        )
+
+
+def _define_run():
+    names = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+    with group("Model and model directory"):
+        flags.DEFINE_string(
+            "model",
+            "",
+            f"Model to train, one of: {names}; or my_model.py:Name, a model of your own. Default: "
+            "the model of the resumed run or of --init_from. Without these, a model that suits the "
+            "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+            "transformer_base for WMT14.",
+        )
+        flags.DEFINE_multi_string(
+            "set", [], "Changes a setting of the model: name=value. Repeatable."
+        )
+        flags.DEFINE_multi_string(
+            "model_dir",
+            ["runs/demo"],
+            "Directory of the run. If it holds a run, this run is resumed. Repeatable with "
+            "--summary.",
+        )
+    with group("Instead of training"):
+        flags.DEFINE_bool(
+            "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
+        )
+        flags.DEFINE_bool("list_settings", False, "Lists the settings of --model, for --set.")
+        flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
+        flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
+
+
+def _define_text():
+    with group("Text"):
+        flags.DEFINE_string(
+            "dataset",
+            "",
+            "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are "
+            "given.",
+        )
+        for split, what in (("train", "training"), ("valid", "validation")):
+            for side in tokenizers.SIDES:
+                flags.DEFINE_string(
+                    f"{split}_{side}",
+                    "",
+                    f"File of your own {what} text, {side} side, one sentence a line"
+                    + (split == "train") * ", or several files, separated by commas"
+                    + "; or a .tsv, given for both sides.",
+                )
+        flags.DEFINE_integer(
+            "valid_size",
+            None,
+            "Training pairs that are held out for validation if there is no --valid_source. "
+            "Default: one for twenty different source sentences, at most 1,000. With fewer than "
+            "twenty, the training text validates.",
+            lower_bound=1,
+        )
+        flags.DEFINE_integer(
+            "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
+        )
+        flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
+        flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
+        flags.DEFINE_string(
+            "mirror",
+            "",
+            "Address of a copy of the downloads in a --data_dir; downloads try it first.",
+        )
+
+
+def list_settings(preset: str) -> list[str]:
+    """Returns a line for each setting of a model: name=value, and what it is.
+
+    Raises:
+        UserError: no model is named.
+        SettingError: there is no such model.
+    """
+    if not preset:
+        raise UserError("--list_settings needs --model")
+    documents = [inspect.getdoc(kind) or "" for kind in models.model_class(preset).__mro__]
+    texts = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "\n".join(documents[::-1]), re.M)
+    meanings = {name: " ".join(text.split()) for name, text in texts}
+    settings = models.preset_settings(preset)
+    shown = {name: f"{name}={value}" for name, value in settings.items()}
+    width = max(map(len, shown.values()), default=0)
+    return [f"{shown[name]:{width}}  {meanings.get(name, '')}".rstrip() for name in shown]
 
 
 def settings_given(preset, begun):
@@ -156,11 +186,13 @@ def known_model(begun):
     Args:
         begun: configuration of the run that is resumed, or None.
     """
-    if FLAGS.model:
-        return FLAGS.model
     if begun:
+        if FLAGS.model not in ("", begun["model"]):
+            check_unchanged(FLAGS.model_dir[0], {"model": (begun["model"], FLAGS.model)})
         return begun["model"]
-    return ModelDirectory(FLAGS.init_from).config()["model"] if FLAGS.init_from else None
+    if FLAGS.model or not FLAGS.init_from:
+        return FLAGS.model or None
+    return ModelDirectory(FLAGS.init_from).config()["model"]
 
 
 def chosen_model(dataset, size):
@@ -259,36 +291,9 @@ def prepare(dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def options_given(preset, begun):
-    """Returns name -> value of the training options on the command line.
-
-    Args:
-        preset: name of the model.
-        begun: as `known_model`.
-    """
-    given = {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
-    older = _older_options(preset, begun, given)
-    for flag, found in (("num_pieces", given), ("vocab_size", older)):
-        if not begun and "num_pieces" in found and given.get("vocab_file"):
-            raise UserError(
-                f"--{flag}={FLAGS[flag].value}: --vocab_file has its pieces already; leave it out"
-            )
-    if both := set(older) & set(given):
-        raise UserError(f"--vocab_size is the older name of --{both.pop()}; give one of them")
-    return {**older, **given}
-
-
-def _older_options(preset, begun, given):
-    """Returns the option that --vocab_size stands for, with its value; `{}` for none."""
-    if FLAGS.vocab_size is None:
-        return {}
-    tokenizer = recipes.options(preset, "", given)["tokenizer"]
-    origin = FLAGS.init_from or FLAGS.teacher
-    if origin and "tokenizer" not in given:
-        tokenizer = (begun or model_directories(origin)[0].config())["tokenizer"]
-    if tokenizer == "pretokenized":  # --vocab_size has never had a meaning there.
-        return {}
-    return renamed({"vocab_size": FLAGS.vocab_size}, tokenizer)
+def options_given():
+    """Returns name -> value of the training options on the command line."""
+    return {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
 
 
 def replicas_given():
@@ -300,35 +305,60 @@ def read_flags():
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(FLAGS.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known, size = known_model(begun), None
+    known = known_model(begun)
     dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
-    if dataset not in recipes.BY_DATASET:
+    size = None
+    if not (begun or dataset in recipes.BY_DATASET):
         splits = splits or prepare(dataset)
-        size = TextSize.of(splits["train"])
+        size = size_of(splits["train"])
     model = known or chosen_model(dataset, size)
-    choices = UserChoices(
-        model=model,
-        dataset=dataset,
-        options=options_given(model, begun),
-        settings=settings_given(model, begun),
-        size=size,
-        replicas=replicas_given(),
-        begun=begun,
-        chose_model=not known,
-    )
+    flags_given = options_given(), settings_given(model, begun)
+    if begun:
+        options, settings = resolve_resumed(begun, *flags_given, FLAGS.model_dir[0])
+    else:
+        replicas = replicas_given()
+        options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
+        print_chosen("" if known else model, options, settings, size)
+    splits = splits or prepare(dataset)  # Faults of the flags are found before long downloads.
     return Request(
         model=model,
+        settings=settings,
+        options=options,
         dataset=dataset,
-        **settle(choices),
-        splits=splits or prepare(dataset),
-        given=given or splits or prepare(dataset),
+        splits=splits,
+        given=given or splits,
         model_dir=FLAGS.model_dir[0],
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,
         num_replicas=FLAGS.num_replicas,
-        tpu_address=FLAGS.tpu_address,
         dry_run=FLAGS.dry_run,
     )
+
+
+def print_chosen(model, options, settings, size):
+    """Prints the flags that the size of the text has chosen, and a length that follows.
+
+    Args:
+        model: name of the model if it was chosen, too; else empty.
+        options: `Settled` options of the run.
+        settings: `Settled` settings of the model.
+        size: `TextSize`, or None.
+    """
+    chosen = {
+        **({"--model": model} if model else {}),
+        **{f"--{name}": value for name, value in options.chosen_by(SIZE).items()},
+        **{f"--set {name}": value for name, value in settings.chosen_by(SIZE).items()},
+    }
+    if size and chosen:
+        minutes = options["max_minutes"]
+        print(
+            f"for {size.pairs:,} pairs, about {size.tokens:,} target tokens"
+            + (f", in {minutes:g} minutes: " if minutes else ": ")
+            + " ".join(f"{name}={value}" for name, value in chosen.items())
+            + "; give any of these flags to choose another value"
+        )
+    if "max_length" in options.chosen_by(FOLLOWS):
+        print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
 def train_or_plan():
@@ -339,7 +369,8 @@ def train_or_plan():
         print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
         return 0
     if FLAGS.dry_run:
-        run.print_plan(this)
+        for line in plan.lines_of(this):
+            console.write_result(line)
         return 0
     run.begin(this)
     trainer = run.make_trainer(this)
@@ -357,7 +388,6 @@ def print_run(this, model):
     """Prints the model, options, text and limits of a `Run` that is about to train."""
     config = this.config
     bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
-    options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
     until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
     falls_until = this.options["decay_steps"]
@@ -365,7 +395,6 @@ def print_run(this, model):
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
-        *([f"options: {options}"] * FLAGS.verbose),
         *this.update.describe(this),
         *this.prepared.report(),
         *this.devices.describe(this.options),
@@ -408,6 +437,9 @@ def print_end(this, test=None):
 def main(argv):
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
     del argv
+    if FLAGS.list_settings:
+        console.write_result(*list_settings(FLAGS.model))
+        return 0
     if FLAGS.list_datasets:
         console.write_result(*datasets.listing())
         return 0
@@ -425,4 +457,5 @@ def main(argv):
 
 def command():
     """Runs the script on the command line, and exits."""
+    define_flags()
     console.run(main)

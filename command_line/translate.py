@@ -17,7 +17,6 @@ from nmt_zoo.command_line import startup, small_operations, quiet  # noqa: F401,
 # isort: split
 
 import itertools
-import json
 import sys
 import time
 
@@ -36,7 +35,7 @@ from nmt_zoo.command_line.flag_values import (
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, write_text
+from nmt_zoo.common.files import check_outputs, write_json
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -51,7 +50,7 @@ from nmt_zoo.decoding.scores import (
 )
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
-from nmt_zoo.decoding.search.shortlist import SIZES, make_shortlist
+from nmt_zoo.decoding.search.shortlist import make_shortlist
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
@@ -75,7 +74,7 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export, check_given
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export, check_given
 
 FLAGS = flags.FLAGS
 
@@ -355,7 +354,7 @@ def print_scores(outputs, text, tokenizer, run, seconds):
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
-        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(FLAGS.save_scores, record)
 
 
 def check_paths():
@@ -394,8 +393,7 @@ def search_options(directories, model, tokenizer):
     options = {"beam_size": FLAGS.beam_size, **found}
     if FLAGS.shortlist:
         lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
-        sizes = {name: asked[f"shortlist_{name}"] for name in SIZES if f"shortlist_{name}" in asked}
-        options["shortlist"] = make_shortlist(lexical, tokenizer.shared, **sizes)
+        options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     return options
 
 
@@ -465,7 +463,7 @@ def check_scoring(mode):
 
 
 def the_output(text):
-    """Returns the `Output` for the lines of a `Text`."""
+    """Returns the `Output` for the lines of a `InputText`."""
     return Output(
         FLAGS.output,
         lambda lines: console.write_result(*lines),
@@ -479,7 +477,7 @@ def score_or_rank(text, model, tokenizer, common):
     """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         model: the model.
         tokenizer: its `Tokenizer`.
         common: arguments that `Scorer` and `Translator` have in common.
@@ -526,7 +524,7 @@ def translate(text, translator, directories, model, config, training_text):
     """Translates the text; prints remarks and scores.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         translator: `Translator`.
         directories: list of `ModelDirectory`.
         model: the model.

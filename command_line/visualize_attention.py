@@ -17,7 +17,6 @@ from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of a
 
 # isort: split
 
-import json
 import sys
 
 import tensorflow as tf
@@ -27,7 +26,7 @@ from nmt_zoo.command_line import console
 from nmt_zoo.command_line.flag_values import define_beam_size, group, number_or
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_text
+from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
 from nmt_zoo.data_pipeline.streams import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
@@ -350,7 +349,7 @@ def draw_heads():
         settings = {flag: FLAGS[flag].value for flag in MODES[draw_heads][1].split()}
         training = {"parameters": model.count_params(), "training": directory.summary()}
         record = {**config, **training, **settings, **record_of(found), "machine": machine()}
-        write_text(FLAGS.save_scores, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
+        write_json(FLAGS.save_scores, record)
     console.write_result(*table_of(found.heads))
 
 

@@ -1,10 +1,15 @@
-"""Locks between processes. The kernel releases them when a process dies, whatever the cause."""
+"""Locks between processes. The kernel releases them when a process dies, whatever the cause.
+
+Not by filelock: where a file system has no locks, it fails, or makes files that outlive a kill.
+"""
 
 import fcntl
+import os
 import sys
+from typing import IO
 
 
-def lock(file, name, *, wait=False):
+def lock(file: int | IO, name: str | os.PathLike, *, waiting: str = "") -> bool:
     """Locks an open file until it is closed.
 
     Some network file systems have no locks. There the work continues without a lock, and a warning
@@ -13,15 +18,19 @@ def lock(file, name, *, wait=False):
     Args:
         file: a file object or a descriptor, open for writing (NFS requires this).
         name: name of the file in the warning, such as its path.
-        wait: whether to wait while another process holds the lock.
+        waiting: printed to standard error before it waits for another process; "": it does not.
 
     Returns:
         False if another process holds the lock; else True.
     """
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        return False
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if not waiting:
+                return False
+            print(waiting, file=sys.stderr, flush=True)
+            fcntl.flock(file, fcntl.LOCK_EX)
     except OSError as error:
         print(
             f"{name}: this file system has no locks ({error.strerror}); continuing without, so let "

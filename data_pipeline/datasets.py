@@ -1,64 +1,55 @@
-"""Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Generated`."""
+"""Corpora by name. To add a corpus, add an entry to `DATASETS`: a `Corpus`, or a `Included`."""
 
-import hashlib
 import itertools
 import re
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import read_bytes, write_lines
-from nmt_zoo.data_pipeline.demo import demo_corpus
+from nmt_zoo.common.files import FilePath, write_text
 from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
 from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from nmt_zoo.data_pipeline.streams import FileLines, open_split
+from nmt_zoo.data_pipeline.streams import FileLines, Sides, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
 
-class Generated(NamedTuple):
-    """A corpus that is generated, not downloaded.
+class Included(NamedTuple):
+    """A corpus that needs no download.
 
     Attributes:
-        prepare: (folder, downloads) -> {"train": Split, "valid": Split, "test": Split}; writes the
-            files.
+        prepare: writes the files; its arguments and result are those of `Corpus.prepare`.
         about, size, licence, citation: one line each, as in `Corpus`.
     """
 
-    prepare: Callable
+    prepare: Callable[[Path, Downloads], dict[str, Split]]
     about: str
     size: str
     licence: str
     citation: str
 
 
-# Of the files of the demo corpus, one after the other. To generate them takes seconds, so they are
-# only where they are missing or differ.
-_DEMO_SHA256 = "faf71bece102fca93dbfe3184adc95fdc7ddb2bd44624e3e7835e4fda37f2178"
+# Nine files: train, valid and test in .en and .de, and in .en-de their true alignments, "0-0 1-2".
+# A random bilingual grammar of this project made them: data_pipeline/demo/ at commit 4a72607.
+_DEMO_ARCHIVE = Path(__file__).with_name("demo.tar.xz")
 
 
 def _prepare_demo(folder, _):
-    files = {n: [folder / f"{n}.{e}" for e in ("en", "de", "en-de")] for n in SPLITS}
-    paths = list(itertools.chain(*files.values()))
-    if not all(path.is_file() for path in paths) or _sha256(paths) != _DEMO_SHA256:
-        for name, pairs in demo_corpus.generate().items():
-            source, target, links = files[name]
-            write_lines(source, [pair.source for pair in pairs])
-            write_lines(target, [pair.target for pair in pairs])
-            write_lines(links, [demo_corpus.pharaoh(pair.alignment) for pair in pairs])
-    return {name: Split(source, target) for name, (source, target, _) in files.items()}
+    with tarfile.open(_DEMO_ARCHIVE) as archive:
+        for member in archive:
+            path, text = folder / member.name, archive.extractfile(member).read()
+            if not path.is_file() or path.read_bytes() != text:
+                write_text(path, text.decode("utf-8"))
+    return {name: Split(folder / f"{name}.en", folder / f"{name}.de") for name in SPLITS}
 
 
-def _sha256(paths):
-    return hashlib.sha256(b"".join(map(read_bytes, paths))).hexdigest()
-
-
-_DEMO = Generated(
+_DEMO = Included(
     _prepare_demo,
     about="English-German sentences of a small grammar, with true word alignments",
-    size="24,000 pairs; generated here, without a download",
+    size="24,000 pairs; included, without a download",
     licence="Apache-2.0, like this project",
     citation="none",
 )
@@ -69,58 +60,44 @@ def _both_sides(file, member, languages):
     return tuple(Text(file, member.format(language)) for language in languages)
 
 
+def _of_wmt(folder, name, size, checksum, *copies):
+    """Returns a file in a folder of a server of WMT, with folders of copies at Hugging Face."""
+    folders = f"https://{folder}", f"http://{folder}", *(f"{_HUGGING_FACE}/{c}" for c in copies)
+    return RemoteFile(f"wmt14/{name}", tuple(f"{f}/{name}" for f in folders), size, checksum)
+
+
 # Sizes and checksums come from TensorFlow Datasets (wmt14_translate). The checksum of the test set
 # comes from sacreBLEU, which gives no size.
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
-_EUROPARL = RemoteFile(
-    "wmt14/training-parallel-europarl-v7.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-europarl-v7.tgz",
-    ),
+_EUROPARL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-europarl-v7.tgz",
     657_632_379,
     "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_COMMON_CRAWL = RemoteFile(
-    "wmt14/training-parallel-commoncrawl.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-commoncrawl.tgz",
-    ),
+_COMMON_CRAWL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-commoncrawl.tgz",
     918_311_367,
     "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_NEWS_COMMENTARY = RemoteFile(
-    "wmt14/training-parallel-nc-v9.tgz",
-    (
-        "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        f"{_HUGGING_FACE}/wmt14-data/resolve/main/training-parallel-nc-v9.tgz",
-    ),
+_NEWS_COMMENTARY = _of_wmt(
+    "www.statmt.org/wmt14",
+    "training-parallel-nc-v9.tgz",
     80_418_416,
     "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+    "wmt14-data/resolve/main",
 )
-_WMT_DEV = RemoteFile(
-    "wmt14/dev.tgz",
-    (
-        "https://data.statmt.org/wmt19/translation-task/dev.tgz",
-        "http://data.statmt.org/wmt19/translation-task/dev.tgz",
-    ),
+_WMT_DEV = _of_wmt(
+    "data.statmt.org/wmt19/translation-task",
+    "dev.tgz",
     38_654_961,
     "sha256:7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )
-_WMT14_TEST = RemoteFile(
-    "wmt14/test-full.tgz",
-    (
-        "https://statmt.org/wmt14/test-full.tgz",
-        "http://www.statmt.org/wmt14/test-full.tgz",
-    ),
-    None,
-    "md5:a8cd784e006feb32ac6f3d9ec7eb389a",
+_WMT14_TEST = _of_wmt(
+    "statmt.org/wmt14", "test-full.tgz", None, "md5:a8cd784e006feb32ac6f3d9ec7eb389a"
 )
 
 
@@ -267,7 +244,7 @@ DATASETS = {
 }
 
 
-def prepare(name, data_dir, **how):
+def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
     """Makes the files of a named corpus in `data_dir/name`.
 
     Args:
@@ -276,7 +253,7 @@ def prepare(name, data_dir, **how):
         **how: further attributes of `Downloads`, such as `offline` and `mirror`.
 
     Returns:
-        {"train": Split, "valid": Split, "test": Split}.
+        Split of "train", "valid" and "test".
 
     Raises:
         UserError: unknown corpus, or its files cannot be made.
@@ -290,8 +267,8 @@ def prepare(name, data_dir, **how):
     return DATASETS[name].prepare(Path(data_dir, name), downloads)
 
 
-def listing():
-    """Describes every named corpus: contents, size, licence and citation. Returns lines."""
+def listing() -> list[str]:
+    """Describes every named corpus: contents, size, licence and citation."""
 
     def facts(name):
         d = DATASETS[name]
@@ -303,16 +280,8 @@ def listing():
     return lines
 
 
-def read_split(split):
-    """Reads both sides of a `Split`.
-
-    Returns:
-        (source lines, target lines), lists of str of equal length, at least 1.
-
-    Raises:
-        UserError: a file is missing, empty or not UTF-8, or the sides have unequal numbers of
-            lines.
-    """
+def read_split(split: Sides) -> tuple[list[str], ...]:
+    """Reads (source lines, target lines), equally many, at least 1; raises as `open_split`."""
     return tuple(map(list, open_split(split)))
 
 
@@ -327,8 +296,8 @@ class JoinedSide(NamedTuple):
     lines: FileLines
     number: int
 
-    def __iter__(self):
-        """Yields str; raises `UserError` at a line (named in the message) that has another form."""
+    def __iter__(self) -> Iterator[str]:
+        """Raises `UserError` at a line (named in the message) that has another form."""
         path = self.lines.paths[0]
         for number, line in enumerate(self.lines, start=1):
             sides = _SEPARATOR.split(line)
@@ -340,11 +309,8 @@ class JoinedSide(NamedTuple):
             yield sides[self.number].strip(" \t")
 
 
-def open_joined(path):
+def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
-
-    Returns:
-        (source, target), each a `JoinedSide`.
 
     Raises:
         UserError: the file is missing or empty. Text of another form raises during iteration.

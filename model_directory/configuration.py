@@ -3,62 +3,52 @@
 import json
 import reprlib
 from pathlib import Path
+from typing import Any
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.configuration.options import DEFAULTS, OPTIONS, renamed, size_option
+from nmt_zoo.configuration.options import BY_NAME, OPTIONS, VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.models.base import LARGEST
 
 FORMAT = 1
 
-# Options that every version wrote. Options added later may be missing, and get their defaults.
-_OF_VOCABULARY = ("tokenizer", "min_word_count", "vocab_file")
-_OF_FIRST_VERSION = (
-    *_OF_VOCABULARY,
-    *("max_length", "max_length_ratio", "max_tokens_per_batch", "learning_rate", "warmup_steps"),
-    *("label_smoothing", "clip_norm", "max_steps", "max_epochs", "max_minutes", "patience"),
-    *("eval_every_steps", "save_every_steps", "log_every_steps", "average_checkpoints"),
-    *("bleu_lines", "seed"),
-)
 _MISSING = object()
 
 
-def read_configuration(path):
+def read_configuration(path: Path) -> dict[str, Any]:
     """Reads and checks a config.json.
 
-    Args:
-        path: the file.
-
-    Returns:
-        name -> value. Options that older versions lack are included, with their defaults.
-
     Raises:
-        UserError: the file is unreadable or damaged, or not a configuration that this version can
-            use. The error names the file and the key, what was found and what was expected.
+        UserError: the file is unreadable or damaged, or of another version of nmt_zoo. The error
+            names the file and the key, what was found and what was expected.
     """
     text = "\n".join(read_lines(path))
     remedy = "restore the file, or train again in a new --model_dir"
     try:
-        return _checked(json.loads(text))
+        config = json.loads(text)
+        _require(isinstance(config, dict), "config.json", config, "an object, {...}")
+        if config.get("format") != FORMAT:
+            raise UserError(
+                f"{path}: 'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; "
+                "written by another version of nmt_zoo; train again or use that version"
+            )
+        _load_code(config.get("code", []), path.parent)
+        _check(config)
+        return config
     except json.JSONDecodeError as error:
         raise UserError(f"{path}, line {error.lineno}: damaged ({error.msg}); {remedy}") from None
     except RecursionError:
         raise UserError(f"{path}: damaged (nested too deeply); {remedy}") from None
-    except ValueError as error:  # Raised by `_checked`, or by a number with thousands of digits.
+    except ValueError as error:  # Raised by `_check`, or by a number with thousands of digits.
         raise UserError(f"{path}: {error}; {remedy}") from None
 
 
-def _checked(config):
-    """Returns the configuration with defaults; raises `ValueError` if it cannot be used."""
-    _require(isinstance(config, dict), "config.json", config, "an object, {...}")
-    if config.get("format") != FORMAT:
-        raise ValueError(
-            f"'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; not a model "
-            "directory that this version can read (see CHANGELOG.md)"
-        )
+def _check(config):
+    """Raises `ValueError` if a configuration cannot be used."""
     kinds = {"model": str, "settings": dict, "tokenizer": str, "options": dict}
     names = ("dataset", "training_text", "validation_text", "corpus_lines", "reverse_of")
     weights = ("guide_weights", "teacher_weights", "init_weights")
@@ -70,21 +60,26 @@ def _checked(config):
     _require(config["tokenizer"] in KINDS, "tokenizer", config["tokenizer"], choices)
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
-    return {**config, "options": _options(config["options"], config["model"])}
-
-
-def _options(found, model):
-    """Checks the options; returns them with defaults for options that older versions lack."""
-    is_language_model = not models.model_class(model).reads_source
-    tokenizer = found.get("tokenizer")
-    required = _OF_VOCABULARY if is_language_model else _OF_FIRST_VERSION
-    required = {*required, size_option(tokenizer)}
-    found = renamed(found, tokenizer)
+    # Counted models have no options but those of their vocabulary.
+    required = VOCABULARY if not models.model_class(config["model"]).reads_source else BY_NAME
     for option in OPTIONS:
-        name = option.name
-        value = found.get(name, _MISSING if name in required else option.default)
-        _require(option.takes(value), f"options.{name}", value, option.expected())
-    return found if is_language_model else {**DEFAULTS, **found}
+        if option.name in required or option.name in config["options"]:
+            value = config["options"].get(option.name, _MISSING)
+            _require(option.takes(value), f"options.{option.name}", value, option.expected())
+
+
+def _load_code(paths, model_dir):
+    """Loads the files of the user's own that register what the configuration names."""
+    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    _require(fits, "code", paths, "a list of Python files")
+    for path in paths:
+        if Path(path).resolve().is_relative_to(model_dir.resolve()):
+            raise UserError(
+                f"{path}: code inside a model directory is never run, because the directory may "
+                "come from someone else; read the file, move it elsewhere, and write its place "
+                "under `code` in config.json"
+            )
+        own_code.load(path)
 
 
 def _check_sizes(config):
@@ -105,7 +100,7 @@ def _check_sizes(config):
         found,
         f"whole numbers of {' and '.join(names)}" if names else "an empty object",
     )
-    found = config.get("vocabulary_crc32", {})
+    found = config.get("vocabulary_crc32", _MISSING)
     _require(
         isinstance(found, dict)
         and all(Path(name).name == name and _is_count(n, most=2**32) for name, n in found.items()),

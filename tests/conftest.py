@@ -1,20 +1,12 @@
-"""Fixtures that the tests of several packages share."""
+"""Starts TensorFlow for the tests, and fixtures that several rooms share."""
 
 import errno
 import fcntl
 import gc
 import os
 import signal
-from pathlib import Path
 
 import pytest
-
-HERE = Path(__file__).parent
-# Folders whose tests take long: they run first, so that at the end no worker runs one while all
-# others are idle.
-LONGEST_FIRST = ("scripts", "faults", "hostile", "models", "training")
-# Module-scoped fixtures that are made once for each preset.
-PER_PRESET = ("trained", "case")
 
 
 def _two_devices():
@@ -50,30 +42,13 @@ def pytest_configure(config):
     gc.freeze()  # So that garbage collection does not search all imported modules every time.
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist must find the groups when its own hook is called.
 def pytest_collection_modifyitems(config, items):
-    """Skips tests of replicas if there is one device; groups tests for xdist; sorts the folders."""
-    skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
-    for item in items:
-        if "replicas" in item.keywords and config.option.markexpr != "replicas":
-            item.add_marker(skip)
-        item.add_marker(pytest.mark.xdist_group(_group(item)))
-    order = {name: place for place, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: order.get(item.path.relative_to(HERE).parts[0], len(order)))
-
-
-@pytest.hookimpl(optionalhook=True)  # Only xdist has it.
-def pytest_xdist_node_collection_finished(node, ids):
-    """Stops a run if xdist does not see the groups, because all workers would make all fixtures."""
-    if node.config.option.dist == "loadgroup" and not all("@" in each for each in ids):
-        pytest.exit("xdist ignores the groups of tests; install requirements-dev.txt", 4)
-
-
-def _group(item):
-    """Returns the file of a test, and the preset if its module makes a model for each preset."""
-    parameters = item.callspec.params if hasattr(item, "callspec") else {}
-    presets = [str(parameters[name]) for name in PER_PRESET if name in parameters]
-    return "-".join([item.nodeid.partition("::")[0], *presets])
+    """Skips tests of replicas if there is one device."""
+    if config.option.markexpr != "replicas":
+        skip = pytest.mark.skip(reason="one device; run by `pytest -m replicas`")
+        for item in items:
+            if "replicas" in item.keywords:
+                item.add_marker(skip)
 
 
 @pytest.fixture(params=[errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])

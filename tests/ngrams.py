@@ -4,7 +4,7 @@ import numpy as np
 
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.training.ways.counting.counting import estimate
-from tests.training.expectation_maximisation.textbook import side
+from tests.unit.training.expectation_maximisation.textbook import side
 
 VOCAB = 9
 

@@ -1,42 +1,37 @@
 """Opens a run: starts the devices, reads the text, and compares it with the model directory."""
 
-import time
-
 from nmt_zoo import models
-from nmt_zoo.command_line import quiet
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import same_paths
-from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS, LIMITS, PATHS
+from nmt_zoo.configuration.options import DEFAULTS
+from nmt_zoo.configuration.settled import MODEL
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.mixing import parse_mixture
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
-from nmt_zoo.decoding.scores import USUAL, bleu_tokenizer, check_bleu_tokenizer
+from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import (
     check_same_tokenizer,
     load_guide,
     model_directories,
 )
-from nmt_zoo.model_directory.directory import ModelDirectory, check_model
-from nmt_zoo.training import pace, recipes
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training import timing
 from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.corpus.preparation import prepare
 from nmt_zoo.training.corpus.texts import open_text, print_faults
 from nmt_zoo.training.devices.strategies import start_devices
-from nmt_zoo.training.run import UNNOTED, Run, seconds_an_update, why_untimed
+from nmt_zoo.training.request import Request, check_new_model, check_unchanged
+from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.catalogue import update_of
-from nmt_zoo.training.ways.gradient.precision import comparison, faster
 from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
 
 
-def open_run(request):
+def open_run(request: Request) -> Run | None:
     """Starts the devices, reads the text, and opens the model directory or checks that it is free.
-
-    Args:
-        request: `training.request.Request`.
 
     Returns:
         `Run`; None if the run in the directory has nothing left to do.
@@ -44,106 +39,104 @@ def open_run(request):
     Raises:
         UserError: flags, text and directory do not fit together.
     """
-    options, update = request.options, update_of(request.model, request.options)
-    check_bleu_tokenizer(options["tokenize"])
-    if request.dry_run and not update.has_plan:
-        raise UserError(
-            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
-        )
-    devices = start_devices(
-        options, request.distribution, request.num_replicas, request.tpu_address
-    )
-    text = open_text(request.model, request.splits, options)
-    requested = _requested(request, update, text)
+    update = _checked_way(request)
+    devices = start_devices(request.options, request.distribution, request.num_replicas)
+    text = open_text(request.model, request.splits, request.options)
     directory = devices.directory(request.model_dir)
+    requested = _configuration(request, update, text)
     if not (request.dry_run or devices.is_chief):
         devices.wait_for_workers(directory, requested)
+        request = request.resuming(directory.config())  # The chief has begun the run.
+    options = request.options
+    config = {**requested, "options": update.recorded(dict(options)), **_start(options, directory)}
+    companion = update.companion(directory, config)
     is_new = not directory.exists()
     if is_new:
-        _check_passes(requested)
-        directory.check_free()
-        if devices.is_chief:
-            print_faults(request.model, request.given, own=request.dataset == "files")
+        _check_new(request, directory, devices)
     else:
-        options = _resumed_options(options, request.kept, directory)
-    options = recipes.completed(options)
-    config = {**requested, "options": update.recorded(options), **_start(options, directory)}
-    companion = update.companion(directory, config)
-    if not is_new:
         check_same_run(directory, config)
         if update.is_complete(directory):
             return None
         if not request.dry_run:
             directory.lock.acquire()
-    tokenizer = directory.tokenizer() if not is_new else _new_tokenizer(config, options, text)
+    run = Run(
+        requested=requested,
+        directory=directory,
+        companion=companion,
+        is_new=is_new,
+        devices=devices,
+        settings=request.settings,
+        options=options,
+        valid_lines=text.valid,
+        training_text=_record(text, options) if is_new and not request.dry_run else None,
+        **_parts(config, options, text, directory, devices, request.data_dir),
+    )
+    return timing.decide(run) if is_new else run
+
+
+def _checked_way(request):
+    """Returns the way of training; refuses a plan of one that has none."""
+    update = update_of(request.model, request.options)
+    check_bleu_tokenizer(request.options["tokenize"])
+    if request.dry_run and not update.has_plan:
+        raise UserError(
+            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
+        )
+    return update
+
+
+def _check_new(request, directory, devices):
+    """Checks that a run can begin, and prints the faults of its text."""
+    _check_passes(request.model, request.settings, request.options)
+    directory.check_free()
+    if devices.is_chief:
+        print_faults(request.model, request.given, own=request.dataset == "files")
+
+
+def _parts(config, options, text, directory, devices, data_dir):
+    """Returns the parts of a `Run` that are made of its text, by name."""
+    is_new = not directory.exists()
+    tokenizer = _new_tokenizer(config, options, text) if is_new else directory.tokenizer()
     config = {**config, **_sizes(tokenizer)}
     with devices.scope():
         guide = _load_guide(options, config, tokenizer)
         teacher = make_teacher(options)
     _check_bleu(options, text.valid)
-    encoded = text.encode(tokenizer, options, request.data_dir)
+    encoded = text.encode(tokenizer, options, data_dir)
     if is_new and len(encoded.sizes) == 1:
         _check_alone(options)
-    epochs = _make_epochs(encoded, tokenizer, options, devices, request.data_dir)
     prepared = prepare(encoded.corpus, config)
-    run = Run(
-        requested=requested,
-        config={**config, "sizes": prepared.sizes},
-        options=options,
-        directory=directory,
-        companion=companion,
-        is_new=is_new,
-        devices=devices,
-        tokenizer=tokenizer,
-        epochs=epochs,
-        prepared=prepared,
-        guide=guide,
-        teacher=teacher,
-        valid=encoded.valid,
-        valid_lines=text.valid,
-        training_text=_record(text, options) if is_new and not request.dry_run else None,
-    )
-    return _with_choices(run, request.undecided if is_new else [])
+    return {
+        "config": {**config, "sizes": prepared.sizes},
+        "tokenizer": tokenizer,
+        "epochs": _make_epochs(encoded, tokenizer, options, devices, data_dir),
+        "prepared": prepared,
+        "guide": guide,
+        "teacher": teacher,
+        "valid": encoded.valid,
+    }
 
 
-def _requested(request, update, text):
+def _configuration(request, update, text):
     """Returns the configuration of a run as its flags ask for it, by name.
 
     Args:
-        request: `training.request.Request`.
+        request: `Request`.
         update: the way of training, as `training.ways.update_of` returns it.
         text: the text, as `training.corpus.texts.open_text` returns it.
     """
     options = request.options
     return {
         "model": request.model,
-        "settings": request.settings,
+        "settings": request.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
+        **own_code.record(),
         **text.hashes(),
         **_guide_hash(options),
         **teacher_weights(options),
-        "options": update.recorded(options),
+        "options": update.recorded(dict(options)),
     }
-
-
-def _with_choices(run, undecided):
-    """Returns a `Run` with the options that need its text and its speed to be chosen.
-
-    Args:
-        run: `Run`.
-        undecided: names of the options of its pace.
-    """
-    seconds = None
-    if run.options["tokenize"] == AUTO:
-        tokenize, reason = bleu_tokenizer([run.tokenizer.target_words(run.valid_lines[1])])
-        run = run.with_options(tokenize=tokenize)
-        if reason and run.options["bleu_lines"]:
-            print(f"validation {reason}", flush=True)
-    if run.options["precision"] == AUTO:
-        precision, seconds = choose_precision(run)
-        run = run.with_options(precision=precision)
-    return run.with_options(**choose_pace(run, undecided, seconds))
 
 
 def _check_alone(options):
@@ -166,48 +159,15 @@ def _check_bleu(options, valid):
         )
 
 
-def _check_passes(config):
+def _check_passes(model, settings, options):
     """Raises `UserError` if R-Drop would compare two equal passes of the model."""
-    settings = models.preset_settings(config["model"], **config["settings"])
     rates = {name: rate for name, rate in settings.items() if "dropout" in name}
-    if config["options"].get("r_drop") and not any(rates.values()):
+    if options["r_drop"] and not any(rates.values()):
         remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
         raise UserError(
-            f"--r_drop={config['options']['r_drop']:g}: {config['model']} has no dropout here, so "
+            f"--r_drop={options['r_drop']:g}: {model} has no dropout here, so "
             f"both passes over a batch would be the same; leave it out{remedy}"
         )
-
-
-def _resumed_options(options, names, directory):
-    """Returns the options of a resumed run; prints the values that it keeps from its beginning."""
-    # Counted models did not record them, nor did earlier versions.
-    names_of_old = ("precision", "bpe_dropout", "tokenize", "copy_share")
-    unrecorded = {name: _UNRECORDED[name] for name in names_of_old}
-    earlier = {**unrecorded, **directory.config()["options"]}
-    if options["tokenize"] == AUTO:  # The packages that the choice needs may be gone by now.
-        options = {**options, "tokenize": earlier["tokenize"]}
-    found = pace.resumed(options, names, earlier)
-    kept = [f"--{name}={found[name]}" for name in names if found[name] != options[name]]
-    if kept:
-        print(f"options as when the run began: {', '.join(kept)}", flush=True)
-    return found
-
-
-def check_new_model(preset, settings, vocab_sizes=(1000, 1000)):
-    """Raises the error of a model that cannot be made, before the long work.
-
-    Args:
-        preset: name of the model.
-        settings: name -> value, its settings.
-        vocab_sizes: (source, target) number of entries; the default while they are not known.
-
-    Raises:
-        SettingError: settings are out of range or cannot be combined.
-        UserError: the weights do not fit into memory.
-    """
-    unknown = dict.fromkeys(models.model_class(preset).corpus_sizes, 1)
-    sizes = {"vocab_sizes": vocab_sizes, "sizes": unknown}
-    check_model({"model": preset, "settings": settings, **sizes})
 
 
 def _new_tokenizer(config, options, text):
@@ -300,7 +260,6 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
         num_workers=devices.num_replicas,
-        largest_first=options["largest_batch_first"],
         mixture=mixed,
     )
     text = _epoch_text(tokenizer, options)
@@ -317,112 +276,34 @@ def _epoch_text(tokenizer, options):
     if options["copy_share"]:
         altered = AlteredPairs(tokenizer, options["copy_share"], *common)
     if options["bpe_dropout"]:
-        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
-        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)
+        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common)
     return EpochText(options["max_length"], altered, dropout) if altered or dropout else None
 
 
-NAMED = (
+_NAMED = (
     *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
     *("guide_weights", "teacher_weights", "init_weights"),
 )
 _OF_MIXTURES = ("corpus_weights", "temperature")
-# Values of the options that a run did not record.
-_UNRECORDED = {**DEFAULTS, "tokenize": USUAL}
 
 
 def check_same_run(directory, config):
-    """Compares a run with the one in the directory.
+    """Compares the text of a run, and the models that it reads, with the one in the directory.
 
     Raises:
-        UserError: flags or text differ from that run's.
+        UserError: they differ; flags have been compared before.
     """
-
-    def flat(config):
-        settings = models.preset_settings(config["model"], **config["settings"])
-        named = {name: config.get(name) for name in NAMED}
-        return {**named, **settings, **_UNRECORDED, **config["options"]}
-
-    was, now = flat(directory.config()), flat(config)
-    may_change = {*LIMITS, *(name for name in PATHS if same_paths(was[name], now[name]))}
-    may_change |= {n for n, o in BY_NAME.items() if not (o.applies(was) or o.applies(now))}
-    if was["keep_best_by"] == "bleu":
-        may_change.discard("bleu_lines")  # BLEU on other lines could not be compared.
-    if all(was[name] == DEFAULTS[name] for name in _OF_MIXTURES):
+    was = directory.config()
+    may_change = set()
+    if all(was["options"].get(name, DEFAULTS[name]) == DEFAULTS[name] for name in _OF_MIXTURES):
         may_change.add("corpus_lines")
-    if now["init_weights"] is None:  # The run has weights of its own.
+    if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")
-    for name, what in UNNOTED.items():
-        if was[name] is None and name not in may_change:
-            may_change.add(name)
-            print(
-                f"{directory.path} was begun by an earlier version, which did not note {what}: "
-                "whether it has changed cannot be checked"
-            )
-    changes = [
-        f"{name} was {was.get(name)!r}, is {now.get(name)!r}"
-        for name in {**was, **now}
-        if name not in may_change and was.get(name) != now.get(name)
-    ]
-    if changes:
-        raise UserError(
-            f"{directory.path} holds a run with other settings: {', '.join(changes)}; give the "
-            "same flags to resume it, or another --model_dir"
-        )
-
-
-def choose_precision(run):
-    """Chooses and prints the precision of a new run that leaves the choice to this function.
-
-    Returns:
-        (name of a precision, seconds of an update with it; None if updates are not timed).
-    """
-    if reason := why_untimed(run):
-        print(f"precision: float32, because {reason}", flush=True)
-        return "float32", None
-    duration = _seconds_for_timing(run) / 2
-    seconds = {
-        name: seconds_an_update(run.with_options(precision=name), duration)
-        for name in ("float32", "bfloat16")
-    }
-    precision = faster(seconds)
-    print(comparison(precision, seconds), flush=True)
-    return precision, seconds[precision]
-
-
-def choose_pace(run, undecided, seconds=None):
-    """Chooses the undecided options of a new run; prints them, and the time that it takes.
-
-    Args:
-        run: `Run`.
-        undecided: names of options.
-        seconds: seconds of an update; None if not measured.
-
-    Returns:
-        name -> value.
-    """
-    if not undecided:
-        return {}
-    options = run.options
-    limit = 60 * options["max_minutes"]
-    updates = run.epochs.num_updates(options["accumulate_steps"])
-    is_timed = limit or pace.may_be_long(options, updates)
-    if is_timed and not (seconds or why_untimed(run)):
-        seconds = seconds_an_update(run, _seconds_for_timing(run))
-    left = max(limit - (time.monotonic() - quiet.BEGAN), 0.0)
-    outlook = pace.outlook(options, updates, left, seconds if limit else None)
-    chosen = pace.choose(options, undecided, outlook)
-    lines = pace.report(chosen, options, outlook)
-    if seconds and not limit:
-        lines += pace.announcement(outlook, seconds)
-    for line in lines:
-        print(line, flush=True)
-    if "decay_steps" in chosen:
-        run.update.check(run.config["model"], {**options, **chosen}, {})
-        chosen["max_steps"] = chosen["decay_steps"]  # Further updates would change nothing.
-    return chosen
-
-
-def _seconds_for_timing(run):
-    limit = 60 * run.options["max_minutes"]
-    return min(pace.MOST_TIMED, limit / 50) if limit else pace.MOST_TIMED
+    check_unchanged(
+        directory.path,
+        {
+            name: (was.get(name), config.get(name))
+            for name in _NAMED
+            if name not in may_change and was.get(name) != config.get(name)
+        },
+    )

@@ -1,17 +1,15 @@
 """The pace of a new run: its warm-up, how often it validates and saves, and how long it takes.
 
-The numbers of `training.recipes` suit long runs. A short run would end during its warm-up, without
-a validation or checkpoint before its end. So a new run gets smaller numbers where its text or its
-limits require them. They are chosen once and stored in config.json. A resumed run reads them there,
-because times measured again could give other numbers.
+The numbers of `configuration.recipes` suit long runs. A short run would end during its warm-up,
+without a validation or checkpoint before its end. So a new run gets smaller numbers where its text
+or its limits require them. They are chosen once and stored in config.json. A resumed run reads
+them there, because times measured again could give other numbers.
 """
 
-import itertools
-import time
 from typing import NamedTuple
 
 from nmt_zoo.configuration.options import BY_NAME
-from nmt_zoo.training import recipes
+from nmt_zoo.configuration.settled import CORPUS, FLAG, Settled
 from nmt_zoo.training.ways.catalogue import UPDATES
 
 NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
@@ -19,67 +17,29 @@ NAMES = ("warmup_steps", "eval_every_steps", "save_every_steps", "bleu_lines")
 _SHARE = 0.75  # Share of the time left for updates; the rest: validation, saving and averaging.
 _APART = 120.0  # Seconds between validations where time is the limit.
 _LINES = 20  # Validation lines for BLEU, for each minute of such a run.
-MOST_TIMED = 10.0  # Most seconds to spend on timing updates.
 _LONG = 600.0  # Seconds of a run that is announced.
 _MANY = 2000  # Updates that may take so long.
 _PATIENT_EPOCHS = 20  # A guess, of runs that validation ends.
-_ENOUGH = 30  # Updates whose mean time is exact enough, however short they are.
 
 
-def undecided(dataset, options, given):
-    """Returns the names of the options that this module chooses.
+def undecided(options: Settled) -> list[str]:
+    """Returns the names of the options that a new run chooses by its text and speed.
 
-    Options that the user gave are left out. If the recipe of the corpus sets its own pace, there
-    are no names at all.
+    These are the ones that no flag gives. If the recipe of the corpus sets its own pace, there are
+    none at all.
 
     Args:
-        dataset: name of a corpus, or "files".
-        options: training options, as `recipes.options` returns them.
-        given: name -> value of the options that the user gave.
+        options: training options.
     """
     takes_batches = UPDATES[options["update"]].takes_batches
-    if not takes_batches or set(NAMES) & set(recipes.BY_DATASET.get(dataset, {})):
+    if not takes_batches or set(NAMES) & set(options.of(CORPUS)):
         return []
+    given = options.of(FLAG)
     names = [name for name in NAMES if name not in given]
     # The fall of the rate follows from --max_steps, or else from the time.
     if options["max_minutes"] and not {"decay_steps", "max_steps"} & set(given):
         names += ["decay_steps"] * BY_NAME["decay_steps"].applies(options)
     return names
-
-
-def resumed(options, names, earlier):
-    """Returns the options of a resumed run, with the pace that it began with.
-
-    Args:
-        options: name -> value, from recipes and flags.
-        names: names of the options that are `undecided`.
-        earlier: name -> value, the options in config.json.
-    """
-    return {**options, **{name: earlier[name] for name in names if name in earlier}}
-
-
-def seconds_an_update(update, batches, accumulate_steps, duration):
-    """Times updates; the model must not be used afterwards, because they have changed it.
-
-    Args:
-        update: `GradientUpdate` on one device.
-        batches: iterable of batches, such as the first epoch.
-        accumulate_steps: batches of an update.
-        duration: seconds after which timing ends, once there are enough updates.
-
-    Returns:
-        Mean seconds of 2 to 30 updates, without the first, which TensorFlow traces.
-    """
-    batches = itertools.cycle(batches)
-    began, elapsed = 0.0, 0.0
-    for count in itertools.count():
-        values = update.step(*itertools.islice(batches, accumulate_steps))
-        float(values["loss"][0])  # Waits for the update.
-        if not count:
-            began = time.monotonic()
-        elapsed = time.monotonic() - began
-        if count >= _ENOUGH or (count > 1 and elapsed >= duration):
-            return elapsed / count
 
 
 class Outlook(NamedTuple):

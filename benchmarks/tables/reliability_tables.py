@@ -1,10 +1,10 @@
-"""Tables of runs that were killed, hostile inputs, planted faults, and the code's structure."""
+"""Tables of runs that were killed, and of the code's structure."""
 
 from benchmarks.tables.markdown import markdown, read
 
 
 def faults_table():
-    """Makes one row for each preset whose runs tests/faults/harness.py killed."""
+    """Makes one row for each preset whose runs tests/system/kills/harness.py killed."""
     record = read("faults/kills")
     head = ("model", "runs", "kills", "while saving", "survived", "steps lost, mean", "most")
     rows = (
@@ -17,31 +17,6 @@ def faults_table():
         for name, r in record["presets"].items()
     )
     return markdown([head, *rows])
-
-
-def hostile_table():
-    """Makes one row for each group of cases of tests/hostile/harness.py."""
-    record = read("hostile/inputs")
-    counts = {**record["groups"], "**all**": record}
-    rows = ((name, *(f"{r[k]:,}" for k in ("tried", "good", "bad"))) for name, r in counts.items())
-    return markdown([("kind of input", "tried", "good", "bad"), *rows])
-
-
-def mutations_table():
-    """Makes one row for each room of tests/mutations.py, and one for each fault that survived."""
-    record = read("faults/mutations")
-    rows = [
-        (f"`{name}`" if "." in name else f"`{name}/`", room)
-        for name, room in record["rooms"].items()
-    ]
-    cells = [(name, str(r["mutations"]), str(r["killed"])) for name, r in rows]
-    share = f"{record['killed']} ({record['killed'] / record['mutations']:.1%})"
-    cells.append(("**all**", str(record["mutations"]), share))
-    lines = markdown([("faults planted in", "planted", "found by the tests"), *cells])
-    if record["survived"]:
-        commit = record["machine"]["commit"]
-        lines += ["", f"Not found at commit {commit}: {'; '.join(record['survived'])}."]
-    return lines
 
 
 def structure_table():

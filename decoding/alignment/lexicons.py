@@ -30,7 +30,6 @@ def lexicon_entries(
     Args:
         alignments: links of every sentence pair.
         source_words: the words of every source sentence.
-        target_words: likewise.
 
     Returns:
         (source word, target word, probability) of all linked words. The probability is the target
@@ -54,17 +53,11 @@ def lexicon_entries(
 
 
 def table_entries(
-    model: Any,
-    tokenizer: Any,
-    *,
-    threshold: float = LEAST_PROBABLE,
-    name: str = "the model",
+    model: Any, tokenizer: Any, *, threshold: float = LEAST_PROBABLE, name: str = "the model"
 ) -> list[tuple[str, str, float]]:
     """Reads the word translation table of a model such as the IBM models.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         threshold: word pairs that are more probable than this are returned.
         name: name of the model in errors, such as its directory.
 

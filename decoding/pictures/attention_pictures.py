@@ -13,31 +13,16 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment import subword_merging
 from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.alignment.map_names import KINDS, layer_names
-from nmt_zoo.decoding.pictures.figures import (
-    LINE_COLOURS,
-    check_path,
-    check_size,
-    colour_map,
-    printable,
-    save,
-    shorten,
-    style,
-)
-from nmt_zoo.decoding.pictures.label_layout import (
-    BAR_SPACE,
-    BAR_WIDTH,
-    KEY_HEIGHT,
-    MARGIN,
-    PAD,
-    Layout,
-    lay_out,
-)
+from nmt_zoo.decoding.pictures import figures
+from nmt_zoo.decoding.pictures.panels import Panel, draw_panels
 
+_BAR_WIDTH = 0.13  # inches
+_PAD = 3.6  # points between a label and its panel
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
-    "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
-    "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
+    "sure": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": "-"},
+    "possible": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
 }
 
 
@@ -49,39 +34,33 @@ AXES = {
 }
 
 
-class _Panel(NamedTuple):
+class _Map(NamedTuple):
     name: str
     weights: np.ndarray  # [rows, columns]
 
 
 class Drawing(NamedTuple):
-    """Options of `save_attention`: the parts of the attention to draw, and their look.
+    """Options of `save_attention`: the parts of the attention to draw, and their look."""
 
-    Attributes:
-        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
-            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
-            the last: row t has not seen token t.
-        layer: only this layer, counted from 1; None draws all layers.
-        head: only this head, counted from 1, or "mean" over all heads; None draws all heads. The
-            panels of a single layer, or of a single head per layer, are wrapped into a block.
-        merge_subwords: whether to merge subword pieces into words, see
-            `subword_merging.merge_words`.
-        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn.
-            Each gets a frame, dashed if the link is possible but not sure.
-        title: a line above the picture; long titles are wrapped.
-        texts: (source sentence, translation), written below the title; None: they are not written.
-        dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
-        advises: whether to print which fonts to install if no installed font has a character.
-    """
-
+    # "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads its
+    # target shifted right, so the columns of "decoder" are "<s>" and all tokens but the last: row t
+    # has not seen token t.
     kind: str = "cross"
-    layer: int | None = None
+    layer: int | None = None  # Only this layer, counted from 1; None draws all layers.
+    # Only this head, counted from 1, or "mean" over all heads; None draws all heads. The panels of
+    # a single layer, or of a single head per layer, are wrapped into a block.
     head: int | str | None = None
+    # Whether to merge subword pieces into words, see `subword_merging.merge_words`.
     merge_subwords: bool = False
+    # Links to mark on every "cross" panel, by the positions of the tokens or words drawn. Each gets
+    # a frame, dashed if the link is possible but not sure.
     gold: GoldAlignment | None = None
-    title: str | None = None
+    title: str | None = None  # A line above the picture; long titles are wrapped.
+    # (source sentence, translation), written below the title; None: they are not written.
     texts: tuple[str, str] | None = None
+    # Dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
     dpi: float = 150
+    # Whether to print which fonts to install if no installed font has a character.
     advises: bool = True
 
 
@@ -117,7 +96,7 @@ def save_attention(
         ...                ["a", "house", "</s>"], "attention.png")
     """
     kind, layer, head, merge_subwords, gold, title, texts, dpi, advises = Drawing(**drawing)
-    ending = check_path(path)
+    ending = figures.check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
         "cross": (target_tokens, source_tokens),
@@ -131,16 +110,17 @@ def save_attention(
         merged = [subword_merging.merge_words(panel.weights, columns, rows) for panel in panels]
         panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
-    rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    rows, columns = (
+        [figures.shorten(token) for token in rows],
+        [figures.shorten(token) for token in columns],
+    )
     frames = _frames(gold, kind, (len(columns), len(rows)))
     named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
     lines = [title or "", *(name + text for name, text in named if text)]
-    title = "\n".join(printable(" ".join(line.split())) for line in lines if line)
-    with style([*rows, *columns, title], ending, advises):
-        names = [panel.name for panel in panels]
-        layout = lay_out((rows, columns), AXES[kind], names, row_length, title, bool(frames))
-        check_size((layout.width, layout.height), ending, dpi)  # Before the work of drawing.
-        save(_draw(layout, (rows, columns), AXES[kind], panels, frames), path, dpi)
+    title = "\n".join(figures.printable(" ".join(line.split())) for line in lines if line)
+    with figures.style([*rows, *columns, title], ending, advises):
+        grid = [panels[i : i + row_length] for i in range(0, len(panels), row_length)]
+        figures.save(_draw(grid, (rows, columns), AXES[kind], title, frames), path, dpi)
 
 
 def title_of(
@@ -242,7 +222,7 @@ def _check_weights(name: str, weights: np.ndarray, expected: tuple[int, int]) ->
 
 def _select_panels(
     layers: Mapping[int, np.ndarray], layer: int | None, head: int | str | None
-) -> tuple[list[_Panel], int]:
+) -> tuple[list[_Map], int]:
     """Returns the panels to draw, row by row, and the number of panels in a row."""
     if layer is not None and layer not in layers:
         raise ValueError(f"there is no layer {layer}; layers: {', '.join(map(str, layers))}")
@@ -252,7 +232,7 @@ def _select_panels(
         for name, weights in _select_heads(layers[number], head).items():
             # Layers and heads are named only if there are several: recurrent models have one map.
             names = [f"layer {number}"] * (len(layers) > 1) + [name] * (len(layers[number]) > 1)
-            panels.append(_Panel(", ".join(names), weights))
+            panels.append(_Map(", ".join(names), weights))
     count = len(panels)
     if 1 in (len(chosen), count // len(chosen)):  # wrapped to the full rows nearest to a square
         return panels, min(n for n in range(1, count + 1) if n * n >= count and count % n == 0)
@@ -283,61 +263,54 @@ def _frames(gold: GoldAlignment | None, kind: str, sizes: tuple[int, int]) -> di
 
 
 def _draw(
-    layout: Layout,
+    grid: list[list[_Map]],
     labels: tuple[list[str], list[str]],
     titles: tuple[str, str],
-    panels: list[_Panel],
+    title: str,
     frames: dict,
 ) -> Any:
     """Returns the matplotlib figure; labels and titles are of rows and of columns."""
-    from matplotlib.figure import Figure
-
-    rows, columns = labels
-    largest = max(float(panel.weights.max()) for panel in panels)
+    # Cells must be sqrt(2) times as wide as a line is high, 0.19 inches at 8 points, so that lines
+    # at 45 degrees do not touch. Whole pixels at 75 dpi.
+    cell = float(np.ceil(75 * np.clip(3.5 / max(map(len, labels)), 0.2, 0.4) - 1e-6) / 75)
+    font_size = 8 + 10 * (cell - 0.2)
+    largest = max(float(each.weights.max()) for row in grid for each in row)
     scale = min([step for step in _SCALES if largest <= step * 1.001], default=1.0)
-    shades = {"cmap": colour_map(), "interpolation": "none", "aspect": "auto"}
-    figure = Figure(figsize=(layout.width, layout.height))
+    size = cell * len(labels[1]), cell * len(labels[0])
 
-    def add_axes(left: float, top: float, width: float, height: float) -> Any:
-        bottom = layout.height - top - height
-        sizes = np.array([left, bottom, width, height])
-        return figure.add_axes(sizes / [layout.width, layout.height, layout.width, layout.height])
+    def panel(each):
+        def draw(axes, shown):
+            # Some viewers of .svg and .pdf blur neighbouring image pixels, so a cell gets 12 x 12.
+            image = each.weights.repeat(12, axis=0).repeat(12, axis=1)
+            extent = (-0.5, len(labels[1]) - 0.5, len(labels[0]) - 0.5, -0.5)
+            axes.imshow(image, vmin=0, vmax=scale, extent=extent, **_shades())
+            _label(axes, *([shown(label) for label in side] for side in labels), font_size)
+            axes.set_title(each.name, loc="left", fontsize=font_size, fontweight="bold")
+            axes.set_xlabel(titles[1], loc="left", fontsize=font_size)
+            axes.set_ylabel(titles[0], loc="bottom", fontsize=font_size)
+            _frame(axes, frames)
 
-    figure.text(
-        MARGIN / layout.width,
-        1 - MARGIN / layout.height,
-        layout.title,
-        fontsize=layout.font_size + 2,
-        verticalalignment="top",
-    )
-    for panel, box in zip(panels, layout.boxes, strict=True):
-        axes = add_axes(*box)
-        # Some viewers of .svg and .pdf blur neighbouring image pixels, so a cell gets 12 x 12.
-        image = panel.weights.repeat(12, axis=0).repeat(12, axis=1)
-        extent = (-0.5, len(columns) - 0.5, len(rows) - 0.5, -0.5)
-        axes.imshow(image, vmin=0, vmax=scale, extent=extent, **shades)
-        _label(axes, rows, columns, layout.font_size)
-        _frame(axes, frames)
+        return Panel(size, draw)
 
-        look = {"fontsize": layout.font_size, "textcoords": "offset points"}
-        look["xycoords"] = "axes fraction"
-        name_place, column_place = (0, 72 * layout.name_offset), (0, -72 * PAD)
-        axes.annotate(panel.name, (0, 1), name_place, va="top", fontweight="bold", **look)
-        axes.annotate(titles[1], (0, 0), column_place, va="top", **look)
-        axes.annotate(titles[0], (0, 0), (-72 * layout.title_offset, 0), rotation=90, **look)
-    left = layout.width - MARGIN - BAR_SPACE - BAR_WIDTH
-    bar = add_axes(left, layout.boxes[0][1], BAR_WIDTH, layout.bar_height)
-    bar.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **shades)
-    bar.set(xticks=[], yticks=[0, scale / 2, scale], ylabel="attention weight")
-    bar.yaxis.label.set_size(8)
-    bar.yaxis.set_label_position("right")
-    bar.yaxis.tick_right()
-    bar.yaxis.set_major_formatter("{x:g}")
-    bar.tick_params(length=0, labelsize=8)
-    if frames:
-        top = layout.boxes[0][1] + layout.bar_height
-        _draw_key(add_axes(left, top, BAR_WIDTH + BAR_SPACE, KEY_HEIGHT))
-    return figure
+    def draw_bar(axes, shown):
+        axes.imshow(np.linspace(1, 0, 256)[:, None], extent=(0, 1, 0, scale), **_shades())
+        axes.set(xticks=[], yticks=[0, scale / 2, scale])
+        axes.set_ylabel("attention weight", fontsize=8)
+        axes.yaxis.set_label_position("right")
+        axes.yaxis.tick_right()
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.tick_params(length=0, labelsize=8)
+        if frames:
+            _draw_key(axes)
+
+    bar = Panel((_BAR_WIDTH, float(np.clip(size[1], 1.2, 3))), draw_bar)
+    rows = [[panel(each) for each in row] for row in grid]
+    rows[0].append(bar)
+    return draw_panels(rows, title, font_size + 2)
+
+
+def _shades() -> dict[str, Any]:
+    return {"cmap": figures.colour_map(), "interpolation": "none", "aspect": "auto"}
 
 
 def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
@@ -354,20 +327,21 @@ def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:
 
 
 def _draw_key(axes: Any) -> None:
-    """Draws the key to the frames."""
-    height = KEY_HEIGHT / BAR_WIDTH  # The unit is the width of the bar, and of a frame in the key.
-    axes.set(xlim=(-0.5, (BAR_WIDTH + BAR_SPACE) / BAR_WIDTH - 0.5), ylim=(height, 0))
-    axes.axis("off")
-    places = {name: (0, 1.4 * row + 1.7) for row, name in enumerate(_FRAMES)}
-    _frame(axes, {name: [place] for name, place in places.items()})
-    for name, (x, y) in places.items():
-        axes.text(x + 0.9, y, name, fontsize=8, verticalalignment="center")
+    """Draws the key to the frames, below a panel."""
+    from matplotlib.patches import Rectangle
+
+    looks = [{"facecolor": "none", "linewidth": 1.4, **look} for look in _FRAMES.values()]
+    handles = [Rectangle((0, 0), 1, 1, **look) for look in looks]
+    place = {"loc": "upper left", "bbox_to_anchor": (-1, -0.05), "borderpad": 0}
+    size = {"fontsize": 8, "handlelength": 1, "handleheight": 1, "frameon": False}
+    axes.legend(handles, [*_FRAMES], **place, **size)
 
 
 def _label(axes: Any, rows: list[str], columns: list[str], font_size: float) -> None:
     """Writes the tokens along a panel and draws faint lines between its cells."""
     axes.xaxis.tick_top()
-    axes.tick_params(length=0, pad=72 * PAD, labelsize=font_size)
+    axes.xaxis.set_label_position("bottom")
+    axes.tick_params(length=0, pad=_PAD, labelsize=font_size)
     axes.set_yticks(range(len(rows)), rows)
     # With these anchors, labels of an .svg stay in place even if the viewer has another font.
     slanted = {"rotation": 45, "rotation_mode": "anchor", "ha": "left", "va": "center"}

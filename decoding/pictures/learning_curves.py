@@ -2,13 +2,16 @@
 
 import math
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.pictures.figures import save_curves
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 
 
-def save_learning_curves(directories, path):
+def save_learning_curves(directories: Sequence[ModelDirectory], path: str | Path) -> None:
     """Draws the learning curves of one or several runs.
 
     They show log-likelihood if all runs were by expectation maximisation, otherwise perplexity on a
@@ -16,7 +19,6 @@ def save_learning_curves(directories, path):
     error say why.
 
     Args:
-        directories: list of `ModelDirectory`.
         path: file to write, ending in .png, .svg or .pdf.
 
     Raises:
@@ -45,16 +47,10 @@ def save_learning_curves(directories, path):
 
 
 def _difference(configs, name, text):
-    """Returns why values of several runs cannot be compared, or None if they can.
-
-    Args:
-        configs: configuration of each run.
-        name: "perplexity" or "log-likelihood", both per token of the target vocabulary.
-        text: entry of the configuration with a hash of the text that the values are of.
-    """
+    """Returns why values of several runs cannot be compared, or None if they can."""
     vocabularies, texts = set(), set()
     for config in configs:
-        sums = config.get("vocabulary_crc32", {}).items()  # Absent in older versions, as is `text`.
+        sums = config["vocabulary_crc32"].items()
         target = sorted(item for item in sums if not item[0].startswith("source"))
         vocabularies.add((config["tokenizer"], config["vocab_sizes"][1], *target))
         texts.add(config.get(text))
@@ -63,11 +59,8 @@ def _difference(configs, name, text):
     return f"different {differ}: {name} cannot be compared" if differ else None
 
 
-def learning_curves(directory):
+def learning_curves(directory: ModelDirectory) -> dict[str, dict[str, tuple]]:
     """Reads the curves of a run.
-
-    Args:
-        directory: `ModelDirectory`.
 
     Returns:
         {"perplexity": {"training": (steps, values), "validation": likewise}}, without curves that

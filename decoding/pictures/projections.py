@@ -49,7 +49,7 @@ def tsne(vectors: np.ndarray) -> np.ndarray:
         UserError: scikit-learn is not installed.
     """
     try:
-        from sklearn.manifold import TSNE
+        from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise UserError(
             "--projection=tsne needs scikit-learn: pip install scikit-learn, or draw with "

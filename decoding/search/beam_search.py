@@ -8,14 +8,33 @@ import tensorflow as tf
 
 from nmt_zoo.decoding.search.diversity import extended_in_groups
 from nmt_zoo.decoding.search.largest import largest
-from nmt_zoo.decoding.search.terms import IMPOSSIBLE, EachSentence, Hypotheses, length_normaliser
+from nmt_zoo.decoding.search.terms import (
+    IMPOSSIBLE,
+    EachSentence,
+    Guests,
+    Hypotheses,
+    SearchOptions,
+    SpecialIds,
+    length_normaliser,
+)
+from nmt_zoo.models.base import Searchable
 
 # How much longer live hypotheses are expected to become when they are compared with finished ones:
 # with 1, better ones of the beam are lost; without a bound, a search takes up to twice as long.
 _AHEAD = 1.25
+_NO_GUESTS = Guests()
 
 
-def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None):
+def beam_search(
+    model: Searchable,
+    source_ids: tf.Tensor,
+    *,
+    limits: int | tf.Tensor,
+    options: SearchOptions,
+    special_ids: SpecialIds,
+    n_best: int | tf.Tensor | EachSentence | None = None,
+    guests: Guests = _NO_GUESTS,
+) -> Hypotheses:
     """Finds probable translations by breadth-first search.
 
     Each step extends the K live hypotheses of a sentence by every token and looks at the 2K best
@@ -35,22 +54,14 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     diverse beams, it is the only one besides the limit. A sentence that is done leaves the batch,
     so that later steps compute only the sentences that remain.
 
-    If the model has an `ending`, it is added to the scores of the K finished hypotheses in the end,
-    and they are ranked anew. It has no part in which hypotheses are followed, finished or kept.
-
-    If the model has `banks`, each sentence follows K further live hypotheses, which the banks
-    choose from what the first K leave. The first K are chosen as if there were no others, so the
-    banks can only add to what a search without them finds.
-
     Args:
-        model: `models.base.Searchable`.
+        model: a `Searchable`, or what has its methods, such as `Constrained`.
         source_ids: `[B, S]` int32, padded.
         limits: most tokens including EOS, int32 scalar or `[B]`, at least 1. If each sentence has a
             limit of its own, its result does not depend on the rest of the batch.
-        options: `SearchOptions`.
-        special_ids: `SpecialIds`.
-        n_best: number of translations that are asked for, int or int32 scalar, 1 to K; default K.
-            Or `EachSentence`, if sentences also differ in options.
+        n_best: number of translations that are asked for, 1 to K; default K. Or `EachSentence`, if
+            sentences also differ in options.
+        guests: what the search follows besides the most probable hypotheses.
 
     Returns:
         `Hypotheses` with T = the largest limit. Only the first `n_best` of a sentence are certain;
@@ -59,12 +70,6 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
     batch_size = tf.shape(source_ids)[0]
     limits = tf.broadcast_to(tf.cast(limits, tf.int32), [batch_size])
     length = tf.maximum(tf.reduce_max(limits), 1)  # The maximum of an empty batch is -2^31.
-    context = model.encode(source_ids)
-    state = tf.nest.map_structure(
-        lambda leaf: tf.repeat(leaf, _num_live(model, options), axis=0),
-        model.initial_state(context),
-    )
-    nothing = _no_hypotheses(batch_size, options, model, length, special_ids)
     each = n_best if isinstance(n_best, EachSentence) else ()
     rules = _Rules(
         options,
@@ -72,161 +77,113 @@ def beam_search(model, source_ids, *, limits, options, special_ids, n_best=None)
         barred=tf.where(special_ids.are_never(model.target_vocab_size), IMPOSSIBLE, 0.0),
         n_best=options.beam_size if n_best is None else n_best,
         may_stop_early=model.scores_only_fall and options.diversity_groups == 1,
-        preference=None,
-        banks=model.banks,
-        ending=model.ending,
-        tokens=model.tokens,
+        guests=guests,
         each=each,
     )
+    context = model.encode(source_ids)
+    state = tf.nest.map_structure(
+        lambda leaf: tf.repeat(leaf, rules.num_live, axis=0), model.initial_state(context)
+    )
+    nothing = _no_hypotheses(batch_size, length, rules)
+    best_possible = length_normaliser(limits, rules.length_penalty)
+    active = _Active(tf.range(batch_size), limits, best_possible, each, nothing, context)
 
-    def sentences_left(step, active, *_):
+    def some_left(step, active, *_):
         return tf.size(active.row) > 0
 
-    best_possible = length_normaliser(limits, rules.length_penalty())
-    active = _Active(tf.range(batch_size), limits, best_possible, each, nothing, context)
-    shapes = (
-        *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
-        _with_any_rows(nothing),
-    )
+    # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
     *_, results = tf.while_loop(
-        sentences_left,
+        some_left,
         functools.partial(_extend_until_some_leave, model, rules),
         (tf.constant(0), active, state, nothing),
-        shape_invariants=shapes,
+        shape_invariants=(
+            *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
+            _with_any_rows(nothing),
+        ),
     )
     return _ranked(results, limits, rules)
 
 
-def _num_live(model, options):
-    """Returns the number of hypotheses of a sentence that are extended at a time."""
-    return options.beam_size * (2 if model.banks else 1)
-
-
 class _Rules(NamedTuple):
-    """Settings that stay the same through a search.
+    """Settings that stay the same through a search."""
 
-    Attributes:
-        options: `SearchOptions`.
-        special_ids: `SpecialIds`.
-        barred: `[V]` float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
-        n_best: int or int32 scalar, number of translations asked for.
-        may_stop_early: whether hypotheses can only fall when they are extended.
-        preference: `diversity.Distance` of the group that is being extended, or None.
-        banks: the model's, see `models.base.Searchable`.
-        ending: the model's, likewise.
-        tokens: the model's, likewise.
-        each: `EachSentence` of A sentences, or ().
-    """
+    options: SearchOptions
+    special_ids: SpecialIds
+    barred: tf.Tensor  # [V] float32, `IMPOSSIBLE` for tokens that are never emitted, 0 for others.
+    n_best: int | tf.Tensor  # Scalar, number of translations asked for.
+    may_stop_early: bool  # Whether the scores of hypotheses can only fall with more tokens.
+    guests: Guests
+    each: Any  # `EachSentence` of A sentences, or ().
 
-    options: Any
-    special_ids: Any
-    barred: Any
-    n_best: Any
-    may_stop_early: Any
-    preference: Any
-    banks: Any
-    ending: Any
-    tokens: Any
-    each: Any
-
+    @property
     def length_penalty(self):
-        """Returns the length penalty: a number, or `[A]`."""
+        """The length penalty: a number, or `[A]`."""
         return self.each.length_penalty if self.each else self.options.length_penalty
+
+    @property
+    def num_live(self):
+        """L, the number of hypotheses of a sentence that are extended at a time."""
+        return self.options.beam_size * (2 if self.guests.banks else 1)
 
 
 class _Hypotheses(NamedTuple):
-    """The search results so far: L live and at most K finished hypotheses of A sentences.
+    """The search results so far: L live and at most K finished hypotheses of A sentences."""
 
-    Attributes:
-        live_ids: `[A, L, T]` int32; L is K, or 2K with banks.
-        live_log_probs: `[A, L]` float32.
-        last_ids: `[A, L]` int32, last token of each live hypothesis.
-        done_ids: `[A, K, T]` int32.
-        done_scores: `[A, K]` float32, the best first; `IMPOSSIBLE` in unused places.
-        done_log_probs: `[A, K]` float32.
-        done_extra: `[A, K]` float32, what is added to the scores in the end; () without `ending`.
-    """
-
-    live_ids: Any
-    live_log_probs: Any
-    last_ids: Any
-    done_ids: Any
-    done_scores: Any
-    done_log_probs: Any
-    done_extra: Any
+    live_ids: tf.Tensor  # [A, L, T] int32; L is K, or 2K with banks.
+    live_log_probs: tf.Tensor  # [A, L] float32.
+    last_ids: tf.Tensor  # [A, L] int32, last token of each live hypothesis.
+    done_ids: tf.Tensor  # [A, K, T] int32.
+    done_scores: tf.Tensor  # [A, K] float32, the best first; `IMPOSSIBLE` in unused places.
+    done_log_probs: tf.Tensor  # [A, K] float32.
+    done_extra: tf.Tensor | tuple  # [A, K] float32, to add to the scores in the end; else ().
 
 
 class _Active(NamedTuple):
-    """The A sentences that are not done, with their hypotheses and the model's context.
+    """The A sentences that are not done, with their hypotheses and the model's context."""
 
-    Attributes:
-        row: `[A]` int32, the row of each sentence in the batch.
-        limit: `[A]` int32, most tokens of a hypothesis.
-        best_possible: `[A]` float32, the length normaliser of `limit` tokens.
-        each: `EachSentence` or ().
-        hypotheses: `_Hypotheses`.
-        context: the model's context of these sentences.
-    """
-
-    row: Any
-    limit: Any
-    best_possible: Any
-    each: Any
-    hypotheses: Any
-    context: Any
+    row: tf.Tensor  # [A] int32, the row of each sentence in the batch.
+    limit: tf.Tensor  # [A] int32, most tokens of a hypothesis.
+    best_possible: tf.Tensor  # [A] float32, the length normaliser of `limit` tokens.
+    each: Any  # As in `_Rules`.
+    hypotheses: _Hypotheses
+    context: Any  # The model's context of these sentences, leaves [A, ...].
 
 
 def _extend_until_some_leave(model, rules, step, active, state, results):
-    """Extends the same sentences step by step, then removes those that are done.
-
-    Args:
-        model: `models.base.Searchable`.
-        rules: `_Rules`.
-        step: number of tokens so far, scalar int32.
-        active: `_Active`.
-        state: the model's state, leaves `[A * L, ...]`.
-        results: `_Hypotheses` of the whole batch.
-
-    Returns:
-        The last four after these steps.
-    """
+    """Extends the same sentences step by step, then moves those that are done to the results."""
 
     def all_stay(step, hypotheses, state, leaves, some_leave):
         return ~some_leave
 
     none_leave = tf.zeros_like(active.limit, tf.bool)
     scalar = tf.TensorShape([])
-    shapes = (
-        *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
-        *(_with_any_rows(none_leave), scalar),
-    )
     step, hypotheses, state, leaves, _ = tf.while_loop(
         all_stay,
         functools.partial(_extend, model, rules._replace(each=active.each), active),
         (step, active.hypotheses, state, none_leave, tf.constant(False)),
-        shape_invariants=shapes,
+        shape_invariants=(
+            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+            *(_with_any_rows(none_leave), scalar),
+        ),
     )
     active = active._replace(hypotheses=hypotheses)
     return step, *_parted(active, state, leaves, results)
 
 
 def _extend(model, rules, active, step, hypotheses, state, *_):
-    """Extends the live hypotheses of all active sentences by a token.
-
-    Args: as `_extend_until_some_leave`, and `hypotheses`, those of the active sentences by now.
+    """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
     Returns:
         `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
         sentence is done; some_leave, whether those that are done have to leave the batch now.
     """
-    extended = _extended
-    if rules.options.diversity_groups > 1:
-        extended = functools.partial(extended_in_groups, _extended)
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
-    hypotheses, parents, is_nan = extended(
-        hypotheses, output, model.log_normaliser(output.logits), step, rules
-    )
+    beams = hypotheses, output, model.log_normaliser(output.logits), step, rules
+    if rules.options.diversity_groups > 1:
+        hypotheses, parents, is_nan = extended_in_groups(_extended, *beams)
+    else:
+        hypotheses, parents, is_nan = _extended(*beams)
     must_leave = is_nan | (step + 1 >= active.limit)
     certain = _is_certain(hypotheses, step + 1, active, rules)
     hypotheses = _without_numbers(hypotheses, is_nan)
@@ -252,17 +209,17 @@ def _of_any_size(variables):
     return tf.nest.map_structure(lambda leaf: tf.TensorShape([None] * leaf.shape.rank), variables)
 
 
-def _no_hypotheses(batch_size, options, model, length, special_ids):
+def _no_hypotheses(batch_size, length, rules):
     """Returns `_Hypotheses` to start from: one live hypothesis without tokens, no finished ones.
 
     If the beam is divided into groups, each begins with such a hypothesis.
     """
-    beam_size, live = options.beam_size, _num_live(model, options)
+    beam_size, live, special_ids = rules.options.beam_size, rules.num_live, rules.special_ids
     live_ids, done_ids = (
         tf.fill([batch_size, count, length], tf.constant(special_ids.pad, tf.int32))
         for count in (live, beam_size)
     )
-    in_group = tf.range(live) % (live // options.diversity_groups)
+    in_group = tf.range(live) % (live // rules.options.diversity_groups)
     first_only = tf.where(in_group == 0, 0.0, IMPOSSIBLE)
     nowhere = tf.fill([batch_size, beam_size], IMPOSSIBLE)
     return _Hypotheses(
@@ -272,47 +229,40 @@ def _no_hypotheses(batch_size, options, model, length, special_ids):
         done_ids=done_ids,
         done_scores=nowhere,
         done_log_probs=nowhere,
-        done_extra=tf.zeros_like(nowhere) if model.ending else (),
+        done_extra=tf.zeros_like(nowhere) if rules.guests.ending else (),
     )
 
 
 class _Extensions(NamedTuple):
     """Extensions of the live hypotheses of A sentences by a token, the best E first.
 
-    If there are banks, each sentence has two rows: the most probable ones, and those of the banks.
-
-    Attributes:
-        tokens: `[A, E]` or `[A * 2, E]` int32.
-        parents: of the same shape, int32, the row of the hypothesis that each one extends.
-        log_probs: of the same shape, float32.
-        preferred: of the same shape, float32, the numbers by which they are ranked: `log_probs`,
-            unless there is a preference.
-        is_nan: `[A]` bool, whether a score of the sentence is not a number.
+    If there are banks, each sentence has two rows, so X = 2A: the most probable ones, and those of
+    the banks. Otherwise X = A.
     """
 
-    tokens: Any
-    parents: Any
-    log_probs: Any
-    preferred: Any
-    is_nan: Any
+    tokens: tf.Tensor  # [X, E] int32.
+    parents: tf.Tensor  # [X, E] int32, the row of the hypothesis that each one extends.
+    log_probs: tf.Tensor  # [X, E] float32.
+    preferred: tf.Tensor  # [X, E] float32, by which they are ranked; often the `log_probs`.
+    is_nan: tf.Tensor  # [A] bool, whether a score of the sentence is not a number.
 
 
 def _best_extensions(hypotheses, output, normaliser, rules):
-    """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1.
-
-    Args: as `_extended`.
-    """
+    """Returns the best 2K `_Extensions` of each sentence; 1 if the beam is 1."""
     beam_size, live = rules.options.beam_size, hypotheses.last_ids.shape[1]
+    banks, preference = rules.guests.banks, rules.guests.preference
     vocab_size = rules.barred.shape[0]
     # The best extensions of each hypothesis, among them those that are barred.
     most = 2 * beam_size if beam_size > 1 else 1
     width = min(most + len(rules.special_ids.never), vocab_size)
-    chooser = rules.banks or rules.preference
-    choose = chooser.candidates if chooser else _most_probable
-    log_probs, tokens = choose(output, width)  # [A * L, width]
-    if rules.tokens is not None:
-        tokens = tf.gather(rules.tokens, tokens)
-    width = tf.shape(tokens)[1] if chooser else width
+    chooser = banks or preference
+    if chooser:
+        log_probs, tokens = chooser.candidates(output, width)  # [A * L, width]
+        width = tf.shape(tokens)[1]
+    else:
+        log_probs, tokens = largest(output.logits, width)
+    if rules.guests.tokens is not None:
+        tokens = tf.gather(rules.guests.tokens, tokens)
     log_probs = log_probs - normaliser + tf.gather(rules.barred, tokens)
     log_probs += tf.reshape(hypotheses.live_log_probs, [-1, 1])
     # A logit that is NaN or infinite makes its normaliser, or the difference, NaN or infinite.
@@ -320,9 +270,9 @@ def _best_extensions(hypotheses, output, normaliser, rules):
     is_nan = tf.reduce_any(tf.reshape(is_nan, [-1, live]), axis=1)
     # The best extensions of each sentence, [A, 2K], of its first K hypotheses.
     by_sentence = tf.reshape(log_probs, [-1, live * width])
-    preferred = by_sentence[:, : beam_size * width] if rules.banks else by_sentence
-    if rules.preference:
-        preferred = rules.preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
+    preferred = by_sentence[:, : beam_size * width] if banks else by_sentence
+    if preference:
+        preferred = preference.of(output, by_sentence, tf.reshape(tokens, [-1, width]))
     most = min(most, beam_size * vocab_size)
     preferred, best = tf.math.top_k(preferred, most)
     if rules.each:  # A narrower beam looks at fewer extensions.
@@ -330,9 +280,9 @@ def _best_extensions(hypotheses, output, normaliser, rules):
         preferred = _only_first(preferred, tf.where(narrow > 1, 2 * narrow, 1))
     start = tf.range(tf.shape(best)[0])[:, None] * (live * width)
     places = best + start
-    if rules.banks:
+    if banks:
         left = _without_used(by_sentence, places, tokens, rules)
-        of_banks = rules.banks.of(output, left, tf.reshape(tokens, [-1, width]))
+        of_banks = banks.of(output, left, tf.reshape(tokens, [-1, width]))
         of_banks, best = tf.math.top_k(of_banks, most)
         preferred, places = (
             tf.reshape(tf.stack(both, axis=1), [-1, most])
@@ -349,11 +299,8 @@ def _best_extensions(hypotheses, output, normaliser, rules):
 def _without_used(log_probs, places, tokens, rules):
     """Makes those extensions impossible that the first K hypotheses end with or continue with.
 
-    Args:
-        log_probs: `[A, n]`, of all extensions.
-        places: `[A, 2K]`, where the most probable ones are in the flat `log_probs`.
-        tokens: of all extensions.
-        rules: `_Rules`.
+    `log_probs` `[A, n]` and `tokens` are of all extensions; `places` `[A, 2K]` are those of the
+    most probable ones in the flat `log_probs`.
     """
     beam_size = rules.options.beam_size
     ends = tf.gather(tf.reshape(tokens, [-1]), places) == rules.special_ids.eos
@@ -369,11 +316,8 @@ def _extended(hypotheses, output, normaliser, step, rules):
     """Extends every live hypothesis by a token.
 
     Args:
-        hypotheses: `_Hypotheses` of A sentences.
-        output: `StepOutput` with logits `[A * L, V]`, or a column for each of `rules.tokens`.
+        output: `StepOutput` with logits `[A * L, V]`, or a column for each of `Guests.tokens`.
         normaliser: `[A * L, 1]`, to subtract from logits.
-        step: scalar int32.
-        rules: `_Rules`.
 
     Returns:
         `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each
@@ -391,7 +335,7 @@ def _extended(hypotheses, output, normaliser, step, rules):
     may_end, possible, ending = (  # [A, L]
         tf.reshape(values[:, :beam_size], [-1, live]) for values in (ends, log_probs, parents)
     )
-    divisor = length_normaliser(step + 1, rules.length_penalty())
+    divisor = length_normaliser(step + 1, rules.length_penalty)
     scores = possible / (divisor[:, None] if rules.each else divisor)
     may_end &= possible > IMPOSSIBLE / 2
     if rules.each:
@@ -399,23 +343,17 @@ def _extended(hypotheses, output, normaliser, step, rules):
     scores = tf.concat([hypotheses.done_scores, tf.where(may_end, scores, IMPOSSIBLE)], axis=1)
     new_ids = tf.where(here, rules.special_ids.eos, tf.gather(ids, ending))  # [A, L, T]
     done_scores, kept = tf.math.top_k(scores, beam_size)
-    done_ids, done_log_probs = (
-        _picked(tf.concat(both, axis=1), kept)
-        for both in (
-            (hypotheses.done_ids, new_ids),
-            (hypotheses.done_log_probs, possible),
-        )
-    )
-
+    done_ids = _picked(tf.concat([hypotheses.done_ids, new_ids], axis=1), kept)
+    done_log_probs = _picked(tf.concat([hypotheses.done_log_probs, possible], axis=1), kept)
     done_extra = hypotheses.done_extra
-    if rules.ending:
-        gained = tf.gather(rules.ending(output), ending)
+    if rules.guests.ending:
+        gained = tf.gather(rules.guests.ending(output), ending)
         done_extra = _picked(tf.concat([done_extra, gained], axis=1), kept)
 
     # Live hypotheses.
     live_log_probs, kept = tf.math.top_k(tf.where(ends, IMPOSSIBLE, preferred), beam_size)
     tokens, parents = _picked(tokens, kept), _picked(parents, kept)
-    if rules.preference or rules.banks:
+    if rules.guests.preference or rules.guests.banks:
         live_log_probs = _picked(tf.where(ends, IMPOSSIBLE, log_probs), kept)
     tokens, parents, live_log_probs = (
         tf.reshape(values, [-1, live]) for values in (tokens, parents, live_log_probs)
@@ -429,11 +367,6 @@ def _extended(hypotheses, output, normaliser, step, rules):
         live_ids, live_log_probs, tokens, done_ids, done_scores, done_log_probs, done_extra
     )
     return found, tf.reshape(parents, [-1]), is_nan
-
-
-def _most_probable(output, width):
-    """Returns the best tokens of each hypothesis: `(logits, tokens)`, `[A * L, width]` each."""
-    return largest(output.logits, width)
 
 
 def _picked(values, index):
@@ -453,18 +386,11 @@ def _only_first(log_probs, counts):
 
 
 def _is_certain(hypotheses, length, active, rules):
-    """Returns `[A]` bool: whether the sentence is done before its limit, see `beam_search`.
-
-    Args:
-        hypotheses: `_Hypotheses`.
-        length: tokens of the live hypotheses, scalar int32.
-        active: `_Active`.
-        rules: `_Rules`.
-    """
+    """Returns `[A]` bool: whether the sentence is done before its limit, see `beam_search`."""
     scores, limit = hypotheses.done_scores, tf.cast(active.limit, tf.float32)
     most_probable = tf.reduce_max(hypotheses.live_log_probs, axis=1)
     ahead = tf.minimum(_AHEAD * tf.cast(length, tf.float32), limit)
-    likely = most_probable / length_normaliser(ahead, rules.length_penalty())
+    likely = most_probable / length_normaliser(ahead, rules.length_penalty)
     if rules.each:  # Scores are sorted.
         worst, worst_wanted = (
             tf.gather(scores, count - 1, axis=1, batch_dims=1)
@@ -473,7 +399,7 @@ def _is_certain(hypotheses, length, active, rules):
     else:
         worst = tf.reduce_min(scores, axis=1)
         worst_wanted = tf.gather(scores, rules.n_best - 1, axis=1)
-    if rules.ending:  # Any of the K may become the best.
+    if rules.guests.ending:  # Any of the K may become the best.
         worst_wanted = worst
     certain = (worst > IMPOSSIBLE / 2) & (tf.reduce_max(scores, axis=1) >= likely)
     if rules.may_stop_early:
@@ -499,17 +425,7 @@ def _without_numbers(hypotheses, is_nan):
 
 
 def _parted(active, state, leaves, results):
-    """Moves the sentences that are done from the search to the results.
-
-    Args:
-        active: `_Active`.
-        state: the model's state, leaves `[A * K, ...]`.
-        leaves: `[A]` bool, True for sentences that are done.
-        results: `_Hypotheses` of the whole batch.
-
-    Returns:
-        `(active, state, results)`; the sentences that are done are no longer in the first two.
-    """
+    """Moves the sentences that are done, by `leaves` `[A]`, from the search to the results."""
     gone, staying = (tf.where(flags)[:, 0] for flags in (leaves, ~leaves))
     rows = tf.gather(active.row, gone)[:, None]
     results = tf.nest.map_structure(
@@ -526,25 +442,20 @@ def _parted(active, state, leaves, results):
 def _ranked(hypotheses, limits, rules):
     """Returns `Hypotheses`: the finished by score, then unfinished ones by score, K in all."""
     live_scores = hypotheses.live_log_probs
-    live_scores /= length_normaliser(limits, rules.length_penalty())[:, None]
+    live_scores /= length_normaliser(limits, rules.length_penalty)[:, None]
     finished = hypotheses.done_scores > IMPOSSIBLE / 2
     is_live = tf.ones_like(live_scores, tf.bool)
     is_finished = tf.concat([finished, ~is_live], axis=1)
     done_scores = hypotheses.done_scores
-    if rules.ending:
+    if rules.guests.ending:
         done_scores += hypotheses.done_extra
     scores = tf.concat([done_scores, live_scores], axis=1)
     # Sort by rank instead of score: every finished hypothesis precedes every unfinished one.
     rank = tf.where(is_finished, 0.0, 2 * IMPOSSIBLE) + tf.maximum(scores, IMPOSSIBLE)
     rank = tf.where(tf.concat([finished, is_live], 1), rank, 4 * IMPOSSIBLE)
     _, best = tf.math.top_k(rank, rules.options.beam_size)
-    ids, log_probs = (
-        tf.concat(both, axis=1)
-        for both in (
-            (hypotheses.done_ids, hypotheses.live_ids),
-            (hypotheses.done_log_probs, hypotheses.live_log_probs),
-        )
-    )
+    ids = tf.concat([hypotheses.done_ids, hypotheses.live_ids], axis=1)
+    log_probs = tf.concat([hypotheses.done_log_probs, hypotheses.live_log_probs], axis=1)
     found = Hypotheses(*(_picked(values, best) for values in (ids, log_probs, scores, is_finished)))
     if rules.each:
         log_probs, scores = (

@@ -4,13 +4,24 @@ Vijayakumar et al. 2016, "Diverse Beam Search: Decoding Diverse Solutions from N
 Models", with Hamming diversity.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.largest import largest
 from nmt_zoo.decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.models.base import StepOutput
 
 
-def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
+def extended_in_groups(
+    extended: Callable,
+    hypotheses: Any,
+    output: StepOutput,
+    normaliser: tf.Tensor,
+    step: tf.Tensor,
+    rules: Any,
+) -> tuple:
     """Extends each group of hypotheses by itself, away from the tokens of the groups before it.
 
     A token counts as less probable, by `diversity_strength`, for each hypothesis of an earlier
@@ -34,12 +45,13 @@ def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
         here = tf.nest.map_structure(lambda leaf, group=group: leaf[:, group], hypotheses)
         logits = tf.gather(output.logits, rows)
         preference = Distance(tf.repeat(taken, size, axis=0)) if groups else None
+        guests = rules.guests._replace(preference=preference)
         found, parents, is_nan = extended(
             here,
             output._replace(logits=logits),
             tf.gather(normaliser, rows),
             step,
-            rules._replace(preference=preference),
+            rules._replace(guests=guests),
         )
         is_live = tf.cast(found.live_log_probs > IMPOSSIBLE / 2, tf.float32)[:, :, None]
         counts = tf.reduce_sum(tf.one_hot(found.last_ids, vocab_size) * is_live, axis=1)
@@ -53,21 +65,19 @@ def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
 
 
 class Distance:
-    """Prefers tokens that earlier groups of a diverse beam did not take.
+    """A `terms.Chooser` that prefers tokens which earlier groups of a diverse beam did not take.
 
     Args:
         cost: `[A * K, V]` float32, subtracted from the log-probability of each token.
     """
 
-    def __init__(self, cost):
+    def __init__(self, cost: tf.Tensor) -> None:
         self.cost = cost
 
-    def candidates(self, output, width):
-        """Returns `(logits, tokens)`, `[A * K, width]` each: those with the best differences."""
+    def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
         _, tokens = largest(output.logits - self.cost, width)
         return tf.gather(output.logits, tokens, batch_dims=1), tokens
 
-    def of(self, output, log_probs, tokens):
-        """Returns the preference of every candidate, shaped as `log_probs`."""
+    def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         cost = tf.gather(self.cost, tokens, batch_dims=1)
         return log_probs - tf.reshape(cost, tf.shape(log_probs))

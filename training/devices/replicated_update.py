@@ -43,7 +43,7 @@ class ReplicaAdam(FusedAdam):
         super().__init__(*args, **settings)
         # By default only the first replica would count, and the others wait for it; an update
         # inside of a conditional cannot wait.
-        self.iterations.value._aggregation = tf.VariableAggregation.NONE
+        self.iterations.value._aggregation = tf.VariableAggregation.NONE  # pyright: ignore[reportAttributeAccessIssue]
 
     def _apply_weight_decay(self, variables):
         for variable in variables if self.weight_decay else ():

@@ -10,11 +10,11 @@ import os
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.eager import context
 
 from nmt_zoo.command_line import quiet
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.tensorflow_private import context
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
 from nmt_zoo.training.ways.catalogue import UPDATES
@@ -24,9 +24,7 @@ SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-def start_devices(
-    options: dict[str, Any], kind: str, num_replicas: int = 0, tpu_address: str = ""
-) -> OneDevice:
+def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> OneDevice:
     """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
@@ -34,7 +32,6 @@ def start_devices(
         kind: one of `KINDS`.
         num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
             is no GPU. Without a GPU, the processor is split into as many logical devices.
-        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or else "local".
 
     Returns:
         `OneDevice` or `Replicas`.
@@ -45,8 +42,6 @@ def start_devices(
     """
     if num_replicas and kind != "mirrored":
         raise UserError(f"--num_replicas needs --distribution=mirrored, found {kind}")
-    if tpu_address and kind != "tpu":
-        raise UserError(f"--tpu_address needs --distribution=tpu, found {kind}")
     if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
@@ -58,7 +53,7 @@ def start_devices(
         "none": OneDevice,
         "mirrored": functools.partial(_mirrored, num_replicas),
         "multi_worker": _multi_worker,
-        "tpu": functools.partial(_tpu, tpu_address),
+        "tpu": _tpu,
     }[kind]
     threads = options["intra_op_threads"]
     return quiet.start(threads or _threads_of_replica(kind, num_replicas), make)
@@ -148,8 +143,8 @@ def read_cluster(text: str) -> tuple[int, int]:
         ) from None
 
 
-def _tpu(address):
-    address = address or os.environ.get("TPU_NAME") or "local"
+def _tpu():
+    address = os.environ.get("TPU_NAME") or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -159,6 +154,6 @@ def _tpu(address):
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (BUILD.md, Several devices), give another "
-            "--tpu_address, or leave out --distribution"
+            "TensorFlow's package for TPUs (BUILD.md, Several devices), name another "
+            "TPU in the variable TPU_NAME, or leave out --distribution"
         ) from None

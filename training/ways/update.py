@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -21,7 +21,6 @@ class WayOfTraining:
     Attributes:
         name: name of the way of training, a value of the option `update`.
         options: names of the training options that only this way reads.
-        defaults: name -> value of training options where this way has other defaults.
         takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
             a step takes the whole corpus.
         has_plan: whether --dry_run can show a plan of its epochs.
@@ -29,7 +28,6 @@ class WayOfTraining:
 
     name: str = ""
     options: tuple[str, ...] = ()
-    defaults: ClassVar[dict[str, Any]] = {}
     takes_batches: bool = False
     has_plan: bool = True
 

@@ -1,7 +1,7 @@
 """Training of an n-gram language model: its text is counted before the single step."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import tensorflow as tf
@@ -18,10 +18,6 @@ class Counting(WayOfTraining):
 
     name = "counting"
     has_plan = False
-    defaults: ClassVar = {
-        **{"max_steps": 1, "patience": 0, "average_checkpoints": 1, "bleu_lines": 0},
-        **{"eval_every_steps": 1, "save_every_steps": 1, "log_every_steps": 1},
-    }
 
     @classmethod
     def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import keras
 import numpy as np
@@ -59,15 +59,6 @@ class ExpectationMaximisation(WayOfTraining):
         *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
         "reverse_model_dir",
     )
-    # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
-    defaults: ClassVar = {
-        "max_steps": 10,
-        "patience": 0,
-        "eval_every_steps": 5,
-        "save_every_steps": 1,
-        "log_every_steps": 1,
-        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
-    }
 
     @classmethod
     def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):

@@ -1,0 +1,68 @@
+"""Calls a script from Python: keyword arguments in place of flags, exceptions in place of exits."""
+
+import importlib.util
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from absl import flags
+
+from nmt_zoo.command_line import quiet
+from nmt_zoo.command_line.flag_values import parse
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.models import SettingError
+
+
+def call(name: str, **options: Any) -> None:
+    """Runs a script in this process; its flags exist only during the call.
+
+    Args:
+        name: of the script, such as "train".
+        **options: flag -> value. None leaves a flag out; a list gives it several times; a dict
+            gives it as `key=value` for each key.
+
+    Raises:
+        UserError: as the script would print it.
+        KeyboardInterrupt: Ctrl-C stopped the script.
+    """
+    quiet.BEGAN = time.monotonic()
+    before = set(flags.FLAGS)
+    path = Path(__file__).with_name(f"{name}.py")
+    spec = importlib.util.spec_from_file_location(f"script_{name}", path)
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        getattr(module, "define_flags", lambda: None)()
+        status = module.main(parse([name, *arguments_of(options)])) or 0
+    except SettingError as error:
+        raise UserError(str(error)) from None
+    finally:
+        for flag in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, flag)
+        flags.FLAGS.unparse_flags()
+    if status:
+        raise KeyboardInterrupt if status == 128 + signal.SIGINT else SystemExit(status)
+
+
+def arguments_of(options: dict[str, Any]) -> list[str]:
+    """Returns options as the arguments of a command line.
+
+    Example:
+        >>> arguments_of({"model": "ibm1", "seed": None, "set": {"width": 8}})
+        ['--model=ibm1', '--set=width=8']
+    """
+    found = []
+    for name, value in options.items():
+        if isinstance(value, dict):
+            values = [f"{key}={_text(each)}" for key, each in value.items()]
+        else:
+            values = value if isinstance(value, list | tuple) else [value]
+        found += [f"--{name}={_text(each)}" for each in values if each not in (None, "")]
+    return found
+
+
+def _text(value: Any) -> str:
+    """Returns a value as flags have it."""
+    return json.dumps(value) if isinstance(value, bool) else str(value)

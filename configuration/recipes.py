@@ -1,0 +1,349 @@
+"""Default training options and model settings: tables, and rules by the size of a text.
+
+`configuration.resolver` decides which of them count. A corpus without a recipe, such as a user's
+own files, is known by its size. Imports neither TensorFlow nor Keras.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS
+
+# Word tables without context: whole words, no label smoothing, and high learning rates, because
+# each word's weights are trained only where the word occurs. Rare words are to be learned, too.
+_WORDS = {
+    "tokenizer": "word",
+    "min_word_count": 1,
+    "learning_rate": 2e-2,
+    "warmup_steps": 100,
+    "label_smoothing": 0.0,
+}
+
+# A loop over time has many small operations. Running several of them at once, each on one core, is
+# faster than splitting each of them over all cores.
+_LOOPS = {"intra_op_threads": 1}
+
+# Word tables of alignment models hold every word.
+_TABLE = {
+    **_WORDS,
+    "update": "em",
+    "max_words": 0,
+    "average_checkpoints": 1,
+    "learning_rate": 0.1,  # For --update=gradient: few sentences train each logit.
+}
+
+# Measured on 10,000 pairs: a small recurrent model reads as many tokens a second in small batches
+# as in large ones, improves for long at a constant learning rate, and then at smaller ones.
+_SMALL_LSTM = {
+    **_LOOPS,
+    "max_tokens_per_batch": 400,
+    "learning_rate": 1.5e-3,
+    "schedule": "plateau",
+    "plateau_patience": 1,
+    "warmup_steps": 200,
+    "eval_every_steps": 1000,
+    "average_checkpoints": 8,
+    "patience": 4,
+}
+
+BY_MODEL = {
+    # Maximum likelihood, as in a textbook. The prior `alpha` of the two models below is better by
+    # every measure of alignments and translations.
+    "ibm1": _TABLE,
+    "ibm2": {**_TABLE, "model1_steps": 3, "alpha": 0.1},
+    "hmm_alignment": {**_TABLE, "model1_steps": 3, "model2_steps": 2, "alpha": 0.1},
+    # As many iterations without fertilities as in `align.py --model=fertility`.
+    "hmm_fertility": {
+        **_TABLE,
+        "model1_steps": 2,
+        "hmm_steps": 2,
+        "alpha": 0.001,
+        "leave_one_out": True,
+    },
+    "ibm1_factored": _WORDS,
+    "attention_ibm1": _WORDS,
+    "attention_ibm2": _WORDS,
+    # With a clipped gradient, recurrent models train well at high rates; larger models at lower.
+    "rnn_attention": {**_LOOPS, "learning_rate": 1e-3, "warmup_steps": 1000},
+    "lstm_seq2seq": _SMALL_LSTM,
+    "gru_bahdanau": {**_LOOPS, "learning_rate": 5e-4, "warmup_steps": 1000},
+    "lstm_luong": _SMALL_LSTM,
+    "lstm_luong_deep": _SMALL_LSTM,
+    "lstm_lexical": _SMALL_LSTM,
+    "lstm_conv": {**_LOOPS, "learning_rate": 1e-3, "warmup_steps": 500},
+    # Its scores are not scaled, so an update changes them much; 3e-4 diverged after 3,000 updates.
+    "transformer_simple": {"learning_rate": 1.5e-4, "warmup_steps": 1000},
+    "transformer_coursework": {"learning_rate": 1e-3, "warmup_steps": 1000},
+    # Small batches: a small text has more updates in as many passes.
+    "transformer_tiny": {
+        "max_tokens_per_batch": 2048,
+        "learning_rate": 3e-3,
+        "warmup_steps": 1000,
+    },
+    "transformer_small": {"learning_rate": 1e-3, "warmup_steps": 2000},
+    "transformer_big": {"learning_rate": 5e-4},
+    "ngram_lm": {"update": "counting"},
+}
+
+BY_WAY = {
+    "em": {
+        "max_steps": 10,
+        "patience": 0,
+        "eval_every_steps": 5,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "bleu_lines": 0,  # These models are for alignments; translating takes longer than training.
+    },
+    # One pass over the text.
+    "counting": {
+        "max_steps": 1,
+        "patience": 0,
+        "eval_every_steps": 1,
+        "save_every_steps": 1,
+        "log_every_steps": 1,
+        "average_checkpoints": 1,
+        "bleu_lines": 0,
+    },
+}
+
+BY_MODEL_AND_WAY = {
+    # Only the last iteration is validated, because its weights are kept whatever their perplexity,
+    # which does not count fertilities.
+    ("hmm_fertility", "em"): {"eval_every_steps": 1_000_000},
+}
+
+# As Vaswani et al. 2017, section 5.1; the number of updates as section 5.2.
+_WMT14 = {"num_pieces": 37000, "max_words": 37000, "max_tokens_per_batch": 25000}
+_PUBLISHED = {"eval_every_steps": 1500, "save_every_steps": 1500, "patience": 0}
+_PUBLISHED_BASE = {**_PUBLISHED, "max_steps": 100_000}
+_PUBLISHED_BIG = {**_PUBLISHED, "max_steps": 300_000}
+
+PRESET_BY_DATASET = {
+    "demo": "transformer_tiny",
+    "wmt14_en_de": "transformer_base",
+    "wmt14_de_en": "transformer_base",
+}
+
+BY_DATASET = {
+    # A few minutes on two CPU cores.
+    "demo": {
+        "num_pieces": 2000,
+        "max_words": 2000,
+        "max_steps": 700,
+        "max_tokens_per_batch": 2048,
+        "warmup_steps": 250,
+        "eval_every_steps": 350,
+        "save_every_steps": 35,
+    },
+    "wmt14_en_de": _WMT14,
+    "wmt14_de_en": _WMT14,
+}
+
+BY_MODEL_AND_DATASET = {
+    # Twice the updates of the demo's other models in the same minutes, with half the layers.
+    ("transformer_tiny", "demo"): {
+        "max_steps": 1400,
+        "warmup_steps": 300,
+        "save_every_steps": 50,
+    },
+    ("transformer_base", "wmt14_en_de"): _PUBLISHED_BASE,
+    ("transformer_base", "wmt14_de_en"): _PUBLISHED_BASE,
+    ("transformer_big", "wmt14_en_de"): _PUBLISHED_BIG,
+    ("transformer_big", "wmt14_de_en"): _PUBLISHED_BIG,
+}
+
+# Rows: (maximum target tokens, preset, dropout, BPE-dropout; the last two for Transformers).
+# Small corpora overfit quickly, and large models learn more slowly. On 10,000 pairs of
+# Europarl, lstm_lexical was 3 BLEU better than transformer_tiny after the same time (validation
+# text).
+# On 300 and 1,000 pairs, networks learn next to nothing (0.3 BLEU on 300 of the demo), but
+# hmm_fertility translates word by word (12.1 there, and 8.7 and 11.2 on 300 and 1,000 of Multi30k).
+_BY_SIZE = (
+    (20_000, "hmm_fertility", 0.3, 0.1),
+    (200_000, "lstm_lexical", 0.3, 0.1),
+    (3_000_000, "transformer_tiny", 0.2, 0.1),
+    (30_000_000, "transformer_small", 0.1, 0.1),
+    (math.inf, "transformer_base", 0.1, 0.0),
+)
+_TRANSFORMERS = frozenset(row[1] for row in _BY_SIZE if row[1].startswith("transformer"))
+# Number of pieces, as a multiple of the square root of the tokens. A piece must occur often enough
+# to be learned. But lstm_lexical translates words by words, and gained 4 BLEU on the same text when
+# most words were pieces. On Multi30k, transformer_tiny had 1.9 BLEU more with 6,000 pieces than
+# with 3,500 (validation text).
+_PIECES = {"lstm_lexical": 24, "transformer_tiny": 10}
+_USUAL_PIECES = 6
+_OTHER_PIECES = 261  # Of BPE, besides characters and merges: 4 specials, 256 bytes and "▁".
+# Updates until the learning rate is 0, as a multiple of the square root of the tokens, for batches
+# as in `BY_MODEL`.
+_UPDATES = {"transformer_tiny": 54}
+_LEAST_UPDATES = 500
+# On the demo corpus, this taught a short run to copy, and left plain text as it was.
+COPY_SHARE = 0.05
+# Below this many target tokens, validation cannot tell when to stop: hardly any sentences can be
+# held out.
+_HANDFUL = 1000
+# Options that end a run, or make the tokens of an update unknown. Fine-tuning needs few updates,
+# and validation shows how few.
+_ENDS = ("max_steps", "max_epochs", "max_sentences_per_batch", "init_from")
+# Least --max_minutes on two CPU cores in which a model learns more than the next smaller one: for a
+# million target tokens, which are to be seen many times, and for any text. In less time, a shallow
+# `transformer_tiny` is better.
+_LEAST_MINUTES = {
+    "lstm_lexical": (75, math.inf),
+    "transformer_tiny": (50, 30),
+    "transformer_small": (math.inf, 240),
+    "transformer_base": (math.inf, 1440),
+}
+_SMALLER = ("transformer_small", "transformer_tiny")
+_MOST_IN_TIME = 1_000_000  # Tokens by which a text in limited time gets pieces; more are slow.
+# Characters are counted only below this many target tokens: larger texts get more pieces than any
+# language has characters.
+MOST_TO_COUNT = 3_000_000
+# Settings of the model, unless --set overrides them or the preset lacks them.
+MODEL_SETTINGS_BY_MODEL = {  # For corpora without a recipe.
+    # Twice the usual width, and more dropout, were better on 10,000 pairs.
+    "lstm_lexical": {
+        "embedding_width": 128,
+        "encoder_units": 128,
+        "decoder_units": 256,
+        "embedding_dropout": 0.4,
+        "dropout": 0.4,
+        "output_dropout": 0.4,
+    },
+    # On Multi30k, BLEU of validation text was 1.7 higher than with sinusoids.
+    "transformer_tiny": {"positions": "rotary"},
+}
+MODEL_SETTINGS_BY_DATASET = {
+    # A few passes over 24,000 pairs leave no time to overfit.
+    "demo": {"dropout": 0.1},
+}
+_SHALLOW = {"num_encoder_layers": 2, "num_decoder_layers": 2}
+MODEL_SETTINGS_BY_MODEL_AND_DATASET = {
+    # Its grammar is learned sooner by a shallower model that sees the text eight times.
+    ("transformer_tiny", "demo"): _SHALLOW,
+}
+# For --max_minutes that allow few passes over the text.
+_IN_SHORT_TIME = {"transformer_tiny": {**_SHALLOW, "dropout": 0.1}}
+
+
+class TextSize(NamedTuple):
+    """The size of a training text.
+
+    Attributes:
+        pairs: number of sentence pairs.
+        tokens: approximate number of target tokens.
+        characters: number of different characters of both sides; 0 for a text of more than
+            `MOST_TO_COUNT` tokens, which gets enough pieces for any number of characters.
+        has_spaces: whether both sides have spaces between words, as far as characters are counted.
+    """
+
+    pairs: int
+    tokens: int
+    characters: int = 0
+    has_spaces: bool = True
+
+
+def preset(dataset: str, tokens: int | None = None, minutes=0.0, of_words=False) -> str:
+    """Returns the name of the preset that suits a corpus.
+
+    Args:
+        dataset: name of a corpus, or "files".
+        tokens: approximate number of target tokens; None for a corpus with a recipe of its own.
+        minutes: --max_minutes; 0: no limit.
+        of_words: whether a model of whole words will do: both sides have spaces between words, and
+            no option is given that would not suit it.
+    """
+    if tokens is None:
+        return PRESET_BY_DATASET[dataset]
+    name = _of_size(tokens)[1]
+    if name == "hmm_fertility" and not of_words:
+        name = "lstm_lexical"
+    for smaller in _SMALLER:
+        if is_hurried(name, tokens, minutes):
+            name = smaller
+    return name
+
+
+def is_hurried(model: str, tokens: int, minutes: float) -> bool:
+    """Returns whether --max_minutes are too few for a model on a text; arguments as `preset`."""
+    of_million, most = _LEAST_MINUTES.get(model, (0, 0))
+    return 0 < minutes < min(of_million * tokens / 1e6, most)
+
+
+def settings_of_size(model: str, tokens: int, minutes: float = 0.0) -> dict[str, Any]:
+    """Returns name -> value of the model's settings that suit a text; arguments as `preset`."""
+    found = dict(MODEL_SETTINGS_BY_MODEL.get(model, {}))
+    if model in _TRANSFORMERS:
+        found["dropout"] = _of_size(tokens)[2]
+    if is_hurried(model, tokens, minutes):
+        found |= _IN_SHORT_TIME.get(model, {})
+    return found
+
+
+def options_of_size(
+    model: str, size: TextSize, given: Mapping[str, Any], replicas: int | None = 1
+) -> dict[str, Any]:
+    """Returns name -> value of the options that the size of a text chooses.
+
+    Args:
+        model: preset name.
+        size: size of the text.
+        given: name -> value of the options that the user gave, which are not chosen.
+        replicas: number of replicas that share an update; None: unknown, as the tokens of an update
+            are then, so that the number of updates is not chosen.
+    """
+    found, minutes = {}, given.get("max_minutes", 0.0)
+    if not given.get("vocab_file"):  # It has pieces already.
+        counted = min(size.tokens, _MOST_IN_TIME) if minutes else size.tokens
+        found["num_pieces"] = _num_pieces(model, counted, size.characters)
+    # A vocabulary that exists already may have pieces of another kind than BPE.
+    if model in _TRANSFORMERS and not any(map(given.get, ("vocab_file", "init_from", "teacher"))):
+        hurried = is_hurried(model, size.tokens, minutes)
+        found["bpe_dropout"] = 0.0 if hurried else _of_size(size.tokens)[3]
+    if model in _TRANSFORMERS and minutes:
+        found["precision"] = AUTO
+    if not any(name in given for name in _ENDS):
+        found |= _end(model, size.tokens, given, replicas)
+    known = {**DEFAULTS, **BY_MODEL.get(model, {}), **found, **given}
+    return {n: v for n, v in found.items() if n not in given and BY_NAME[n].applies(known)}
+
+
+def _of_size(tokens):
+    return next(row for row in _BY_SIZE if tokens <= row[0])
+
+
+def _num_pieces(model, tokens, characters):
+    """Returns a number of pieces that grows with the root of the text, up to that of WMT14.
+
+    Every character needs a piece of its own, and a small Chinese text has thousands of them.
+    """
+    least = math.ceil((_OTHER_PIECES + characters) / 500) * 500
+    pieces = _PIECES.get(model, _USUAL_PIECES) * math.sqrt(tokens)
+    return min(max(round(pieces / 500) * 500, least), _WMT14["num_pieces"])
+
+
+def _end(model, tokens, given, replicas):
+    """Returns name -> value of the options that end a run; arguments as `options_of_size`."""
+    minutes, way = given.get("max_minutes"), BY_MODEL.get(model, {}).get("update", "gradient")
+    if given.get("schedule", "cosine") in ("linear", "cosine") and (
+        replicas or "decay_steps" in given
+    ):
+        if model in _UPDATES:
+            updates = _num_updates(model, tokens, given, replicas or 1)
+            return {"schedule": "cosine", "decay_steps": updates}
+        if model in _TRANSFORMERS and minutes:
+            return {"schedule": "cosine"}  # `training.timing` knows until when.
+    if tokens > _HANDFUL or minutes or "decay_steps" in given:
+        return {}
+    return {"max_steps": _LEAST_UPDATES} if given.get("update", way) == "gradient" else {}
+
+
+def _num_updates(model, tokens, given, replicas):
+    """Returns the number of updates until the learning rate is 0."""
+    usual = BY_MODEL[model]["max_tokens_per_batch"]
+    of_update = given.get("max_tokens_per_batch", usual)
+    of_update *= given.get("accumulate_steps", 1) * replicas
+    updates = _UPDATES[model] * math.sqrt(tokens) * usual / of_update
+    least = max(_LEAST_UPDATES, 4 * given.get("warmup_steps", 0))
+    return max(round(updates / 500) * 500, least)

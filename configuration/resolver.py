@@ -1,0 +1,166 @@
+"""Where the value of each training option and model setting comes from, in one order.
+
+The strongest source comes last: default, model, corpus or else the size of the text, way of
+training, model of --init_from or --teacher, beginning of a resumed run, flags.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from nmt_zoo import models
+from nmt_zoo.configuration import recipes
+from nmt_zoo.configuration.options import AUTO, BY_NAME, DEFAULTS
+from nmt_zoo.configuration.settled import (
+    BEGUN,
+    BOTH,
+    CORPUS,
+    DEFAULT,
+    FLAG,
+    FOLLOWS,
+    MODEL,
+    ORIGIN,
+    SIZE,
+    WAY,
+    Layer,
+    Settled,
+)
+
+Values = Mapping[str, Any]
+
+
+def way_of(model: str, given: Values) -> str:
+    """Returns the name of the way of training, from the given options or else the model's."""
+    of_model = recipes.BY_MODEL.get(model, {})
+    return given.get("update", of_model.get("update", DEFAULTS["update"]))
+
+
+def options_of(
+    model: str,
+    dataset: str,
+    given: Values,
+    *,
+    size: recipes.TextSize | None = None,
+    origin: Values | None = None,
+    replicas: int | None = 1,
+) -> Settled:
+    """Settles the training options of a new run.
+
+    Args:
+        model: preset name.
+        dataset: name of a corpus, or "files".
+        given: name -> value of the options that the user gave.
+        size: size of the text; None for a corpus with a recipe, or if it is to choose nothing.
+        origin: name -> value of the options that the model of --init_from or --teacher fixes.
+        replicas: as `recipes.options_of_size`.
+
+    Returns:
+        A value for every entry of `DEFAULTS`.
+    """
+    origin = origin or {}
+    fixed = {**origin, **given}
+    of_model, way = recipes.BY_MODEL.get(model, {}), way_of(model, given)
+    of_corpus = recipes.BY_DATASET.get(dataset, {})
+    if of_model.get("max_words") == 0:  # The model holds every word, whatever the corpus advises.
+        of_corpus = {n: v for n, v in of_corpus.items() if n != "max_words"}
+    of_text = [
+        Layer(CORPUS, of_corpus),
+        Layer(BOTH, recipes.BY_MODEL_AND_DATASET.get((model, dataset), {})),
+    ]
+    if size:
+        of_text = [Layer(SIZE, recipes.options_of_size(model, size, fixed, replicas))]
+    of_way = {
+        **recipes.BY_WAY.get(way, {}),
+        **recipes.BY_MODEL_AND_WAY.get((model, way), {}),
+        "copy_share": _copy_share(model, way, {**DEFAULTS, **of_model, **fixed}),
+    }
+    below = [Layer(DEFAULT, DEFAULTS), Layer(MODEL, of_model), *of_text, Layer(WAY, of_way)]
+    return _completed(Settled(*below, Layer(ORIGIN, origin), Layer(FLAG, given)))
+
+
+def options_of_resumed(model: str, given: Values, begun: Values) -> Settled:
+    """Settles the training options of a resumed run: those of its beginning, unless a flag differs.
+
+    Args:
+        model: preset name.
+        given: name -> value of the options that the user gives now.
+        begun: name -> value of the options in config.json.
+    """
+    below = options_of(model, "files", {n: begun[n] for n in ("update",) if n in begun})
+    found = Settled(*(x for x in below.layers if x.source != FLAG), Layer(BEGUN, begun))
+    given = {n: v for n, v in given.items() if v != AUTO}  # The run has chosen already.
+    if "max_length" in given:
+        given["max_length"] = min(given["max_length"], found["max_tokens_per_batch"])
+    return _completed(found.over(FLAG, given))
+
+
+def settings_of(
+    model: str,
+    dataset: str,
+    given: Values,
+    options: Values,
+    *,
+    size: recipes.TextSize | None = None,
+    origin: Values | None = None,
+) -> Settled:
+    """Settles the settings of a new run's model; arguments as `options_of`, but for:
+
+    Args:
+        given: name -> value of the settings that the user gave.
+        options: the settled training options.
+        origin: name -> value of the settings of --init_from's model.
+    """
+    valid = models.preset_settings(model)
+    if size:
+        of_size = recipes.settings_of_size(model, size.tokens, options["max_minutes"])
+        of_text = [Layer(SIZE, of_size)]
+    else:
+        of_both = recipes.MODEL_SETTINGS_BY_MODEL_AND_DATASET.get((model, dataset), {})
+        of_corpus = recipes.MODEL_SETTINGS_BY_DATASET.get(dataset, {})
+        of_text = [Layer(CORPUS, of_corpus), Layer(BOTH, of_both)]
+    of_text = [Layer(source, {n: v for n, v in x.items() if n in valid}) for source, x in of_text]
+    if options["init_from"]:  # Weights suit the other settings they were trained with.
+        of_text = [
+            Layer(source, {n: v for n, v in x.items() if "dropout" in n}) for source, x in of_text
+        ]
+    below = [Layer(MODEL, valid), Layer(FOLLOWS, _settings_for(valid, options))]
+    return Settled(*below, Layer(ORIGIN, origin or {}), *of_text, Layer(FLAG, given))
+
+
+def settings_of_resumed(model: str, given: Values, begun: Values) -> Settled:
+    """Settles the settings of a resumed run's model; arguments as `options_of_resumed`."""
+    return Settled(
+        Layer(MODEL, models.preset_settings(model)), Layer(BEGUN, begun), Layer(FLAG, given)
+    )
+
+
+def _copy_share(model, way, options):
+    """Returns the share of pairs with strings to copy; ready pieces may have no bytes for them."""
+    makes_pieces = options["tokenizer"] == "bpe" and not options["vocab_file"]
+    by_gradient = way == "gradient" and models.model_class(model).predicts != "scores"
+    return recipes.COPY_SHARE if makes_pieces and by_gradient else 0.0
+
+
+def _settings_for(valid, options):
+    """Returns name -> value of the settings that follow from the training options."""
+    found = {}
+    if options["tokenizer"] == "word" and valid.get("tie_embeddings") == "all":
+        found["tie_embeddings"] = "target"  # The two sides do not share a vocabulary.
+    if options["guide"] and "alignment_head" in valid:
+        found["alignment_head"] = "first"  # The others stay free to attend to other words.
+    return found
+
+
+def _completed(options):
+    """Adds the options whose values follow from others.
+
+    Decaying schedules store `decay_steps`, so that the learning rate does not change when a run is
+    resumed with more --max_steps. A run without --max_steps ends where its learning rate is 0.
+    """
+    found = {}
+    if options["max_length"] > options["max_tokens_per_batch"]:
+        found["max_length"] = options["max_tokens_per_batch"]
+    if BY_NAME["decay_steps"].applies(options):
+        found["decay_steps"] = options["decay_steps"] or options["max_steps"]
+        found["max_steps"] = options["max_steps"] or found["decay_steps"]
+    changed = {n: v for n, v in found.items() if v != options[n]}
+    return options.over(FOLLOWS, changed) if changed else options

@@ -1,0 +1,140 @@
+"""What Python programs and notebooks call; the scripts of the top level do the same with flags."""
+
+import os
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.registry import register
+
+if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
+    from nmt_zoo.trained_model import TrainedModel
+
+__all__ = ["UserError", "align", "load", "register", "train"]
+
+_TEXTS = ("train_source", "train_target", "valid_source", "valid_target")
+Links = list[list[tuple[int, int]]]
+
+
+def train(
+    model: str = "",
+    *,
+    model_dir: str | os.PathLike = "runs/demo",
+    settings: dict[str, Any] | None = None,
+    data_dir: str | os.PathLike = "data",
+    **options: Any,
+) -> "TrainedModel":
+    """Trains a model, or resumes its training, as train.py does.
+
+    Args:
+        model: name of a model, or `my_model.py:Name` for a model of your own; "" as in train.py.
+        model_dir: folder of the run.
+        settings: name -> value, settings of the model that differ from its own.
+        data_dir: folder of downloads, prepared corpora and caches.
+        **options: any flag of train.py, such as `max_minutes=10`. The texts `train_source`,
+            `train_target`, `valid_source` and `valid_target` are files or lists of lines; without
+            them and without `dataset`, the demo corpus is the text.
+
+    Returns:
+        The trained model, as `load` returns it.
+
+    Raises:
+        UserError: texts, options, settings and folder do not fit together.
+        KeyboardInterrupt: Ctrl-C stopped the training; the same call resumes it.
+
+    Example:
+        nmt_zoo.train("ibm1", model_dir="runs/x", train_source=["a dog"], train_target=["ein Hund"])
+    """
+    _start()
+    from nmt_zoo.command_line.calls import call
+
+    for name in _TEXTS:
+        if isinstance(options.get(name), list | tuple):
+            options[name] = _file_of(options[name], Path(data_dir) / "lines")
+    call("train", model=model, model_dir=model_dir, set=settings, data_dir=data_dir, **options)
+    return load(model_dir)
+
+
+def load(model_dir: str | os.PathLike) -> "TrainedModel":
+    """Opens the directory of a trained model.
+
+    Args:
+        model_dir: folder that `train` or train.py wrote; several with the same vocabularies,
+            separated by commas, are an ensemble.
+
+    Raises:
+        UserError: there is no trained model, or it is damaged.
+    """
+    _start()
+    from nmt_zoo.trained_model import TrainedModel
+
+    return TrainedModel(model_dir)
+
+
+def align(
+    source_lines: Sequence[str],
+    target_lines: Sequence[str],
+    *,
+    model: str = "fertility",
+    iterations: int | None = None,
+    threshold: float | None = None,
+) -> Links:
+    """Links the words of a text with those of its translation, by a model trained on this text.
+
+    Both directions are trained to agree, as in align.py. Needs no TensorFlow.
+
+    Args:
+        source_lines: sentences; words are separated by white space.
+        target_lines: their translations.
+        model: "ibm1", "ibm2", "hmm" or "fertility".
+        iterations: of each stage of the training; None: as align.py.
+        threshold: weight that a link must exceed, in [0, 1]; None: as align.py.
+
+    Returns:
+        For every pair the sorted list of (source position, target position), counted from 0.
+
+    Raises:
+        UserError: the numbers of lines differ, there are none, or there is no such model.
+    """
+    from nmt_zoo.data_pipeline.text_form import split_words
+    from nmt_zoo.decoding.alignment.links import AGREED
+    from nmt_zoo.training.ways.expectation_maximisation import text_alignment
+
+    if len(source_lines) != len(target_lines) or not source_lines:
+        raise UserError(
+            f"expected a translation of every line, found {len(source_lines):,} source lines and "
+            f"{len(target_lines):,} target lines"
+        )
+    if model not in text_alignment.ITERATIONS:
+        raise UserError(f"model={model!r}: expected one of {', '.join(text_alignment.ITERATIONS)}")
+    sides = [
+        text_alignment.number_words(map(split_words, lines))
+        for lines in (source_lines, target_lines)
+    ]
+    iterations = iterations or text_alignment.ITERATIONS[model]
+    if model == "fertility":
+        threshold = text_alignment.LIKELY if threshold is None else threshold
+        (links,) = text_alignment.align_with_fertilities(sides, iterations, threshold=threshold)
+    else:
+        threshold = AGREED if threshold is None else threshold
+        links = text_alignment.align_agreeing(sides, model, iterations, threshold)
+    return [[tuple(map(int, link)) for link in pair] for pair in links]
+
+
+def _start() -> None:
+    """Starts TensorFlow without its messages, before anything else imports it."""
+    from nmt_zoo.command_line import quiet
+
+    quiet.start()
+
+
+def _file_of(lines: Sequence[str], folder: Path) -> Path:
+    """Writes lines into a file that is named by what it holds, so that a run can be resumed."""
+    from nmt_zoo.common.files import write_lines
+
+    path = folder / f"{zlib.crc32(chr(10).join(lines).encode()):08x}.txt"
+    folder.mkdir(parents=True, exist_ok=True)
+    write_lines(path, lines)
+    return path

@@ -1,0 +1,265 @@
+"""A trained model in Python: translations, scores, alignments, pictures and exports."""
+
+import functools
+import html
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.decoding.alignment.aligner import Aligner
+from nmt_zoo.decoding.pictures.attention_pictures import save_attention, title_of, usual_layer
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.search.requests import translator_options
+from nmt_zoo.decoding.text.training_text import TrainingText
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.model_directory.combined_models import load_models, model_directories
+
+
+class Translations(list):
+    """Translations, a list of str; a notebook shows them as a table.
+
+    There, a word of a translation shows the source words that it is linked with under the mouse.
+
+    Attributes:
+        sources: the lines that were translated.
+        scores: score of each translation, its log-probability divided by the length penalty.
+    """
+
+    def __init__(self, found: list[Any], sources: list[str], model: "TrainedModel"):
+        super().__init__(translation.text for translation in found)
+        self.sources = sources
+        self.scores = [translation.score for translation in found]
+        self._model = model
+
+    def _repr_html_(self) -> str:
+        links = [[] for _ in self]
+        if self._model.keras_model.has_alignment:
+            links = self._model.align(self.sources, self)
+        rows = zip(self.sources, self, links, strict=True)
+        return f"<table>{''.join(_row(*row) for row in rows)}</table>"
+
+
+def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
+    """Returns a row of the table of `Translations`."""
+    words, spans = split_words(source), []
+    for number, word in enumerate(split_words(target)):
+        linked = " ".join(words[i] for i, j in links if j == number)
+        spans.append(f'<span title="{html.escape(linked)}">{html.escape(word)}</span>')
+    return f"<tr><td>{html.escape(source)}</td><td>{' '.join(spans)}</td></tr>"
+
+
+class Attention:
+    """The attention between a sentence and its translation; a notebook shows it as a picture.
+
+    Attributes:
+        maps: name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`.
+        source_tokens: S pieces of the source, with `</s>`.
+        target_tokens: T pieces of the translation, with `</s>`.
+        texts: (source, translation).
+    """
+
+    def __init__(
+        self,
+        maps: dict[str, np.ndarray],
+        source_tokens: list[str],
+        target_tokens: list[str],
+        texts: tuple[str, str],
+        name: str,
+    ):
+        self.maps = maps
+        self.source_tokens, self.target_tokens = source_tokens, target_tokens
+        self.texts = texts
+        self._name = name
+
+    def save(self, path: str | os.PathLike, **drawing: Any) -> None:
+        """Draws a picture, .png, .svg or .pdf.
+
+        Args:
+            path: the file.
+            **drawing: attributes of `decoding.pictures.attention_pictures.Drawing`. Default: the
+                mean of all heads, of the layer that aligns best, from translation to source.
+
+        Raises:
+            UserError: the file cannot be written.
+            ValueError: no such kind, layer, head or file ending.
+        """
+        if "layer" not in drawing:
+            drawing["layer"] = usual_layer(self.maps, drawing.get("kind", "cross"))
+        drawing = {"head": "mean", **drawing}
+        choice = {name: drawing[name] for name in ("kind", "layer", "head") if name in drawing}
+        title = title_of(self._name, self.maps, **choice)
+        tokens = self.source_tokens, self.target_tokens
+        drawing = {"title": title, "texts": self.texts, **drawing}
+        save_attention(self.maps, *tokens, path, **drawing)
+
+    def _repr_png_(self) -> bytes:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "attention.png"
+            self.save(path, advises=False)
+            return path.read_bytes()
+
+
+class TrainedModel:
+    """A trained model, read from its directory when it is first used.
+
+    Args:
+        model_dir: its directory, or several, separated by commas.
+
+    Raises:
+        UserError: no run was begun there.
+    """
+
+    def __init__(self, model_dir: str | os.PathLike):
+        self.model_dir = os.fspath(model_dir)
+        self._directories = model_directories(self.model_dir)
+        for directory in self._directories:
+            directory.config()
+
+    @functools.cached_property
+    def _loaded(self) -> tuple[Any, Any, dict[str, Any]]:
+        return load_models(self._directories)
+
+    @property
+    def keras_model(self) -> Any:
+        """The `TranslationModel`, ids in, tensors out."""
+        return self._loaded[0]
+
+    @property
+    def tokenizer(self) -> Any:
+        """The `Tokenizer`, which makes ids of text."""
+        return self._loaded[1]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The configuration, as config.json has it, and the `length_penalty` of searches."""
+        return self._loaded[2]
+
+    def translate(
+        self, lines: str | Sequence[str], *, beam_size: int = 4, **options: Any
+    ) -> Translations:
+        """Translates lines as translate.py does.
+
+        Args:
+            lines: sentences, or one sentence.
+            beam_size: hypotheses that the search keeps; 1 is greedy search.
+            **options: further arguments of `decoding.translator.Translator`, such as
+                `length_penalty`.
+
+        Raises:
+            UserError: an option that does not fit the model, or a line that it cannot translate.
+        """
+        lines = [lines] if isinstance(lines, str) else list(lines)
+        copies = all(each.config()["options"].get("copy_share") for each in self._directories)
+        text = TrainingText.read(self._directories[0].training_text_path)
+        translator = Translator(
+            self.keras_model,
+            self.tokenizer,
+            **{
+                **translator_options({}, self.keras_model, self.tokenizer, copies),
+                "name": self._name,
+                "beam_size": beam_size,
+                "length_penalty": self.config["length_penalty"],
+                "split_sentences": text.most_sentences if text else 0,
+                **options,
+            },
+        )
+        translator.check_known(lines, "the lines")
+        found = [best for best, *_ in translator.translate(lines)]
+        for number, best in enumerate(found, start=1):
+            if best.problem:
+                raise UserError(f"line {number} cannot be translated: {best.problem}")
+        return Translations(found, lines, self)
+
+    def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+        """Returns the natural log-probability of each translation, with `</s>`.
+
+        Raises:
+            UserError: the numbers of lines differ, or a pair cannot be scored.
+        """
+        _check_pairs(sources, targets)
+        scorer = Scorer(self.keras_model, self.tokenizer, name=self._name)
+        found = scorer.score(list(sources), list(targets))
+        for number, scored in enumerate(found, start=1):
+            if scored.problem:
+                raise UserError(f"line {number} cannot be scored: {scored.problem}")
+        return [scored.log_prob for scored in found]
+
+    def align(
+        self, sources: Sequence[str], targets: Sequence[str], **options: Any
+    ) -> list[list[tuple[int, int]]]:
+        """Links the words of lines with those of their translations.
+
+        Args:
+            sources: sentences; words are separated by white space.
+            targets: their translations.
+            **options: `layer` and `head` of the attention, see `Aligner`, and `threshold`, see
+                `Aligner.links`.
+
+        Returns:
+            For every pair the sorted list of (source position, target position), counted from 0.
+
+        Raises:
+            UserError: the numbers of lines differ, or the model cannot align.
+        """
+        _check_pairs(sources, targets)
+        threshold = options.pop("threshold", None)
+        aligner = Aligner(self.keras_model, self.tokenizer, name=self._name, **options)
+        return aligner.links(list(sources), list(targets), threshold=threshold)
+
+    def attention(self, source: str, target: str | None = None) -> Attention:
+        """Returns the attention between a sentence and its translation, to show or to save.
+
+        Args:
+            source: a sentence.
+            target: its translation; None: the model's own.
+
+        Raises:
+            UserError: the model has no attention, or cannot translate the sentence.
+        """
+        target = self.translate(source)[0] if target is None else target
+        texts = source, target
+        sides = self.tokenizer[1:]
+        ids = [side.encode([text])[0] for side, text in zip(sides, texts, strict=True)]
+        maps = self.keras_model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
+        if not maps:
+            raise UserError(f"{self._name} has no attention, so there is nothing to draw")
+        maps = {name: weights[0].numpy() for name, weights in maps.items()}
+        tokens = [side.pieces(row) for side, row in zip(sides, ids, strict=True)]
+        return Attention(maps, *tokens, texts, f"{self.config['model']} of {self.model_dir}")
+
+    def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
+        """Exports the model as export.py does, with a check that it translates alike.
+
+        Args:
+            export_dir: folder of all exported versions of this model.
+            **options: any flag of export.py, such as `format="ctranslate2"`.
+
+        Raises:
+            UserError: the export cannot be written, or translates otherwise.
+        """
+        from nmt_zoo.command_line.calls import call
+
+        call("export", model_dir=self.model_dir, export_dir=export_dir, **options)
+
+    @property
+    def _name(self) -> str:
+        return f"the model in {self.model_dir}"
+
+    def __repr__(self) -> str:
+        return f"<{self.config['model']} of {self.model_dir}>"
+
+
+def _check_pairs(sources: Sequence[str], targets: Sequence[str]) -> None:
+    """Raises `UserError` unless there is a translation of every line."""
+    if len(sources) != len(targets):
+        raise UserError(
+            f"expected a translation of every line, found {len(sources):,} source lines and "
+            f"{len(targets):,} target lines"
+        )

@@ -1,0 +1,1 @@
+"""Exports a model, and serves an export."""

@@ -1,0 +1,218 @@
+"""Converts a Transformer to a model of CTranslate2, an inference engine in C++.
+
+CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It is imported where it
+is used.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_json, write_text
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
+from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.models.base import TranslationModel
+from nmt_zoo.models.layers.blocks import NORM_EPSILON
+from nmt_zoo.models.layers.embeddings import sinusoidal_positions
+from nmt_zoo.models.presets import PRESETS
+from nmt_zoo.models.transformer import Transformer
+
+ABOUT = "export.json"
+TOKENIZER = "tokenizer"
+_README = """# A model for CTranslate2
+
+`translate.py --engine=ctranslate2 --export_dir=...` translates with it. A program of your own has
+to do with each line what that script does:
+
+1. remove the characters U+00AD, U+200B, U+2060 and U+FEFF;
+2. make each run of white space, of any kind that Unicode knows, one space, with none at the ends;
+3. {form};
+4. split it with SentencePiece (`.model`) or at spaces (`.vocab`), and add `</s>`.
+
+A translation is put together from its pieces, and then brought into the same form.
+"""
+QUANTIZATIONS = ("float32", "int8", "int16", "bfloat16", "float16")
+
+
+def ctranslate2_package() -> Any:
+    """Imports and returns the package.
+
+    Raises:
+        UserError: it is not installed.
+    """
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise UserError(
+            f"the Python package ctranslate2 cannot be imported ({error}); install it: "
+            "pip install -r requirements-extra.txt"
+        ) from None
+    return ctranslate2
+
+
+def check_convertible(model: TranslationModel) -> None:
+    """Raises `UserError` if CTranslate2 has no such model."""
+    if not isinstance(model, Transformer):
+        possible = [name for name, (kind, *_) in PRESETS.items() if issubclass(kind, Transformer)]
+        raise UserError(
+            f"CTranslate2 has no model like {type(model).__name__}, only the Transformer of "
+            f"Vaswani et al. 2017; presets that it can run: {', '.join(possible)}"
+        )
+
+
+def longest_translation(max_input_tokens: int) -> int:
+    """Returns the number of positions that a model is exported with."""
+    return max(max_input_tokens, int(SearchOptions().length_limit(max_input_tokens)))
+
+
+def write(
+    model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
+) -> None:
+    """Writes everything that translation with CTranslate2 needs into an empty folder.
+
+    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
+
+    Args:
+        **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
+            longest source sentence; others may be added.
+
+    Raises:
+        UserError: as `convert`.
+        OSError: a file cannot be written.
+    """
+    num_positions = longest_translation(about["max_input_tokens"])
+    convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
+    (folder / TOKENIZER).mkdir()
+    tokenizer.save(folder / TOKENIZER)
+    facts = {**about, "quantization": quantization, "parameters": model.count_params()}
+    # Other positions than sinusoids are computed for sentences of any length.
+    facts["num_positions"] = num_positions if _stores_positions(model) else None
+    forms = {"nfc": "bring it into Unicode normal form C", "none": "leave other characters alone"}
+    write_text(folder / "README.md", _README.format(form=forms[tokenizer.source.form]))
+    write_json(folder / ABOUT, facts)
+
+
+def convert(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    num_positions: int,
+    quantization: str = "float32",
+) -> None:
+    """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
+
+    Args:
+        num_positions: length of the longest sentence on either side, in tokens including `</s>`.
+            CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
+        quantization: number format of the weights, from `QUANTIZATIONS`.
+
+    Raises:
+        UserError: the package is missing, or the model cannot be converted.
+        OSError: a file cannot be written.
+    """
+    package = ctranslate2_package()
+    check_convertible(model)
+    spec = _spec(package, model, num_positions, as_bfloat16=quantization == "bfloat16")
+    for register, vocabulary in (
+        (spec.register_source_vocabulary, tokenizer.source),
+        (spec.register_target_vocabulary, tokenizer.target),
+    ):
+        register(vocabulary.pieces(range(len(vocabulary))))
+    unk, bos, eos = tokenizer.target.pieces([UNK_ID, BOS_ID, EOS_ID])
+    spec.config.unk_token, spec.config.bos_token, spec.config.eos_token = unk, bos, eos
+    spec.config.decoder_start_token = bos
+    spec.config.layer_norm_epsilon = NORM_EPSILON
+    spec.validate()
+    spec.optimize(quantization=quantization)
+    spec.save(str(folder))
+
+
+def _spec(package, model, num_positions, as_bfloat16):
+    """Returns a `TransformerSpec` with the model's weights."""
+    settings = model.settings
+    weights = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
+    positions = np.array(sinusoidal_positions(np.arange(num_positions), model.width))
+    if as_bfloat16:  # The package itself would need PyTorch to convert to this format.
+        bfloat16 = np.dtype("bfloat16")
+        weights = {path: array.astype(bfloat16) for path, array in weights.items()}
+        positions = positions.astype(bfloat16)
+    of_both = {
+        "num_heads": settings["num_heads"],
+        "pre_norm": settings["norm"] == "pre",
+        "relative_position": settings["positions"] == "relative",
+        "rotary_dim": 0 if settings["positions"] == "rotary" else None,  # 0: all units.
+        "rotary_interleave": False,
+    }
+    spec = package.specs.TransformerSpec(
+        package.specs.TransformerEncoderSpec(settings["num_encoder_layers"], **of_both),
+        package.specs.TransformerDecoderSpec(settings["num_decoder_layers"], **of_both),
+    )
+    target = weights["target_embedding/embeddings"]
+    spec.encoder.embeddings[0].weight = weights.get("source_embedding/embeddings", target)
+    spec.decoder.embeddings.weight = target
+    spec.decoder.projection.weight = (
+        weights["output/kernel"].T if "output/kernel" in weights else target
+    )
+    for stack, layers, name in (
+        (spec.encoder, model.encoder_layers, "encoder"),
+        (spec.decoder, model.decoder_layers, "decoder"),
+    ):
+        if _stores_positions(model):
+            stack.position_encodings.encodings = positions
+        if settings["norm"] == "pre":
+            _set_norm(stack.layer_norm, weights, f"{name}_norm")
+        for layer, ours in zip(stack.layer, layers, strict=True):  # Ours may be there twice.
+            _set_layer(layer, weights, ours.name)
+    return spec
+
+
+def _stores_positions(model):
+    return model.settings["positions"] == "sinusoidal"
+
+
+def _set_layer(layer, weights, path):
+    """Sets the weights of a layer of the encoder or decoder; `path` is its name in our model."""
+    is_decoder = f"{path}/cross_attention/query/kernel" in weights
+    _set_linear(layer.self_attention.linear[0], weights, f"{path}/self_attention", *_QKV)
+    _set_linear(layer.self_attention.linear[1], weights, f"{path}/self_attention", "output")
+    _set_distances(layer.self_attention, weights, f"{path}/self_attention/attention", is_decoder)
+    around = "around_self_attention" if is_decoder else "around_attention"
+    _set_norm(layer.self_attention.layer_norm, weights, f"{path}/{around}/norm")
+    if is_decoder:
+        query, *memory = _QKV
+        for linear, names in zip(
+            layer.attention.linear, ([query], memory, ["output"]), strict=True
+        ):
+            _set_linear(linear, weights, f"{path}/cross_attention", *names)
+        around = f"{path}/around_cross_attention/norm"
+        _set_norm(layer.attention.layer_norm, weights, around)
+    _set_linear(layer.ffn.linear_0, weights, f"{path}/feed_forward", "inner")
+    _set_linear(layer.ffn.linear_1, weights, f"{path}/feed_forward", "outer")
+    _set_norm(layer.ffn.layer_norm, weights, f"{path}/around_feed_forward/norm")
+
+
+def _set_distances(attention, weights, path, is_decoder):
+    """Sets the vectors of relative positions, if there are any."""
+    if f"{path}/key_vectors" not in weights:
+        return
+    keys, values = (weights[f"{path}/{name}_vectors"] for name in ("key", "value"))
+    if is_decoder:  # CTranslate2 has vectors of later positions, too, which a decoder never sees.
+        keys, values = (np.pad(array, ((0, len(array) - 1), (0, 0))) for array in (keys, values))
+    attention.relative_position_keys, attention.relative_position_values = keys, values
+
+
+_QKV = ("query", "key", "value")
+
+
+def _set_linear(linear, weights, path, *names):
+    """Sets one projection, or several of the same input side by side."""
+    linear.weight = np.concatenate([weights[f"{path}/{name}/kernel"].T for name in names])
+    linear.bias = np.concatenate([weights[f"{path}/{name}/bias"] for name in names])
+
+
+def _set_norm(norm, weights, path):
+    norm.gamma, norm.beta = weights[f"{path}/gamma"], weights[f"{path}/beta"]

@@ -1,0 +1,281 @@
+"""Searches with CTranslate2, and finds what `decoding.search` finds.
+
+A search of CTranslate2 follows the same hypotheses as ours. Five things differ, and are made equal
+here as far as possible:
+
+* It does not ask whether a live hypothesis may win when K are finished. So it has to go on until
+  2K are (its option `patience`). On trained models, the best translation is then almost always that
+  of our search; with K, it is a worse one for 1 to 2% of the lines.
+* It divides scores by length ** beta, not by ((5 + length) / 6) ** alpha. This matters only at its
+  end: all hypotheses are taken and ranked anew.
+* It has one length limit for a batch. Sentences that reach their own limit are searched again.
+* At the limit, it ranks unfinished hypotheses among the finished ones.
+* If a token may not be emitted, it gives the token's probability to the others, which changes the
+  scores. So padding and `<s>`, which models hardly expect, are forbidden only where they turn up;
+  UNK always for vocabularies of words, with which the search is therefore not quite the same.
+"""
+
+import json
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nmt_zoo.common.cores import num_cores
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_bytes
+from nmt_zoo.configuration.options import LENGTH_PENALTY
+from nmt_zoo.data_pipeline.text_form import FORMS
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
+from nmt_zoo.decoding.text.training_text import RECORD
+from nmt_zoo.serving.ctranslate2.conversion import (
+    ABOUT,
+    TOKENIZER,
+    ctranslate2_package,
+)
+from nmt_zoo.serving.export.versions import newest_version
+
+# Names of the search options that the engine follows.
+_FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
+_FOLLOWED |= {"max_length_factor", "max_length_extra"}
+
+# Flags of translate.py that the engine cannot follow, or that name another model.
+_EXCLUDED = (
+    *("model_dir", "channel_model", "language_model"),
+    *("replace_unknowns", "prefix", "required", "shortlist", "coverage_penalty"),
+)
+_LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
+
+
+def check_given(given: dict[str, Any]) -> None:
+    """Raises `UserError` if flags that the engine excludes were given: name -> value."""
+    for name in _EXCLUDED:
+        if given.get(name):
+            raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
+
+
+class CTranslate2Export:
+    """A version that `export.py --format=ctranslate2` wrote.
+
+    Offers `config`, `summary` and `load`, as `ModelDirectory` does.
+
+    Args:
+        folder: a version's folder, or the folder of all versions, of which the newest is taken.
+
+    Attributes:
+        path: folder of the version.
+        best_path: the file of its weights.
+        training_text_path: the record of its training text, which may be missing.
+        max_input_tokens: longest source sentence, in tokens including `</s>`.
+
+    Raises:
+        UserError: there is no such export, or it is damaged.
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.path = Path(folder)
+        if not (self.path / ABOUT).exists():
+            self.path = newest_version(folder) or self.path
+        self.best_path = self.path / "model.bin"
+        self.training_text_path = self.path / RECORD
+        try:
+            self._about = json.loads(read_bytes(self.path / ABOUT))
+            self.max_input_tokens = self._about["max_input_tokens"]
+            if type(self.max_input_tokens) is not int or self.max_input_tokens not in _LIMITS:
+                raise ValueError
+            options = self._about["config"]["options"]
+            self._kind = options["tokenizer"]
+            self._form = options["normalise"]
+            if self._form not in FORMS:
+                raise ValueError
+        except (UserError, ValueError, KeyError, TypeError, RecursionError):
+            raise UserError(
+                f"{folder}: no model for CTranslate2; write one with export.py "
+                f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
+            ) from None
+
+    def check_max_input_tokens(self, asked: int) -> None:
+        """Raises `UserError` if the model cannot translate lines of that many tokens."""
+        if asked > self.max_input_tokens:
+            raise UserError(
+                f"--max_input_tokens={asked}: {self.path} was exported for at most "
+                f"{self.max_input_tokens}; export it again with a larger --max_input_tokens"
+            )
+
+    def config(self) -> dict[str, Any]:
+        """Returns the configuration of the model directory that was exported."""
+        return {"length_penalty": LENGTH_PENALTY, **self._about["config"]}
+
+    def summary(self) -> dict[str, Any]:
+        """Summarises the training, as `ModelDirectory.summary`."""
+        return self._about["training"]
+
+    def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
+        """Returns `(CTranslate2Engine, Tokenizer, config)`.
+
+        Raises:
+            UserError: a file is damaged, or the package is missing.
+        """
+        tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER, self._form)
+        engine = CTranslate2Engine(self.path, tokenizer, self._about)
+        return engine, tokenizer, self.config()
+
+
+class CTranslate2Engine:
+    """Searches with a model of CTranslate2; to be given to a `Translator`.
+
+    It aligns no words.
+
+    Args:
+        path: folder of the model.
+        about: what the export recorded, see `conversion.write`.
+
+    Raises:
+        UserError: the model cannot be read, or the package is missing.
+    """
+
+    has_alignment = False
+
+    def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
+        self.tokenizer = tokenizer
+        self._about = about
+        self._num_positions = about["num_positions"]
+        self._translator = _translator(path)
+        exported, used = about.get("quantization", "float32"), self._translator.compute_type
+        if not used.startswith(exported):  # int8 is used as int8_float32, for example.
+            print(
+                f"{path}: exported in {exported}, which CTranslate2 does not compute with on this "
+                f"processor; it uses {used}",
+                file=sys.stderr,
+            )
+        self._pieces = tokenizer.target.pieces(range(len(tokenizer.target)))
+        self._ids = {piece: i for i, piece in enumerate(self._pieces)}
+        self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
+
+    def count_params(self) -> int:
+        """Returns the number of weights, as a Keras model does."""
+        return self._about["parameters"]
+
+    def check(self, options: SearchOptions, max_input_tokens: int) -> None:
+        """Checks that the engine can search as is asked.
+
+        Args:
+            max_input_tokens: longest source sentence, in tokens including `</s>`.
+
+        Raises:
+            UserError: it cannot follow an option, or has no positions for such long translations.
+        """
+        for name, default in SearchOptions._field_defaults.items():
+            if name not in _FOLLOWED and getattr(options, name) != default:
+                raise UserError(
+                    f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
+                    "out, or use --engine=tensorflow"
+                )
+        longest = min(max_input_tokens, self._about["max_input_tokens"])
+        found, most = options.length_limit(longest), self._num_positions
+        if most is not None and found > most:
+            raise UserError(
+                f"--max_length_factor and --max_length_extra allow translations of {found:,} "
+                f"tokens for lines of {longest:,}, and the model was exported for at most "
+                f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
+            )
+
+    def __call__(
+        self, source: Sequence[list[int]], n_best: int, options: SearchOptions
+    ) -> list[Hypotheses]:
+        """Searches sentences.
+
+        Args:
+            source: lists of ids with EOS, of similar length.
+            n_best: ignored: K hypotheses are found.
+
+        Returns:
+            list of `Hypotheses`, one for each sentence, without the axis B.
+        """
+        del n_best
+        limits = [options.length_limit(len(ids)) for ids in source]
+        found = self._search(source, max(limits), options)
+        never = {PAD_ID, BOS_ID} if options.emit_unknowns else {PAD_ID, BOS_ID, UNK_ID}
+        wrong = [i for i, some in enumerate(found) if any(never & {*ids} for ids, _ in some)]
+        self._replace(found, wrong, source, max(limits), options, barred=True)
+        at_limit = {}
+        for i, (limit, some) in enumerate(zip(limits, found, strict=True)):
+            if max(len(ids) for ids, _ in some) >= limit:
+                at_limit.setdefault((limit, i in wrong), []).append(i)
+        for (limit, barred), rows in at_limit.items():
+            # Fewer than 2K are finished before the limit, so at most 3K - 1 hypotheses are found.
+            self._replace(found, rows, source, limit, options, barred=barred, patience=3)
+        return [_ranked(hypotheses, options) for hypotheses in found]
+
+    def _replace(self, found, rows, *search, **settings):
+        """Searches some rows again and replaces what was found; arguments as for `_search`."""
+        source, *others = search
+        again = self._search([source[i] for i in rows], *others, **settings) if rows else []
+        for i, hypotheses in zip(rows, again, strict=True):
+            found[i] = hypotheses
+
+    def _search(self, source, limit, options, *, barred=False, patience=2):
+        """Returns for every sentence a list of (ids, log-probability)."""
+        patience = patience if options.beam_size > 1 else 1
+        # Near the likely length, length ** beta and our length normaliser rank alike. This decides
+        # which K are returned if more of them finish at the last step. Without any penalty,
+        # CTranslate2 would end a search sooner.
+        length = np.mean([len(ids) for ids in source])
+        beta = max(options.length_penalty * length / (5 + length), 1e-9)
+        results = self._translator.translate_batch(
+            [self.tokenizer.source.pieces(ids) for ids in source],
+            beam_size=options.beam_size,
+            num_hypotheses=patience * options.beam_size,
+            patience=patience,
+            length_penalty=beta,
+            disable_unk=not options.emit_unknowns and (barred or self.tokenizer.kind != "bpe"),
+            suppress_sequences=self._never if barred else None,
+            max_input_length=0,  # No limit.
+            min_decoding_length=0,  # An empty translation is possible.
+            max_decoding_length=limit,
+            return_end_token=True,
+            return_scores=True,
+        )
+        return [
+            [
+                ([self._ids[piece] for piece in pieces], score * len(pieces) ** beta)
+                for pieces, score in zip(result.hypotheses, result.scores, strict=True)
+            ]
+            for result in results
+        ]
+
+
+def _translator(path):
+    """Loads a model of CTranslate2, without the package's own log of warnings."""
+    package = ctranslate2_package()
+    level = package.get_log_level()
+    package.set_log_level(logging.ERROR)
+    try:
+        # A `Translator` of ours searches several batches at the same time, each in one thread.
+        return package.Translator(str(path), inter_threads=num_cores(), intra_threads=1)
+    except (RuntimeError, ValueError) as error:
+        raise UserError(
+            f"{path}: CTranslate2 cannot read it ({' '.join(str(error).split())}); export the "
+            "model again"
+        ) from None
+    finally:
+        package.set_log_level(level)
+
+
+def _ranked(hypotheses, options):
+    """Returns the `Hypotheses` of a sentence: the finished by score, then unfinished ones."""
+    ids, log_probs = zip(*hypotheses, strict=True)
+    lengths = np.array([len(each) for each in ids])
+    log_probs = np.array(log_probs, np.float32)
+    scores = log_probs / ((5 + lengths) / 6) ** options.length_penalty
+    finished = np.array([each[-1] == EOS_ID for each in ids])
+    best = np.lexsort((-scores, ~finished))[: options.beam_size]
+    return Hypotheses(
+        padded(ids)[best], log_probs[best], scores[best].astype(np.float32), finished[best]
+    )

@@ -1,1 +1,0 @@
-"""Cases by what they attack; each module has a function `cases`."""

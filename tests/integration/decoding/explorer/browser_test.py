@@ -1,0 +1,312 @@
+"""Tests of the explorer's pages in a browser: by pointer, by keyboard, for accessibility."""
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt_zoo.decoding.alignment.subword_merging import merge_words, words_of
+from nmt_zoo.decoding.explorer.page import explorer_page, index_page, model_data
+from tests.browser import chromium, packages, requested, violations
+
+ROOT = Path(__file__).resolve().parents[4]
+HOSTILE = "<script>document.title='x'</script> \"q\" 'q' & \u202edlrow"
+SOURCE = ["▁the", "▁old", "▁teach", "er", "▁<b>", HOSTILE, "</s>"]
+TARGET = ["▁der", "▁al", "te", "▁Lehrer", "▁كتاب", "</s>"]
+TEXTS = "the old teacher <b>" + HOSTILE, "der alte Lehrer كتاب"
+
+
+def random_maps(layers=2, heads=3):
+    """Returns the maps of a Transformer with random weights."""
+    rng = np.random.default_rng(3)
+    sizes = {"encoder/{}/self": (7, 7), "decoder/{}/self": (6, 6), "decoder/{}/cross": (6, 7)}
+    return {
+        name.format(layer): rng.dirichlet(np.full(columns, 0.2), (heads, rows))
+        for name, (rows, columns) in sizes.items()
+        for layer in range(layers)
+    }
+
+
+def translation(tokens, **facts):
+    """Returns a TRANSLATION of `explorer.js`."""
+    steps = [
+        {"token": token, "logProb": -0.1 * i, "best": [[token, -0.1 * i], [HOSTILE, -3.0]]}
+        for i, token in enumerate(tokens)
+    ]
+    common = {"text": "", "score": -0.5, "logProb": -1.0, "finished": True, "given": False}
+    return {**common, "shown": False, **facts, "steps": steps}
+
+
+MAPS = random_maps()
+WHOLE = model_data(
+    HOSTILE,
+    TEXTS,
+    (SOURCE, TARGET),
+    MAPS,
+    translations=[translation(TARGET, shown=True), translation(TARGET[:1] + TARGET[-1:])],
+    gold={"sure": [[0, 0]], "possible": [[1, 1]]},
+)
+PLAIN = model_data("plain", TEXTS, (SOURCE, TARGET), {"decoder/0/cross": MAPS["decoder/0/cross"]})
+NOTHING = model_data("without", TEXTS, (SOURCE, TARGET), {})
+CHOICE = {"kind": "cross", "layer": 2, "head": 1, "merge": False}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+@pytest.fixture
+def opened(browser, tmp_path):
+    """Returns a function that opens a page; at its end, checks that all was well in the browser."""
+
+    def open_page(text):
+        path = tmp_path / "page.html"
+        path.write_text(text, encoding="utf-8")
+        requested(browser)
+        browser.get_log("browser")
+        browser.get(path.as_uri())
+        return Page(browser)
+
+    yield open_page
+    assert all(url.startswith(("file:", "data:")) for url in requested(browser))
+    assert browser.get_log("browser") == []
+
+
+class Page:
+    """A page in the browser."""
+
+    def __init__(self, driver):
+        self.driver = driver
+
+    def all(self, selector):
+        """Returns the elements of a selector."""
+        return self.driver.find_elements("css selector", selector)
+
+    def first(self, selector):
+        """Returns the first element of a selector."""
+        return self.driver.find_element("css selector", selector)
+
+    def choose(self, name, value):
+        """Chooses an entry of a list."""
+        self.first(f"select[name={name}] option[value='{value}']").click()
+
+    def press(self, *keys):
+        """Presses keys where the focus is."""
+        self.driver.switch_to.active_element.send_keys(*keys)
+
+    def reading(self):
+        """Returns the line that says where a word looks."""
+        return self.first(".reading").text
+
+    def shown(self, view=""):
+        """Returns the choice of the first view, or of the one that a selector names."""
+        lists = [self.first(f"{view}select[name={name}]") for name in ("kind", "layer", "head")]
+        return [each.get_attribute("value") for each in lists]
+
+    def numbers(self):
+        """Returns the weights of the table of numbers."""
+        cells = "return [...document.querySelectorAll('.numbers tbody tr')].map("
+        cells += "row => [...row.querySelectorAll('td')].map(cell => Number(cell.textContent)))"
+        return np.array(self.driver.execute_script(cells))
+
+
+def shown_page(*models, **choice):
+    """Returns the page of some models."""
+    return explorer_page({"models": models, "choice": {**CHOICE, **choice}}, HOSTILE)
+
+
+def test_the_matrix_of_every_choice_has_the_weights_of_the_model(opened):
+    page = opened(shown_page(WHOLE))
+    page.first(".numbers summary").click()
+    tokens = {"cross": (SOURCE, TARGET), "encoder": (SOURCE, SOURCE)}
+    tokens["decoder"] = (["<s>", *TARGET[:-1]], TARGET)
+    names = {
+        "cross": "decoder/{}/cross",
+        "encoder": "encoder/{}/self",
+        "decoder": "decoder/{}/self",
+    }
+    for kind, name in names.items():
+        page.choose("kind", kind)
+        for layer, head in ((1, 3), ("mean", "mean")):
+            page.choose("layer", layer)
+            page.choose("head", head)
+            layers = (0, 1) if layer == "mean" else (layer - 1,)
+            weights = np.mean([MAPS[name.format(i)] for i in layers], axis=0)
+            weights = weights.mean(axis=0) if head == "mean" else weights[head - 1]
+            np.testing.assert_allclose(page.numbers(), weights, atol=0.01)
+            page.first("input[name=merge]").click()
+            expected = merge_words(weights, *tokens[kind])[0]
+            np.testing.assert_allclose(page.numbers(), expected, atol=0.02)
+            page.first("input[name=merge]").click()
+
+
+def test_pointing_at_a_word_shows_where_it_looks(opened):
+    from selenium.webdriver import ActionChains
+
+    page = opened(shown_page(WHOLE))
+    weights = MAPS["decoder/1/cross"][0]
+    item = page.all(".words:last-child li")[3]
+    ActionChains(page.driver).move_to_element(item).perform()
+    best = weights[3].argmax()
+    named = re.match(r"▁Lehrer looks at (.*?) ([\d.]+)", page.reading())
+    assert named[1].startswith(SOURCE[best][:4]) and float(named[2]) == pytest.approx(
+        weights[3, best], abs=0.01
+    )
+    shares = page.driver.execute_script(
+        "return [...document.querySelectorAll('.words:first-child li')].map("
+        "item => Number(item.style.getPropertyValue('--share')))"
+    )
+    np.testing.assert_allclose(shares, weights[3], atol=0.01)
+    item = page.all(".words:first-child li")[0]
+    ActionChains(page.driver).move_to_element(item).perform()
+    assert page.reading().startswith("▁the is looked at by ")
+    ActionChains(page.driver).move_to_element(page.first(".matrix .cell")).perform()
+    assert re.fullmatch(r"(?s).* looks at .* [\d.]+", page.reading())
+
+
+def test_all_is_reached_by_keyboard(opened):
+    from selenium.webdriver.common.keys import Keys
+
+    page = opened(shown_page(WHOLE))
+    reached = []
+    for _ in range(14):
+        page.press(Keys.TAB)
+        active = page.driver.switch_to.active_element
+        reached.append(active.get_attribute("name") or active.get_attribute("role"))
+        if reached[-1] == "listbox":
+            break
+    assert reached == ["kind", "layer", "head", "merge", "listbox"]
+    page.press(Keys.ARROW_RIGHT, Keys.ARROW_RIGHT)
+    assert page.reading().startswith("▁old is looked at by")
+    page.press(Keys.ARROW_DOWN)
+    page.press(Keys.END)
+    assert page.reading().startswith("</s> looks at")
+    active = page.driver.switch_to.active_element
+    chosen = page.first(f"#{active.get_attribute('aria-activedescendant')}")
+    assert chosen.get_attribute("aria-selected") == "true" and chosen.text == "</s>"
+    page.press(Keys.ESCAPE)
+    assert page.reading().startswith("Point at a word")
+    page.first("[role=radio][aria-checked=true]").send_keys(Keys.ARROW_UP)
+    active = page.driver.switch_to.active_element
+    assert active.get_attribute("aria-label") == "layer 1, head 1"
+    assert page.first("select[name=layer]").get_attribute("value") == "1"
+
+
+def test_the_choices_of_the_search_are_stepped_through(opened):
+    page = opened(shown_page(WHOLE))
+    (back, forward), rows = page.all(".beam button"), ".beam tbody tr"
+    assert not back.is_enabled() and "token 1 of 6" in page.first(".beam output").text
+    forward.click()
+    forward.click()
+    first, second = (row.text for row in page.all(rows))
+    assert "81.9%" in first and "-0.30" in first and "ended" in second
+    assert page.first(f"{rows} strong").text == "te"
+    assert page.reading().startswith("te looks at")
+    page.first("input[name=merge]").click()
+    forward.click()
+    assert page.reading().startswith("Lehrer looks at")
+
+
+def test_hostile_text_is_shown_as_text(opened):
+    page = opened(shown_page(WHOLE))
+    text = page.first("main").get_attribute("textContent")
+    shown = HOSTILE.replace("\u202e", "\\u202e")
+    assert text.count(shown) >= 4 and "\u202e" not in text
+    assert page.driver.title == shown and not page.all("main script, main b")
+
+
+def test_correct_links_are_marked_and_models_without_attention_say_so(opened):
+    page = opened(shown_page(WHOLE, NOTHING))
+    assert len(page.all("rect.gold.sure")) == 1 and len(page.all("rect.gold.possible")) == 2
+    assert len(page.all(".view")) == 2
+    assert "This model has no attention to show." in page.all(".view")[1].text
+
+
+def test_models_side_by_side_have_one_choice_and_one_scale(opened):
+    maps = {"decoder/0/cross": np.full([1, 6, 7], 0.15)}
+    faint = model_data("faint", TEXTS, (SOURCE, TARGET), maps)
+    assert opened(shown_page(faint)).first(".scale").text.split()[:2] == ["0", "0.2"]
+    page = opened(shown_page(WHOLE, PLAIN, faint))
+    assert {bar.text.split()[1] for bar in page.all(".scale")} == {"1"}
+    page.choose("layer", 1)
+    page.choose("head", 3)
+    assert page.shown(".view:nth-child(2) ") == ["cross", "1", "3"]
+    assert page.shown(".view:nth-child(3) ") == ["cross", "1", "1"]
+    page.choose("kind", "encoder")
+    assert page.shown()[0] == "encoder" and page.shown(".view:nth-child(2) ")[0] == "cross"
+
+
+def test_a_long_sentence_fits_on_a_phone(opened, browser):
+    tokens = [f"▁word{i}" for i in range(41)] + ["</s>"]
+    maps = {"decoder/0/cross": np.full([2, 42, 42], 1 / 42)}
+    texts, both = ("a text", "its translation"), (tokens, tokens)
+    shown = [translation(tokens, shown=True)]
+    model = model_data("long", texts, both, maps, translations=shown)
+    size = {"width": 390, "height": 800, "deviceScaleFactor": 1, "mobile": True}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    page = opened(shown_page(model))
+    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
+    assert page.first(".sentences").size["height"] < 600
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    rows = [("a.html", TEXTS[0], TEXTS[1]), ("", "", "no page: line 2 is empty")]
+    for text in (shown_page(WHOLE, PLAIN), shown_page(WHOLE), index_page(HOSTILE, rows)):
+        page = opened(text)
+        for summary in page.all(".numbers summary"):
+            summary.click()
+        background = page.first("body").value_of_css_property("background-color")
+        assert (background == "rgba(255, 255, 255, 1)") == (scheme == "light")
+        assert violations(browser) == []
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_words_of_pieces_are_those_of_the_other_tools():
+    if not shutil.which("node"):
+        pytest.skip("no Node.js")
+    rng = np.random.default_rng(2)
+    pieces = [
+        "▁",
+        "▁the",
+        "s",
+        ".",
+        "▁(",
+        "a@@",
+        "@@",
+        "<0xE4>",
+        "<0xBD>",
+        "<0xA0>",
+        "▁of▁the",
+        "<s>",
+        "</s>",
+    ]
+    texts = [[*rng.choice(pieces[:n], size=6)] for n in (7, 10, 13) for _ in range(60)]
+    texts += [[*rng.choice(["a@@", "b", "@@", ".", "</s>"], size=6)] for _ in range(60)]
+    script = (ROOT / "decoding/explorer/explorer_numbers.js").read_text(encoding="utf-8")
+    script += f"console.log(JSON.stringify({json.dumps(texts)}.map(ExplorerNumbers.wordsOf)));"
+    done = subprocess.run(["node", "-"], input=script, capture_output=True, text=True, check=True)
+    for text, found in zip(texts, json.loads(done.stdout), strict=True):
+        numbers, words = words_of(text)
+        assert (found["words"], found["wordOf"]) == (words, numbers.tolist()), text
+
+
+def test_scripts_of_pages_pass_the_linter():
+    if not shutil.which("node"):
+        pytest.skip("node is not installed")
+    eslint = packages() / ".bin" / "eslint"
+    rules = ROOT / "tests" / "javascript" / "eslint.config.mjs"
+    command = [eslint, "--config", rules, "--format=json", "decoding"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    found = json.loads(done.stdout)
+    assert {Path(each["filePath"]).name for each in found} >= {"explorer.js", "server.js"}
+    assert [(each["filePath"], each["messages"]) for each in found if each["messages"]] == []

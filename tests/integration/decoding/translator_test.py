@@ -1,0 +1,531 @@
+"""Translation of strings, by the translator and inside a SavedModel."""
+
+import re
+from functools import partial
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.translator import NO_MEMORY, TOO_LONG, Translator
+from nmt_zoo.serving.export import saved_model, saved_model_check, saved_model_client
+from nmt_zoo.serving.export.saved_model import ServingModule
+from nmt_zoo.serving.export.saved_model_check import check
+from nmt_zoo.serving.export.server_files import read_meta_graph
+from nmt_zoo.serving.export.warm_up import SAMPLES, read_requests, sample_requests, write_requests
+from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
+from tests.running import client_in_this_process
+from tests.tiny import SMALL, Echo, Greedy, pairs
+from tests.unit.model_directory.storage_test import full_disk
+
+# Ops of TensorFlow itself, listed before tensorflow_text can add its own.
+PLAIN_OPS = set(tf.raw_ops.__dict__)
+
+LINES = ["one dog", "", "cat sees big house two three", "zebra", "  ", "dog dog dog dog dog"]
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def parts(request):
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    tokenizer = train_tokenizer(request.param, *text, vocab_size=300, min_word_count=1)
+    tie = "all" if tokenizer.shared else "target"
+    model = models.create(
+        "transformer_tiny",
+        len(tokenizer.source),
+        len(tokenizer.target),
+        tie_embeddings=tie,
+        **SMALL,
+    )
+    for weight in model.trainable_variables:  # Larger weights, so that no scores are equal.
+        weight.assign(weight * 1.5)
+    return model, tokenizer
+
+
+@with_words
+@pytest.mark.parametrize("num_threads", [1, 2])
+def test_order_batches_and_threads_change_nothing(parts, num_threads):
+    at_once = Translator(*parts, batch_size=3, num_threads=num_threads).translate(LINES)
+    singly = Translator(*parts, batch_size=1).translate(LINES[::-1])[::-1]
+    for one, other in zip(at_once, singly, strict=True):
+        assert one[0].ids == other[0].ids
+        assert one[0].score == pytest.approx(other[0].score, abs=1e-4)
+
+
+@with_words
+def test_a_first_sentence_alone_is_translated_without_a_graph_and_like_the_next(parts):
+    translator = Translator(*parts, beam_size=3)
+    (first,), (again,) = (translator.translate([LINES[2]], n_best=3) for _ in range(2))
+    assert [t.ids for t in first] == [t.ids for t in again]
+    np.testing.assert_allclose([t.score for t in first], [t.score for t in again], atol=1e-5)
+
+
+@with_words
+def test_one_line_in_is_one_line_out_and_empty_stays_empty(parts):
+    results = Translator(*parts).translate(LINES)
+    assert len(results) == len(LINES)
+    assert [best[0].text for best in results][1] == ""
+    assert results[1][0].score == 0.0 and results[1][0].finished
+    assert Translator(*parts).translate([]) == []
+
+
+@with_words
+def test_n_best_are_distinct_and_the_best_is_first(parts):
+    for best in Translator(*parts, beam_size=4).translate([LINES[0], LINES[2]], n_best=4):
+        assert 1 < len({t.text for t in best}) == len(best) <= 4
+        scores = [t.score for t in best if t.finished]
+        assert scores == sorted(scores, reverse=True)
+
+
+def test_a_text_of_unknown_words_is_named(parts):
+    translator = Translator(*parts)
+    translator.check_known(LINES, "in.en")
+    if parts[1].kind == "bpe":  # BPE spells every word in bytes, so no word is unknown.
+        translator.check_known(["", LINES[3]], "in.en")
+    else:
+        with pytest.raises(UserError, match=r"in\.en: .* none of its tokens, as in line 2: "):
+            translator.check_known(["", LINES[3]], "in.en")
+
+
+@with_pieces
+def test_more_attention_than_is_allowed_is_refused(parts, monkeypatch):
+    monkeypatch.setattr(saved_model, "MAX_WEIGHTS", 100)
+    serving = ServingModule(*parts)
+    short, long = tf.constant(LINES[:1]), tf.constant(LINES[2:3] * 4)
+    assert serving.attention(short, short)["attention"].shape[0] == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.attention(long, long)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.attention_maps(long[:1], long[:1])
+    assert serving.score(short, short)["log_prob"].shape == (1,)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="and at most 100 are allowed"):
+        serving.score(long, long)
+
+
+@pytest.mark.parametrize(("num_heads", "count"), [(1, 3), (2, 2), (6, 1), (20, 0)])
+def test_requests_of_a_check_are_small_enough(monkeypatch, num_heads, count):
+    monkeypatch.setattr(saved_model_check, "MAX_WEIGHTS", 108)
+    pairs = [
+        ("", [4] * source, "", [4] * target) for source, target in ((3, 6), (7, 2), (4, 2), (1, 5))
+    ]
+    fitting = saved_model_check._fitting(pairs, num_heads)
+    assert fitting == [pairs[i] for i in (2, 3, 0)][:count]
+
+
+@pytest.fixture(scope="module")
+def serving(parts):
+    return ServingModule(*parts, beam_size=3, max_beam_size=5)
+
+
+@pytest.fixture(scope="module")
+def saved(serving, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    serving.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    return train_tokenizer("bpe", *text, vocab_size=300)
+
+
+def echoing(tokenizer, model=Echo, **options):
+    return Translator(model(len(tokenizer.source)), tokenizer, beam_size=1, **options)
+
+
+def test_a_line_above_the_limit_is_left_untranslated_or_translated_in_parts(tokenizer):
+    text = "one dog sees two cats. big cat runs! \u2026three"
+    lines = ["one dog", text, "", "x" * 50]
+    sizes = [len(ids) for ids in tokenizer.source.encode(lines)]
+    whole = echoing(tokenizer, max_input_tokens=max(sizes)).translate(lines)
+    assert [best[0].text for best in whole] == lines
+    limit = {"max_input_tokens": 25}
+    assert sizes[1] > 25 and sizes[3] > 25
+    left = echoing(tokenizer, **limit).translate(lines)
+    assert [best[0].text for best in left] == ["one dog", "", "", ""]
+    assert [best[0].problem for best in left] == ["", TOO_LONG, "", TOO_LONG]
+    parts = echoing(tokenizer, **limit, split_long_lines=True).translate(lines)
+    assert parts[1][0].text == text and parts[3][0].text.replace(" ", "") == lines[3]
+    for i in (1, 3):  # The score of the parts equals the score of one whole translation.
+        assert len(parts[i]) == 1 and parts[i][0].finished
+        assert parts[i][0].log_prob == pytest.approx(whole[i][0].log_prob, abs=1e-3)
+        assert parts[i][0].ids.count(EOS_ID) == 1
+
+
+class Hesitant(Echo):
+    """An `Echo` that gives the repeated word only about a third of the probability."""
+
+    def decode_step(self, *arguments):
+        output = super().decode_step(*arguments)
+        return output._replace(logits=output.logits / 10)
+
+
+def test_the_score_of_a_line_in_parts_is_normalised_by_its_whole_length(tokenizer):
+    lines = ["one dog sees two cats. big cat runs!"]
+    options = {"max_input_tokens": 15, "split_long_lines": True, "length_penalty": 1.0}
+    ((found,),) = echoing(tokenizer, Hesitant, **options).translate(lines)
+    assert found.text == lines[0]
+    normaliser = float(length_normaliser(len(found.ids), 1.0))
+    assert found.score == pytest.approx(found.log_prob / normaliser)
+    assert found.log_prob < found.score < 0
+
+
+def test_a_line_for_which_memory_does_not_suffice_costs_no_other(tokenizer):
+    lines = ["one dog", "big cat", "two cats", "three dogs", "one"]
+    first = [ids[0] for ids in tokenizer.source.encode(lines)]
+    assert first.count(first[1]) == 1
+    results = echoing(tokenizer, partial(Greedy, token=first[1])).translate(lines)
+    assert [best[0].text for best in results] == ["one dog", "", "two cats", "three dogs", "one"]
+    assert [best[0].problem for best in results] == ["", NO_MEMORY, "", "", ""]
+
+
+class Diverged(Echo):
+    def decode_step(self, token_ids, step, state, context):
+        output = super().decode_step(token_ids, step, state, context)
+        return output._replace(logits=output.logits * np.nan)
+
+
+def test_a_model_whose_scores_are_not_numbers_is_refused_by_name(tokenizer):
+    translator = echoing(tokenizer, Diverged, name="the model in runs/x")
+    message = r"^the model in runs/x gives scores that are not numbers, for line 2: .* diverged"
+    with pytest.raises(UserError, match=message):
+        translator.translate(["", "one dog"])
+    served = ServingModule(Diverged(len(tokenizer.source)), tokenizer, beam_size=1)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match=r"for text.1. the model.*score is -?nan"
+    ):
+        served.serving_default(tf.constant(["", "one dog"]))
+
+
+@pytest.fixture(scope="module")
+def served(saved):
+    """The SavedModel, loaded in a session."""
+    with saved_model_client.loaded(saved) as answer:
+        yield answer
+
+
+@pytest.fixture(scope="module")
+def expected(parts):
+    return Translator(*parts, beam_size=3).translate(LINES)
+
+
+def test_saved_model_translates_as_the_translator(served, expected):
+    found = served("serving_default", {"text": LINES})
+    assert [t.decode() for t in found["translation"]] == [b[0].text for b in expected]
+    np.testing.assert_allclose(found["score"], [b[0].score for b in expected], atol=1e-4)
+
+
+DEFAULTS = (-1, -1.0, -1)
+
+
+def asked(text, *rows):
+    """Returns the inputs of `translate` with `(beam_size, length_penalty, n_best)` of each row."""
+    names = "beam_size", "length_penalty", "n_best"
+    columns = [list(values) for values in zip(*rows, strict=True)]
+    return {"text": text, **dict(zip(names, columns, strict=True))}
+
+
+@with_words
+def test_saved_model_translates_each_row_with_its_own_options(parts, served):
+    options = [DEFAULTS, (1, 0.6, 1), (5, 0.0, 5), (2, 2.0, 2), (4, -1.0, 3), (-1, 1.5, 3)]
+    rows = [(line, *each) for line in LINES for each in options]
+    lines, *columns = zip(*rows, strict=True)
+    found = served("translate", asked(list(lines), *zip(*columns, strict=True)))
+    assert found["translation"].shape == found["score"].shape == (len(rows), 5)
+    for place, (beam_size, length_penalty, n_best) in enumerate(options):
+        search = {
+            "beam_size": 3 if beam_size < 0 else beam_size,
+            "length_penalty": 0.6 if length_penalty < 0 else length_penalty,
+        }
+        expected = Translator(*parts, **search).translate(LINES, n_best=max(n_best, 1))
+        for row, best in zip(range(place, len(rows), len(options)), expected, strict=True):
+            count, texts = found["count"][row], found["translation"][row]
+            assert [text.decode() for text in texts[:count]] == [t.text for t in best]
+            scores = [t.score for t in best]
+            np.testing.assert_allclose(found["score"][row, :count], scores, atol=1e-4)
+            assert not any(texts[count:]) and not found["score"][row, count:].any()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ((0, 0.6, 1), "beam_size[1] is 0, not from 1 to 5, or -1 for the default"),
+        ((6, 0.6, 1), "beam_size[1] is 6"),
+        ((-2, 0.6, 1), "beam_size[1] is -2"),
+        ((2, -0.5, 1), "length_penalty[1] is -0.5, not from 0 to 10"),
+        ((2, float("nan"), 1), "length_penalty[1] is nan"),
+        ((2, 0.6, 3), "n_best[1] is 3, not from 1 to the beam_size of the row"),
+        ((2, 0.6, 0), "n_best[1] is 0"),
+        ((-1, 0.6, 4), "n_best[1] is 4"),
+        (None, "beam_size has 1 rows and text has 2"),
+    ],
+)
+def test_saved_model_refuses_options_out_of_range(served, row, message):
+    rows = [DEFAULTS] if row is None else [DEFAULTS, row]
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(message)):
+        served("translate", asked(["one dog", "one dog"], *rows))
+
+
+def test_saved_model_scores_as_the_scorer(parts, served):
+    targets = ["eins Hund", "", "Katze sieht", "", "x", "dog cat"]
+    found = served("score", {"source": LINES, "target": targets})
+    expected = Scorer(*parts).score(LINES, targets)
+    np.testing.assert_allclose(found["log_prob"], [s.log_prob for s in expected], rtol=1e-4)
+    np.testing.assert_allclose(found["score"], [s.score for s in expected], rtol=1e-4)
+    np.testing.assert_allclose(found["token_log_probs"].sum(axis=1), found["log_prob"], rtol=1e-5)
+    assert not found["token_log_probs"][found["target_tokens"] == b""].any()
+
+
+@with_words
+def test_saved_model_translates_as_an_object_too(saved, served):
+    translate = tf.saved_model.load(saved).signatures["serving_default"]
+    expected = served("serving_default", {"text": LINES})
+    for name, values in translate(text=tf.constant(LINES)).items():
+        np.testing.assert_array_equal(values, expected[name])
+
+
+def test_saved_model_translates_ids_and_ignores_what_is_behind_the_length(parts, served, expected):
+    _, tokenizer = parts
+    ids = tokenizer.source.encode([LINES[0], LINES[2]])
+    lengths = [len(row) for row in ids]
+    # Clients may pad with any ids.
+    rows_of_ids = np.full((2, max(lengths) + 2), [[5], [-1]], np.int32)
+    for row, values in zip(rows_of_ids, ids, strict=True):
+        row[: len(values)] = values
+    found = served("translate_ids", {"source_ids": rows_of_ids, "source_lengths": lengths})
+    for row, best in enumerate([expected[0], expected[2]]):
+        length = found["target_lengths"][row]
+        assert found["target_ids"][row, :length].tolist() == best[0].ids
+
+
+def test_saved_model_tells_attention_with_its_tokens(parts, served):
+    _, tokenizer = parts
+    source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
+    found = served("attention", {"source": source, "target": target})
+    for row in range(2):
+        s, t = (
+            v.encode([x[row]])[0]
+            for v, x in ((tokenizer.source, source), (tokenizer.target, target))
+        )
+        assert s[-1] == EOS_ID
+        tokens = [token.decode() for token in found["source_tokens"][row]]
+        assert [token for token in tokens if token] == tokenizer.source.pieces(s)
+        weights = found["attention"][row]
+        np.testing.assert_allclose(weights[: len(t), : len(s)].sum(axis=1), 1, atol=1e-5)
+        assert not weights[:, len(s) :].any() and not weights[len(t) :].any()
+
+
+def test_saved_model_tells_every_attention_map_by_its_name(parts, served):
+    model, tokenizer = parts
+    source, target = ["one dog", "cat sees house"], ["eins", "Katze"]
+    found = served("attention_maps", {"source": source, "target": target})
+    one = served("attention", {"source": source, "target": target})
+    for side in ("source_tokens", "target_tokens"):
+        np.testing.assert_array_equal(found.pop(side), one[side])
+    source_ids = padded(tokenizer.source.encode(source))
+    target_ids = padded(tokenizer.target.encode(target))
+    maps = model.attention_maps(source_ids, target_ids)
+    assert found.keys() == maps.keys() >= {"encoder/0/self", "decoder/0/self", "decoder/0/cross"}
+    for name, weights in maps.items():
+        queries = source_ids if name.startswith("encoder") else target_ids
+        expected = np.where((queries != PAD_ID)[:, None, :, None], weights, 0.0)
+        np.testing.assert_allclose(found[name], expected, atol=1e-5)
+
+
+def test_every_signature_of_a_saved_model_answers_its_sample_request(
+    parts, saved, served, tmp_path
+):
+    signatures = read_meta_graph(saved).signature_def
+    for limit in (1024, 3):
+        requests = sample_requests(parts[1], signatures, limit)
+        write_requests(tmp_path, requests, signatures, "x")
+        found = read_requests(tmp_path)
+        assert {r.signature for r in found} == {n for n in signatures if not n.startswith("__")}
+        for signature, inputs in found:
+            rows = {len(values) for values in served(signature, inputs).values()}
+            assert rows == {len(SAMPLES) if limit == 1024 else 2}  # "" and "x" are short.
+
+
+def test_saved_model_has_an_empty_answer_for_an_empty_batch(served):
+    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
+    for signature, inputs, dtypes in (
+        ("serving_default", {"text": nothing}, {"translation": "O", "score": "f"}),
+        (
+            "translate_ids",
+            {"source_ids": no_ids, "source_lengths": no_ids[:, 0]},
+            {"target_ids": "i", "target_lengths": "i", "score": "f"},
+        ),
+        (
+            "attention",
+            {"source": nothing, "target": nothing},
+            {"source_tokens": "O", "target_tokens": "O", "attention": "f"},
+        ),
+        (
+            "translate",
+            {"text": nothing, "beam_size": [], "length_penalty": [], "n_best": []},
+            {"translation": "O", "score": "f", "count": "i"},
+        ),
+        (
+            "score",
+            {"source": nothing, "target": nothing},
+            {"log_prob": "f", "score": "f", "target_tokens": "O", "token_log_probs": "f"},
+        ),
+        (
+            "attention_maps",
+            {"source": nothing, "target": nothing},
+            {"source_tokens": "O", "target_tokens": "O", "encoder/0/self": "f"},
+        ),
+    ):
+        found = served(signature, inputs)
+        assert {name: values.dtype.kind for name, values in found.items()}.items() >= dtypes.items()
+        assert {len(values) for values in found.values()} == {0}
+
+
+TEXTS = ["one dog\n\ncat sees big house\r\n", "zebra", " \n\n", "\n dog dog\n", "dog\ncat\ndog"]
+ALIKE = ["one dog .", "one\tdog\u00a0.", "\ufeffone  do\u00adg\u200b .\u2028", " one\ndog . "]
+
+
+def test_every_line_of_a_text_is_translated_and_line_feeds_at_its_ends_are_not_lines(parts):
+    translator = Translator(*parts, beam_size=3)
+    found = translator.translate(TEXTS, n_best=2)
+    for text, best in zip(TEXTS, found, strict=True):
+        lines = text.strip().split("\n")
+        alone = translator.translate(lines, n_best=2)
+        assert best[0].text == "\n".join(one[0].text for one in alone)
+        assert best[0].log_prob == pytest.approx(sum(one[0].log_prob for one in alone), abs=1e-4)
+        assert len(best) == (len(alone[0]) if len(lines) == 1 else 1)
+    translator.max_input_tokens = 3  # "one dog" has more, as pieces or as words.
+    assert translator.translate(["dog\none dog one dog"])[0][0].problem == TOO_LONG
+
+
+def test_saved_model_translates_texts_of_several_lines_as_the_translator(parts, served):
+    for n_best in (1, 3):
+        found = Translator(*parts, beam_size=3).translate(TEXTS, n_best=n_best)
+        best = [(one.text.encode(), one.score) for one, *_ in found]
+        answer = served("translate", asked(TEXTS, *[(3, 0.6, n_best)] * len(TEXTS)))
+        assert answer["count"].tolist() == [len(some) for some in found]
+        answers = [(answer["translation"][:, 0], answer["score"][:, 0])]
+        if n_best == 1:
+            answer = served("serving_default", {"text": TEXTS})
+            answers.append((answer["translation"], answer["score"]))
+        for texts, scores in answers:
+            assert texts.tolist() == [text for text, _ in best]
+            np.testing.assert_allclose(scores, [score for _, score in best], atol=1e-4)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"text\[1\] has \d+ tokens"):
+        served("serving_default", {"text": ["dog", "dog dog dog\n" * 300]})
+
+
+def test_texts_that_look_alike_are_alike_everywhere(parts, served):
+    model, tokenizer = parts
+    (scored, *others) = Scorer(model, tokenizer).score(ALIKE, ALIKE[::-1])
+    assert {(other.log_prob, *other.ids) for other in others} == {(scored.log_prob, *scored.ids)}
+    answer = served("score", {"source": ALIKE, "target": ALIKE[::-1]})
+    assert len(set(answer["log_prob"].tolist())) == 1
+    assert len({best[0].text for best in Translator(*parts).translate(ALIKE[:3])}) == 1
+    assert len({*served("serving_default", {"text": ALIKE[:3]})["translation"]}) == 1
+    blank = ["\u00a0", "\u200b\ufeff", "\u3000\t", "\u2028"]
+    assert [best[0].text for best in Translator(*parts).translate(blank)] == [""] * 4
+    assert not any(served("serving_default", {"text": blank})["translation"])
+
+
+LONG = "dog " * 2000
+THREE = [[4, 5, 3], [4, 5, 3]]
+REFUSED = {
+    "a negative id": ([[5, 3, 0], [4, -1, 3]], [2, 3], "source_ids[1, 1] is -1"),
+    "an id beyond the vocabulary": (
+        [[5, 3, 0], [4, 99999, 3]],
+        [2, 3],
+        "source_ids[1, 1] is 99999",
+    ),
+    "a length beyond the row": (THREE, [3, 4], "source_lengths[1] is 4"),
+    "a negative length": (THREE, [-1, 3], "source_lengths[0] is -1"),
+    "one length for two rows": (THREE, [3], "source_lengths has 1 rows and source_ids has 2"),
+    "two lengths for one row": (
+        THREE[:1],
+        [3, 3],
+        "source_lengths has 2 rows and source_ids has 1",
+    ),
+    "too many ids": ([[4] * 1025] * 2, [1024, 1025], "source_ids[1] has 1025 tokens"),
+    "a long line": ("text", ["dog", LONG], "text[1] has "),
+    "a long source": (["dog", LONG], ["dog", "dog"], "source[1] has "),
+    "a long target": (["dog", "dog"], ["dog", LONG], "target[1] has "),
+    "two sources for one target": (["a", "b"], ["a"], "target has 1 rows and source has 2"),
+    "one source for two targets": (["a"], ["a", "b"], "target has 2 rows and source has 1"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_saved_model_refuses_what_it_cannot_answer_and_says_what_is_wrong(served, name):
+    first, second, expected = REFUSED[name]
+    if first == "text":
+        request = "serving_default", {"text": second}
+    elif isinstance(first[0], str):
+        request = "attention", {"source": first, "target": second}
+    else:
+        request = "translate_ids", {"source_ids": first, "source_lengths": second}
+    with pytest.raises(tf.errors.InvalidArgumentError, match=re.escape(expected)):
+        served(*request)
+
+
+@pytest.fixture
+def in_this_process():
+    """Runs the client of a check in this process, because a fresh process takes seconds."""
+    with client_in_this_process():
+        yield
+
+
+@with_pieces
+def test_every_way_in_which_a_saved_model_answers_differently_is_named(
+    parts, saved, expected, in_this_process
+):
+    model, tokenizer = parts
+    other = keras.models.clone_model(model)  # Halved weights give another attention.
+    for weight, found in zip(other.weights, model.weights, strict=True):
+        weight.assign(0.5 * found)
+    translations = [best[0] for best in expected]
+    translations[0] = translations[0]._replace(text="Hund")
+    translations[2] = translations[2]._replace(ids=[5, EOS_ID])
+    with pytest.raises(UserError) as caught:
+        check(saved, other, tokenizer, LINES, translations, max_tokens=1024)
+    (message,) = str(caught.value).splitlines()
+    assert "serving_default for 1 of 6 lines, such as 'one dog': " in message
+    assert " there, 'Hund' here; translate_ids for 1 of 6 lines, such as 'cat sees" in message
+    assert " there, [5, 3] here; translate for 1 of 6 lines, such as 'one dog'" in message
+    assert all(f"; {name} for " in message for name in ("attention", "score", "attention_maps"))
+
+
+@with_pieces
+def test_a_full_disk_is_told_as_other_files_tell_it(serving, tmp_path):
+    with full_disk(1000), pytest.raises(OSError, match=r"^File too large$"):
+        serving.save(tmp_path / "model")
+
+
+@with_pieces
+@pytest.mark.slow
+def test_a_saved_model_that_fails_in_a_fresh_process_is_one_line(parts, expected, tmp_path):
+    with pytest.raises(UserError, match=f"fails in a fresh process, .*{tmp_path}") as caught:
+        check(tmp_path, *parts, LINES[:1], [expected[0][0]], max_tokens=1024)
+    assert "\n" not in str(caught.value)
+
+
+def test_saved_model_uses_ops_that_stock_servers_have(saved):
+    from tensorflow.core.protobuf import saved_model_pb2
+
+    model = saved_model_pb2.SavedModel()
+    model.ParseFromString((saved / "saved_model.pb").read_bytes())
+    library = model.meta_graphs[0].graph_def
+    ops = {node.op for node in library.node}
+    ops |= {node.op for function in library.library.function for node in function.node_def}
+    assert not {op for op in ops if op.startswith(("Xla", "PyFunc", "EagerPyFunc"))}
+    # Ops that the TensorFlow Serving binary contains besides TensorFlow's own.
+    linked = {"SentencepieceOp", "SentencepieceTokenizeOp", "SentencepieceDetokenizeOp"}
+    linked |= {"NormalizeUTF8"}
+    assert {op for op in ops if op not in PLAIN_OPS} <= linked

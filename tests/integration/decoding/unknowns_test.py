@@ -1,0 +1,139 @@
+"""Replacement of UNK in translations."""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, UNK_ID, PieceVocabulary
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.decoding.unknowns import UnknownReplacer, read_lexicon
+from tests.tiny import SMALL, pairs
+
+LINES = ["one zebra sees the dog", "zebra", "", "two cat runs"]
+
+
+def create(tokenizer, preset="lstm_luong", **settings):
+    return models.create(
+        preset, len(tokenizer.source), len(tokenizer.target), embedding_width=8, **settings
+    )
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    return train_tokenizer("word", *text)
+
+
+@pytest.fixture(scope="module")
+def model(tokenizer):
+    """A model that often emits UNK, has a peaked attention, and rarely emits EOS."""
+    keras.utils.set_random_seed(1)
+    model = create(tokenizer)
+    for weight in model.trainable_variables:
+        weight.assign(weight * 4)
+    bias = model.output_layer.bias.numpy()
+    bias[UNK_ID], bias[EOS_ID] = 2, -3
+    model.output_layer.bias.assign(bias)
+    return model
+
+
+def translate(model, tokenizer, lexicon=None):
+    replacer = UnknownReplacer(model, tokenizer, lexicon)
+    results = Translator(model, tokenizer, beam_size=2, unknowns=replacer).translate(LINES, 2)
+    return results, replacer.counts
+
+
+def test_a_transformer_chooses_the_word_by_its_guided_head(tokenizer):
+    keras.utils.set_random_seed(1)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    settings = {**SMALL, "tie_embeddings": "target", "alignment_head": "first"}
+    model = models.create("transformer_tiny", *sizes, **settings)
+    for weight in model.trainable_variables:
+        weight.assign(weight * 4)
+    line, ids = "one zebra sees the dog", [UNK_ID, UNK_ID, UNK_ID, EOS_ID]
+    batch = (tokenizer.source.encode([line]), [ids])
+    heads = model.attention_maps(*(tf.constant(row, tf.int32) for row in batch))
+    places = heads["decoder/0/cross"][0, :, :3, :-1].numpy().argmax(axis=-1)
+    assert (places[0] != places[1]).any(), "the heads agree too much to test anything"
+    (text,), _ = UnknownReplacer(model, tokenizer).texts(line, [ids])
+    assert text.split() == [line.split()[place] for place in places[0]]
+
+
+def test_an_unknown_word_becomes_the_source_word_with_the_highest_attention(model, tokenizer):
+    results, counts = translate(model, tokenizer)
+    found = []
+    for line, translations in zip(LINES, results, strict=True):
+        source = tf.constant(tokenizer.source.encode([line]), tf.int32)
+        for ids, text in ((t.ids, t.text) for t in translations):
+            weights = model.align(source, tf.constant([ids], tf.int32))[0].numpy()
+            words = tokenizer.target.pieces(ids)
+            for position in np.flatnonzero(np.equal(ids, UNK_ID)):
+                found.append(int(weights[position, :-1].argmax()))
+                words[position] = line.split()[found[-1]]
+            assert text == " ".join(words).removesuffix("</s>").rstrip()
+    assert counts == {"copied": len(found)}
+    assert len(found) > 5 and len(set(found)) > 1, "the model says too little to test anything"
+
+
+def test_a_lexicon_translates_the_words_it_has(model, tokenizer):
+    copied, counts = translate(model, tokenizer)
+    lexicon = {"zebra": "ZEBRA", "the": "DAS"}
+    results, more = translate(model, tokenizer, lexicon)
+    for plain, translated in zip(copied, results, strict=True):
+        for one, other in zip(plain, translated, strict=True):
+            assert one.ids == other.ids
+            assert other.text == " ".join(lexicon.get(word, word) for word in one.text.split())
+    assert more["translated"] > 0
+    assert more["translated"] + more["copied"] == counts["copied"]
+
+
+def test_replacements_are_counted_in_what_is_written_alone(model, tokenizer):
+    for options in ({"beam_size": 4}, {"beam_size": 4, "mbr": 4, "split_sentences": True}):
+        replacer = UnknownReplacer(model, tokenizer)
+        translator = Translator(model, tokenizer, unknowns=replacer, **options)
+        results = translator.translate([*LINES, "zebra sees zebra. The zebra runs."], 2)
+        written = sum(t.ids.count(UNK_ID) for translations in results for t in translations)
+        assert written and replacer.counts == {"copied": written}
+
+
+def test_without_it_no_unknown_word_is_emitted(model, tokenizer):
+    for translations in Translator(model, tokenizer, beam_size=2).translate(LINES, 2):
+        assert not any(UNK_ID in translation.ids for translation in translations)
+
+
+def test_pieces_are_copied_as_they_stand(tmp_path):
+    path = tmp_path / "pieces.txt"
+    path.write_text("un@@\nknown\ndog\n")
+    vocabulary = PieceVocabulary.from_pieces(path)
+    assert vocabulary.decode([5, UNK_ID, UNK_ID, 3, UNK_ID], ["ze@@", "bra"]) == "known zebra"
+
+
+def test_models_and_vocabularies_without_unknown_words_are_refused(tokenizer):
+    blind = create(tokenizer, "lstm_seq2seq")
+    with pytest.raises(UserError, match="no attention"):
+        UnknownReplacer(blind, tokenizer)
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    bpe = train_tokenizer("bpe", *text, vocab_size=300)
+    assert isinstance(bpe, Tokenizer)
+    with pytest.raises(UserError, match="spells every word"):
+        UnknownReplacer(create(bpe), bpe)
+
+
+def test_a_lexicon_gives_the_most_probable_translation(tmp_path):
+    path = tmp_path / "lexicon.txt"
+    path.write_text("Haus building 0.2\nHaus house 0.7\nHund\tdog\t1\nHaus home 0.7\nKatze cat 0\n")
+    assert read_lexicon(path) == {"Haus": "house", "Hund": "dog", "Katze": "cat"}
+
+
+def test_weights_of_a_word_are_those_of_its_own_position(model, tokenizer):
+    """Hypotheses of different lengths in one batch do not change which words are copied."""
+    replacer = UnknownReplacer(model, tokenizer)
+    line = "one zebra sees the dog"
+    ids = [[UNK_ID, 5, UNK_ID, 6, UNK_ID, 3], [UNK_ID, 3]]
+    together, _ = replacer.texts(line, ids)
+    assert together == [replacer.texts(line, [row])[0][0] for row in ids]
+    assert np.all([word in line.split() for word in together[1].split()])

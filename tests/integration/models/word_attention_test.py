@@ -1,0 +1,260 @@
+"""From alignment to attention; the laws of all models are in contract_test.py."""
+
+import functools
+import itertools
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
+from nmt_zoo.training.corpus.preparation import LengthPlan, WordTable
+from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from tests.unit.models.layers_test import close, random, softmax, weights_of
+from tests.unit.training.expectation_maximisation import textbook
+
+PAD, BOS, EOS = 0, 2, 3
+SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 3, 0, 0], [3, 0, 0, 0, 0]], np.int32)
+TARGET = np.array([[6, 8, 4, 3], [7, 3, 0, 0], [6, 7, 7, 3]], np.int32)
+AVERAGES = ("probabilities", "embeddings")
+# Models 1 (no positions) and 2, each with the average outside the softmax and inside.
+BOTH = [(average, max_positions) for average in AVERAGES for max_positions in (0, 3, 8)]
+
+
+def create(average="embeddings", max_positions=0, **settings):
+    """A tiny model with every weight random."""
+    sizes = {"width": 4, "average": average, "max_positions": max_positions, **settings}
+    model = models.create("attention_ibm1", 11, 12, **sizes)
+    for index, weight in enumerate(model.trainable_variables):
+        weight.assign(random(*weight.shape, seed=index))
+    return model
+
+
+def ids(array):
+    return tf.constant(array, tf.int32)
+
+
+def logits_of(model, source_ids=SOURCE, target_ids=TARGET):
+    target_in_ids = models.shift_right(ids(target_ids), BOS)
+    return model({"source_ids": ids(source_ids), "target_in_ids": target_in_ids}).numpy()
+
+
+# The equations
+
+
+def prior_equation(w, i, n):
+    """`a(j | i)` over n source positions: uniform, or the softmax of `K_j . Q_i`."""
+    if "target_positions/embeddings" not in w:
+        return np.full(n, 1 / n)
+    q, k = w["target_positions/embeddings"], w["source_positions/embeddings"]
+    last = len(q) - 1
+    return softmax(np.array([k[min(j, last)] @ q[min(i, last)] for j in range(n)]))
+
+
+def distribution_equation(w, average, source, i):
+    """Computes probabilities of target word i, `[V]`, one source word after the other."""
+    a = prior_equation(w, i, len(source))
+    u, v = w["output/kernel"].T, w["source_embedding/embeddings"]
+    if average == "probabilities":
+        return sum(a[j] * softmax(u @ v[source[j]]) for j in range(len(source)))
+    return softmax(u @ sum(a[j] * v[source[j]] for j in range(len(source))))
+
+
+@pytest.mark.parametrize(("average", "max_positions"), BOTH)
+def test_probabilities_are_those_of_the_equations(average, max_positions):
+    model = create(average, max_positions)
+    w, found = weights_of(model), softmax(logits_of(model))
+    for source, target, actual in zip(SOURCE, TARGET, found, strict=True):
+        source = source[source != PAD]
+        for i in range(len(target)):
+            close(actual[i], distribution_equation(w, average, source, i))
+
+
+@pytest.mark.parametrize("max_positions", [0, 3])
+def test_logits_of_a_mixture_are_log_probabilities(max_positions):
+    logits = logits_of(create("probabilities", max_positions))
+    close(tf.reduce_logsumexp(logits, axis=-1), np.zeros(TARGET.shape))
+
+
+@pytest.mark.parametrize("max_positions", [0, 3])
+def test_alignment_of_a_mixture_is_the_posterior(max_positions):
+    model = create("probabilities", max_positions)
+    w = weights_of(model)
+    u, v = w["output/kernel"].T, w["source_embedding/embeddings"]
+    alignment = model.align(ids(SOURCE), ids(TARGET)).numpy()
+    scores = model.score(ids(SOURCE), ids(TARGET)).numpy()
+    for b, (source, target) in enumerate(zip(SOURCE, TARGET, strict=True)):
+        source = source[source != PAD]
+        for i, word in enumerate(target):
+            a = prior_equation(w, i, len(source))
+            joint = [a[j] * softmax(u @ v[f])[word] for j, f in enumerate(source)]
+            close(alignment[b, i, : len(source)], np.array(joint) / sum(joint))
+            close(scores[b, i], np.log(sum(joint)))
+
+
+def test_positions_beyond_the_last_share_its_vector():
+    short, long = create(max_positions=3), create(max_positions=8)
+    for few, many in zip(short.weights, long.weights, strict=True):
+        values = few.numpy()
+        if "positions" in few.path:
+            values = np.concatenate([values, values[-1:].repeat(5, axis=0)])
+        many.assign(values)
+    close(logits_of(short), logits_of(long))
+    close(short.align(ids(SOURCE), ids(TARGET)), long.align(ids(SOURCE), ids(TARGET)))
+
+
+def test_a_mixture_is_exact_where_its_terms_are_too_small_for_floats():
+    terms = np.array([[[-1.0, -300.0, -200.0], [-2.0, -301.0, -100.0], [HIDDEN_SCORE] * 3]])
+    weights = np.array([[[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]])
+    half = np.log(0.5)
+    expected = [
+        [half + np.logaddexp(-1, -2), half + np.logaddexp(-300, -301), half - 100],
+        # In the last column, the only probable term has weight 0, which counts as 1e-30: the result
+        # is not exact, but finite.
+        [-1, -300, -100 + np.log(1e-30)],
+    ]
+    close(_log_mixture(np.float32(weights), np.float32(terms))[0], expected)
+
+
+@pytest.mark.parametrize(("average", "max_positions"), BOTH)
+def test_no_tensor_has_both_lengths_and_the_vocabulary(average, max_positions):
+    """So a mixture needs memory like S additional target words, and not S times as much."""
+    model = create(average, max_positions)
+
+    @tf.function(autograph=False)
+    def gradient(source_ids, target_ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model.score(source_ids, target_ids))
+        return tape.gradient(loss, model.trainable_variables)
+
+    graph = gradient.get_concrete_function(ids(SOURCE), ids(TARGET)).graph
+    shapes = [tensor.shape for op in graph.get_operations() for tensor in op.outputs]
+    largest = max(np.prod(shape) for shape in shapes if shape.is_fully_defined())
+    assert largest <= 12 * max(SOURCE.size, TARGET.size)
+
+
+# What they learn
+
+# por qué / why, three times; por / for; qué / what.
+POR, QUE, WHY, FOR, WHAT = 4, 5, 4, 5, 6
+QUESTIONS = {
+    "source_ids": ids([[POR, QUE, EOS]] * 3 + [[POR, EOS, PAD], [QUE, EOS, PAD]]),
+    "target_ids": ids([[WHY, EOS]] * 3 + [[FOR, EOS], [WHAT, EOS]]),
+}
+
+
+def learn(preset, batch, steps, **settings):
+    """Trains on one batch; returns (model, its last negative log-likelihood)."""
+    model = models.create(preset, 7, 7, **settings)
+    update = GradientUpdate(model, keras.optimizers.Adam(0.03), label_smoothing=0.0, clip_norm=0.0)
+    for _ in range(steps):
+        nll = update.step(batch)["nll"][0]
+    return model, float(nll)
+
+
+def probabilities(model, source_ids):
+    """Returns the probabilities of all target words; they do not depend on the history."""
+    return softmax(logits_of(model, np.array([source_ids]), np.array([[EOS]])))[0, 0]
+
+
+def best_word(model, source_ids):
+    """Returns the most probable word, special ids excluded."""
+    return 4 + probabilities(model, source_ids)[4:].argmax()
+
+
+@functools.cache
+def learned(preset):
+    return learn(preset, QUESTIONS, 200)
+
+
+def test_ibm1_factored_learns_the_table_of_model_1():
+    model, nll = learned("ibm1_factored")
+    w = weights_of(model)
+    table = softmax(w["source_embedding/embeddings"] @ w["output/kernel"])
+    close(table[POR, [WHY, FOR, WHAT, EOS]], [0.492, 0.328, 0, 0.181], 0.01)
+    close(table[QUE, [WHY, FOR, WHAT, EOS]], [0.492, 0, 0.328, 0.181], 0.01)
+    close(table[EOS, EOS], 1, 0.01)
+    close(nll, 10.3886, 1e-3)  # The likelihood that EM reaches with a table.
+    # This translation is wrong: the model cannot represent that "why" also needs "por".
+    assert best_word(model, [QUE, EOS]) == WHY
+    close(probabilities(model, [QUE, EOS])[[WHY, WHAT]], [0.246, 0.164], 0.01)
+
+
+def test_attention_ibm1_lets_source_words_add_up():
+    model, nll = learned("attention_ibm1")
+    for source_ids, word in (([POR, QUE, EOS], WHY), ([POR, EOS], FOR), ([QUE, EOS], WHAT)):
+        assert best_word(model, source_ids) == word
+        close(probabilities(model, source_ids)[[word, EOS]], [0.5, 0.5], 0.05)
+    assert nll < 10 * np.log(2) * 1.02
+
+
+@pytest.mark.slow
+def test_attention_translates_what_a_table_of_words_cannot():
+    """A table has one distribution for a word in all contexts; here "por qué" is most frequent."""
+    corpus = textbook.corpus_of([([POR, QUE], [WHY])] * 3 + [([POR], [FOR]), ([QUE], [WHAT])])
+    words = index_word_pairs(corpus)
+    table = models.create("ibm1", 7, 7, num_word_pairs=words.source_words.size)
+    WordTable(corpus).fill(table)
+    update = EMUpdate(table, words)
+    for _ in range(50):
+        update.step(words)
+    attention, _ = learned("attention_ibm1")
+    LengthPlan(corpus).fill(attention)
+
+    spanish = WordVocabulary([*SPECIALS, "por", "qué", "y"])
+    english = WordVocabulary([*SPECIALS, "why", "for", "what"])
+    found = {}
+    for name, model in (("attention", attention), ("table", table)):
+        translator = Translator(model, Tokenizer("word", spanish, english))
+        best = translator.translate(["por qué", "por", "qué"])
+        found[name] = [translations[0].text for translations in best]
+    assert found == {"attention": ["why", "for", "what"], "table": ["why", "why", "why"]}
+
+
+def test_attention_ibm2_learns_the_order_of_words_and_attention_ibm1_cannot():
+    words = np.array(list(itertools.product((4, 5, 6), repeat=3)))
+    ends = np.full((len(words), 1), EOS)
+    source, target = np.hstack([words, ends]), np.hstack([words[:, ::-1], ends])
+    backwards = {"source_ids": ids(source), "target_ids": ids(target)}
+    model, nll = learn("attention_ibm2", backwards, 150)
+    _, nll_without_positions = learn("attention_ibm1", backwards, 150)
+    assert nll < 0.01 * target.size
+    assert nll_without_positions > 0.5 * target.size
+    attended = model.align(ids(source), ids(target)).numpy().argmax(-1)
+    np.testing.assert_array_equal(attended, [[2, 1, 0, 3]] * len(words))
+
+
+# Settings
+
+
+def test_only_equal_weights_inside_the_softmax_tell_no_alignment():
+    found = {key: create(*key).has_alignment for key in BOTH}
+    assert found == {key: key != ("embeddings", 0) for key in BOTH}
+
+
+def test_maps_are_the_alignment():
+    for average, max_positions in BOTH:
+        model = create(average, max_positions)
+        maps = model.attention_maps(ids(SOURCE), ids(TARGET))
+        assert list(maps) == ["decoder/0/cross"]
+        close(maps["decoder/0/cross"][:, 0], model.align(ids(SOURCE), ids(TARGET)), 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("average", "logits", "one of probabilities, embeddings"),
+        ("width", 0, "at least 1"),
+        ("max_positions", -1, "at least 0"),
+    ],
+)
+def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
+    with pytest.raises(models.SettingError, match=f"{name} .*{expected}.*{value}"):
+        models.create("attention_ibm2", 11, 12, **{name: value})

@@ -1,0 +1,140 @@
+"""Alignment models on the command line: iterations, stopping, resuming, gradients, bad flags."""
+
+import contextlib
+import io
+import json
+import math
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from tests.running import ROOT, run_script
+from tests.tiny import corpus_flags
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("alignment")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    return corpus_flags(folder)
+
+
+def flags(folder, corpus, name, *more):
+    where = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return [*corpus, *where, "--bleu_lines=20", *more]
+
+
+def records(run, kind):
+    lines = (run / "metrics.jsonl").read_text().splitlines()
+    return [record for record in map(json.loads, lines) if record["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def whole(folder, corpus):
+    """A run of thirty iterations that is never interrupted."""
+    more = ("--model=ibm2", "--model2_steps=2", "--alpha=0")
+    more += ("--max_steps=30", "--eval_every_steps=12")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = run_script("train", flags(folder, corpus, "whole", *more)).status
+    assert status == 0, said.getvalue()
+    return folder / "whole", more, said.getvalue()
+
+
+def test_every_iteration_says_and_keeps_its_likelihood(whole):
+    run, _, shown = whole
+    kept = records(run, "train")
+    assert [record["step"] for record in kept] == list(range(1, 31))
+    names = ["Model 1"] * 3 + ["Model 2"] * 2 + ["positions: table"] * 25
+    for name, record in zip(names, kept, strict=True):
+        likelihood, perplexity = record["log_likelihood"], record["perplexity"]
+        assert perplexity == pytest.approx(math.exp(record["nll"]))
+        said = f"iteration {record['step']} ({name}): log-likelihood {likelihood:,.1f}, "
+        assert f"{said}perplexity {perplexity:.3f}" in shown
+    for first, last in ((0, 3), (3, 5), (5, 30)):
+        likelihoods = [record["log_likelihood"] for record in kept[first:last]]
+        assert likelihoods == sorted(likelihoods)
+    valid = records(run, "valid")
+    assert [record["step"] for record in valid] == [12, 24, 30]
+    assert valid[-1]["bleu"] > 90  # Sentences of this corpus are translated word by word.
+
+
+@pytest.mark.slow  # tests/system/kills kills more often.
+def test_killed_and_resumed_equals_never_killed_bit_for_bit(whole, folder, corpus):
+    run, more, _ = whole
+    again = folder / "killed"
+    command = [sys.executable, "train.py", *flags(folder, corpus, "killed", *more)]
+    for step, number in ((4, signal.SIGKILL), (14, signal.SIGTERM)):
+        process = subprocess.Popen(
+            command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL
+        )
+        deadline = time.monotonic() + 600
+        while process.poll() is None and time.monotonic() < deadline:
+            if (again / "metrics.jsonl").exists() and any(
+                record["step"] >= step for record in records(again, "train")
+            ):
+                process.send_signal(number)
+                break
+            time.sleep(0.002)
+        assert process.wait() in (-number, 128 + number)
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    for name in ("best.npz", "checkpoints/00000030.npz"):
+        with np.load(run / name) as one, np.load(again / name) as other:
+            assert set(one.files) == set(other.files)
+            for key in set(one.files) - {"state"}:
+                assert np.array_equal(one[key], other[key]), key
+    for kind, value in (("train", "log_likelihood"), ("valid", "perplexity")):
+        assert [(r["step"], r[value]) for r in records(run, kind)] == [
+            (r["step"], r[value]) for r in records(again, kind)
+        ]
+    assert json.loads((again / "config.json").read_text())["sizes"]["num_word_pairs"] > 50
+
+
+@pytest.fixture(scope="module")
+def plain(folder, corpus):
+    """Model 1, trained without any flag."""
+    assert run_script("train", flags(folder, corpus, "plain", "--model=ibm1")).status == 0
+    return folder / "plain"
+
+
+def test_a_run_that_trained_only_simpler_models_says_so(folder, corpus, capsys):
+    more = ("--model=hmm_alignment", "--model1_steps=1", "--model2_steps=1", "--bleu_lines=0")
+    for steps in (2, 3):
+        done = run_script(
+            "train", flags(folder, corpus, "short", *more, f"--max_steps={steps}"), capsys
+        )
+        assert done.status == 0, done.err
+        words = "ended at step 2, within the iterations of simpler models (--model1_steps=1, --mod"
+        assert (words in done.out) == (steps == 2)
+
+
+def test_more_iterations_with_fertilities_give_the_weights_of_all_at_once(folder, corpus):
+    """Although their perplexity, which does not count fertilities, rises."""
+    more = ("--model=hmm_fertility", "--model1_steps=1", "--hmm_steps=1", "--bleu_lines=0")
+    # An average with earlier weights has a lower perplexity, too.
+    averages = "--average_checkpoints=3"
+    for name, steps, *own in (("parts", 3), ("parts", 6), ("at_once", 6, averages)):
+        arguments = flags(folder, corpus, name, *more, f"--max_steps={steps}", *own)
+        assert run_script("train", arguments).status == 0
+    first, last = (record["perplexity"] for record in records(folder / "parts", "valid"))
+    assert last > first
+    with np.load(folder / "parts/best.npz") as one, np.load(folder / "at_once/best.npz") as other:
+        for key in set(one.files) - {"state"}:
+            assert np.array_equal(one[key], other[key]), key
+
+
+def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
+    more = ("--update=gradient", "--max_tokens_per_batch=256", "--max_epochs=20")
+    more += ("--schedule=constant", "--warmup_steps=1")
+    arguments = flags(folder, corpus, "gradient", "--model=ibm1", *more)
+    done = run_script("train", arguments, capsys)
+    assert done.status == 0, done.err
+    found, expected = (records(run, "valid")[-1] for run in (folder / "gradient", plain))
+    assert found["perplexity"] < 1.05 * expected["perplexity"]
+    assert found["bleu"] > 80

@@ -1,0 +1,380 @@
+"""Tests of align.py, and of visualize_attention.py with gold links, embeddings, learning curves.
+
+The models that are loaded are not trained: the weights of an `ibm1_factored` encode a dictionary,
+so all links are known.
+"""
+
+import json
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt_zoo import models
+from nmt_zoo.configuration.resolver import options_of
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.decoding.alignment.links import SYMMETRISATIONS, read_alignments, symmetrise
+from nmt_zoo.decoding.unknowns import read_lexicon
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, write_archive
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import CHAINS, ITERATIONS
+from tests.running import ROOT, run_script
+from tests.tiny import SMALL, WORDS
+from tests.unit.decoding.pictures.attention_pictures_test import svg_texts
+
+
+def save_model(path, preset, settings, tokenizer, change=lambda model: None):
+    """Makes a model directory without training."""
+    directory = ModelDirectory(path)
+    sizes = [len(tokenizer.source), len(tokenizer.target)]
+    config = {"model": preset, "settings": settings, "tokenizer": tokenizer.kind}
+    options = dict(options_of(preset, "files", {}))
+    directory.start({**config, "vocab_sizes": sizes, "options": options}, tokenizer)
+    model = models.create(preset, *sizes, **settings)
+    change(model)
+    write_archive(directory.best_path, model_arrays(model), {"step": 2})
+    for step, nll in ((1, 3.0), (2, 2.0)):
+        record = {"step": step, "seconds": 1.0, "kind": "train", "nll": nll}
+        directory.append_metrics(record)
+
+
+def translate_words(model):
+    """Sets weights by which source word n translates only to target word n."""
+    vectors = np.eye(len(WORDS) + len(SPECIALS))[:, len(SPECIALS) :]
+    model.source_embedding.embeddings.assign(10 * vectors)
+    model.output_layer.kernel.assign(vectors.T)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Model directories and texts."""
+    folder = tmp_path_factory.mktemp("alignments")
+    english, german = (WordVocabulary([*SPECIALS, *words]) for words in (WORDS, WORDS.values()))
+    forward, reverse = Tokenizer("word", english, german), Tokenizer("word", german, english)
+    settings = {"width": len(WORDS)}
+    save_model(folder / "ibm", "ibm1_factored", settings, forward, translate_words)
+    save_model(folder / "reverse", "ibm1_factored", settings, reverse, translate_words)
+    save_model(folder / "uniform", "attention_ibm1", {}, forward)
+    bpe = train_tokenizer("bpe", list(WORDS), list(WORDS.values()), vocab_size=290)
+    save_model(folder / "deep", "transformer_tiny", {**SMALL, "num_decoder_layers": 2}, bpe)
+
+    rng = random.Random(1)
+    lines = {"en": [], "de": [], "gold": [], "both": []}
+    for length in (1, 4, 7, 2, 0, 9):
+        words = rng.sample(list(WORDS), length)
+        order = rng.sample(range(length), length)
+        lines["en"].append(" ".join(words))
+        lines["de"].append("  ".join(WORDS[words[place]] for place in order))
+        lines["gold"].append(" ".join(f"{place}-{i}" for i, place in enumerate(order)))
+    # Two words with one translation: each direction alone finds only one of the two links.
+    lines["en"].append("dog dog cat")
+    lines["de"].append("Hund Katze Katze")
+    lines["gold"].append("0-0 1?0 2-1 2p2")
+    lines["both"] = [f"{s} ||| {t}" for s, t in zip(lines["en"], lines["de"], strict=True)]
+    for name, text in lines.items():
+        (folder / name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def here(folder, tmp_path, monkeypatch):
+    """Makes the working directory a new folder with links to the files of `folder`."""
+    for path in folder.iterdir():
+        (tmp_path / path.name).symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def run(here, capsys):
+    """Runs align.py."""
+    return lambda *flags: run_script("align", flags, capsys)
+
+
+@pytest.fixture
+def draw(here, capsys):
+    """Runs visualize_attention.py."""
+    return lambda *flags: run_script("visualize_attention", flags, capsys)
+
+
+TEXT = ("--source=en", "--target=de")
+FORWARD = ("--model_dir=ibm", *TEXT)
+
+
+def test_a_text_is_aligned_line_by_line(run, tmp_path):
+    done = run(*FORWARD, "--alignments=out")
+    assert done.status == 0, done.err
+    assert "1 of 7 pairs have an empty side" in done.err
+    gold = (tmp_path / "gold").read_text().splitlines()
+    found = (tmp_path / "out").read_text().splitlines()
+    assert [set(line.split()) for line in found[:-1]] == [set(line.split()) for line in gold[:-1]]
+    assert found[4] == "" and found[-1] == "0-0 2-1 2-2"
+    assert f"wrote out: {sum(len(line.split()) for line in found)} links" in done.out
+
+
+def test_one_file_of_both_sides_is_aligned_alike(run, tmp_path):
+    assert run(*FORWARD, "--alignments=a").status == 0
+    assert run("--model_dir=ibm", "--source=both", "--alignments=b").status == 0
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_threshold_finds_several_links_of_a_word(run, tmp_path):
+    assert run(*FORWARD, "--alignments=out", "--threshold=0.4").status == 0
+    assert (tmp_path / "out").read_text().splitlines()[-1] == "0-0 1-0 2-1 2-2"
+
+
+@pytest.mark.parametrize("method", SYMMETRISATIONS)
+def test_both_directions_are_joined_with_models_as_from_files(run, tmp_path, method):
+    reverse, join = "--reverse_model_dir=reverse", f"--symmetrise={method}"
+    assert run(*FORWARD, "--alignments=f").status == 0
+    assert run(*TEXT, reverse, "--alignments=r").status == 0
+    assert run(*FORWARD, reverse, join, "--alignments=models").status == 0
+    assert run("--from_alignments=f,r", join, "--alignments=files").status == 0
+    assert (tmp_path / "files").read_bytes() == (tmp_path / "models").read_bytes()
+    both = (read_alignments(tmp_path / name) for name in "fr")
+    expected = [symmetrise(*pair, method) for pair in zip(*both, strict=True)]
+    assert read_alignments(tmp_path / "files") == expected
+    if method in ("union", "intersection"):  # Each model gives a target word at most one link.
+        last = {"union": "0-0 1-0 2-1 2-2", "intersection": "0-0 2-1"}[method]
+        assert (tmp_path / "files").read_text().splitlines()[-1] == last
+
+
+def test_directions_agree_by_the_product_of_their_weights(run, tmp_path):
+    both = (*FORWARD, "--reverse_model_dir=reverse", "--symmetrise=agree", "--alignments=out")
+    # Two words with one translation: each has half of the weight in one direction, and all of it in
+    # the other direction.
+    for flags, last in (([], "0-0 1-0 2-1 2-2"), (["--threshold=0.8"], "")):
+        done = run(*both, *flags, "--gold=gold", "--save_scores=scores")
+        assert done.status == 0, done.err
+        assert (tmp_path / "out").read_text().splitlines()[-1] == last
+        assert json.loads((tmp_path / "scores").read_text())["threshold"] == (0.8 if flags else 0.4)
+
+
+def test_scores_against_gold_are_printed_and_kept(run, tmp_path):
+    done = run(*FORWARD, "--gold=gold", "--save_scores=scores.json")
+    assert done.out == "AER 0.0000, precision 1.0000, recall 1.0000 (7 sentence pairs, 26 links)\n"
+    record = json.loads((tmp_path / "scores.json").read_text())
+    assert (record["aer"], record["precision"], record["recall"]) == (0, 1, 1)
+    assert record["forward"]["model"] == "ibm1_factored" and "reverse" not in record
+    assert record["forward"]["parameters"] > 0 and record["links"] == 26
+    # Possible links count for precision, sure links for recall. Words are counted from 1 here.
+    (tmp_path / "ones").write_text("1-1 2p1 1p2\n1-1 2-2\n")
+    (tmp_path / "links").write_text("0-0 1-0\n0-0 0-1\n")
+    done = run("--from_alignments=links", "--gold=ones", "--gold_base=1", "--save_scores=s.json")
+    assert done.out.startswith("AER 0.2857, precision 0.7500, recall 0.6667 (2 sentence pairs, ")
+    assert json.loads((tmp_path / "s.json").read_text())["from_alignments"] == ["links"]
+
+
+@pytest.mark.parametrize("text", [[*TEXT, "--threshold=0.4"], []])
+def test_a_lexicon_is_one_that_translate_reads(run, tmp_path, capsys, text):
+    """The lexicon is counted in a text, or is the model's own table."""
+    done = run("--model_dir=ibm", *text, "--lexicon=lexicon")
+    assert done.status == 0 and f"wrote lexicon: {len(WORDS)} word pairs" in done.out
+    assert text or "word pairs of probability above 0.01" in done.out
+    assert read_lexicon("lexicon") == WORDS
+    text = tmp_path / "text"
+    text.write_text("dog cat\n")
+    flags = ["--model_dir=ibm", "--replace_unknowns", "--lexicon=lexicon", f"--input={text}"]
+    assert run_script("translate", flags, capsys).status == 0
+
+
+def test_links_from_a_file_are_counted_and_scored_with_the_text(run, tmp_path):
+    assert run(*FORWARD, "--alignments=f", "--lexicon=a").status == 0
+    done = run(*TEXT, "--from_alignments=f", "--lexicon=b", "--gold=gold")
+    assert done.status == 0 and "AER 0.0000" in done.out
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.parametrize("flags", [[], ["--layer=2", "--head=1"]])
+def test_words_are_linked_whatever_the_pieces_layer_and_head(run, tmp_path, flags):
+    done = run("--model_dir=deep", *TEXT, "--alignments=out", *flags)
+    assert done.status == 0, done.err
+    sides = [(tmp_path / name).read_text().splitlines() for name in ("en", "de")]
+    sizes = [(len(s.split()), len(t.split())) for s, t in zip(*sides, strict=True)]
+    assert len(read_alignments("out", pairs=sizes)) == len(sizes)
+
+
+def test_gold_links_are_marked_on_a_picture_of_words(draw):
+    pair = ("--source=dog sees Zebra", "--target=Hund sieht Zebra .", "--gold_links=0-0 1p2 2?3")
+    for model in ("ibm", "deep"):
+        assert draw(f"--model_dir={model}", *pair, "--output=a.svg").status == 0
+        texts = set(svg_texts("a.svg"))
+        assert {"sees", "Zebra", ".", "sure", "possible"} <= texts and "<unk>" not in texts
+
+
+def write_dictionary_text(count=60):
+    """Writes sentences of 0 to 6 words to the files `a` and `b`, and their true links to `true`."""
+    rng = random.Random(2)
+    lines = {"a": [], "b": [], "true": []}
+    for _ in range(count):
+        words = rng.sample(list(WORDS), rng.randrange(7))
+        order = list(range(len(words)))
+        order[1:4] = [*order[2:4], *order[1:2]]  # Differs from its inverse.
+        lines["a"].append(" ".join(words))
+        lines["b"].append(" ".join(WORDS[words[place]] for place in order))
+        lines["true"].append(" ".join(f"{i}-{j}" for j, i in enumerate(order)))
+    for name, text in lines.items():
+        Path(name).write_text("".join(f"{line}\n" for line in text), encoding="utf-8")
+
+
+@pytest.mark.parametrize("model", ITERATIONS)
+@pytest.mark.parametrize("method", ["forward", "reverse", "intersection", "agree"])
+def test_models_trained_on_the_text_find_its_true_links(run, model, method):
+    write_dictionary_text()
+    flags = ("--source=a", "--target=b", f"--model={model}", f"--symmetrise={method}")
+    done = run(*flags, "--alignments=out", "--gold=true", "--lexicon=lex")
+    assert done.status == 0, done.err
+    assert float(re.search("AER ([0-9.]+)", done.out)[1]) < 0.05
+    assert Path("out").read_text().count("\n") == 60
+    assert read_lexicon("lex") == WORDS
+    lines = [line for line in done.err.splitlines() if ", iteration " in line]
+    # Directions with fertilities are trained together, whatever joins them.
+    directions = 2 if method == "intersection" and model != "fertility" else 1
+    assert len(lines) == directions * ITERATIONS[model] * len(CHAINS[model])
+    assert all("pairs/s" in line for line in lines)
+    stages = "Model 1|HMM" if model == "fertility" else "Model 1"
+    found = re.findall(f"(?:{stages}), .*?perplexity ([0-9.,]+)", done.err)
+    values = [float(x) for x in found[:5]]
+    assert values[-1] < 0.7 * values[0]
+
+
+def test_every_pair_has_its_line_also_where_a_side_is_empty(run):
+    Path("a").write_text("dog\n\ncat dog dog dog dog dog dog dog dog dog dog dog\ncat\n")
+    Path("b").write_text("Hund\nKatze\nKatze\n\n")
+    done = run("--source=a", "--target=b", "--symmetrise=forward", "--alignments=out")
+    assert (
+        done.status == 0
+        and "2 of 4 pairs have an empty side; their line of links is empty" in done.err
+    )
+    assert Path("out").read_text().split("\n")[:4] == ["0-0", "", "0-0", ""]
+
+
+def test_training_on_a_text_does_not_import_tensorflow(here):
+    write_dictionary_text()
+    code = (
+        "import runpy, sys\n"
+        "sys.argv = ['align.py', *sys.argv[1:]]\n"
+        "try:\n    runpy.run_path(sys.path[0] + '/align.py', run_name='__main__')\n"
+        "except SystemExit as end:\n"
+        "    print(end.code or 0, sorted({'keras', 'tensorflow'} & set(sys.modules)))\n"
+    )
+    flags = ["--source=a", "--target=b", "--alignments=out"]
+    code = f"import sys; sys.path.insert(0, {str(ROOT)!r})\n" + code
+    done = subprocess.run(
+        [sys.executable, "-c", code, *flags], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.endswith("\n0 []\n"), done.stdout + done.stderr
+    assert Path("out").read_text().count("\n") == 60
+
+
+def test_gold_that_never_names_word_0_is_counted_from_1_and_says_so(run, draw):
+    Path("ones").write_text("1-1 2p1 1p2\n1-1 2-2\n")
+    Path("links").write_text("0-0 1-0\n0-0 0-1\n")
+    done = run("--from_alignments=links", "--gold=ones")
+    assert done.out.startswith("AER 0.2857, ")
+    assert done.err.count("\n") == 1 and "ones: no link names word 0, so words are" in done.err
+    from_0 = run("--from_alignments=links", "--gold=ones", "--gold_base=0")
+    assert from_0.out.startswith("AER 1.0000") and not from_0.err
+    pair = ("--model_dir=ibm", "--source=dog sees", "--target=Hund sieht", "--output=a.svg")
+    for links, base, told in (("2-2", (), 1), ("1-1", ("--gold_base=0",), 0)):
+        done = draw(*pair, f"--gold_links={links}", *base)
+        assert done.status == 0 and done.err.count("no link names word 0") == told
+
+
+@pytest.mark.parametrize("projection", ["tsne", "pca"])
+def test_embeddings_are_drawn_in_one_plane(draw, projection):
+    if projection == "tsne":
+        pytest.importorskip("sklearn")
+    flags = ("--embeddings=a.svg", f"--projection={projection}", "--num_words=5")
+    assert draw("--model_dir=ibm", *flags).status == 0
+    expected = {*list(WORDS)[:5], *list(WORDS.values())[:5], "source", "target"}
+    assert set(svg_texts("a.svg")) == expected
+
+
+def test_learning_curves_of_one_or_several_runs(draw):
+    assert draw("--model_dir=ibm", "--curves=a.svg").status == 0
+    assert draw("--model_dir=ibm", "--model_dir=deep", "--curves=b.svg").status == 0
+    assert {"ibm, training", "deep, training", "perplexity"} <= set(svg_texts("b.svg"))
+
+
+OUT = "--alignments=out"
+BAD_FLAGS = {
+    "nothing": ([], "there is no text to align; give --source and --target"),
+    "a picture's flag": ([*FORWARD, OUT, "--merge_subwords"], "there is no such flag"),
+    "no output": (FORWARD, "give --alignments, --gold or --lexicon"),
+    "training and a model": (
+        [*FORWARD, OUT, "--model=ibm2"],
+        "--model is for training; leave out --model_dir",
+    ),
+    "one way of a model": ([*FORWARD, OUT, "--symmetrise=forward"], "is only for training"),
+    "a layer of what is trained": ([*TEXT, OUT, "--layer=1"], "--layer needs --model_dir"),
+    "a threshold of best links": (
+        [*TEXT, OUT, "--symmetrise=union", "--threshold=0.5"],
+        "--threshold needs --symmetrise=agree, found union",
+    ),
+    "models and files": ([*FORWARD, OUT, "--from_alignments=gold"], "replaces models"),
+    "an unset variable": ([*TEXT, OUT, "--model_dir="], "--model_dir: expected a path, found noth"),
+    "no name": ([*TEXT, OUT, "--from_alignments="], "--from_alignments: expected a path, found"),
+    "three files": (["--from_alignments=a,b,c", OUT], "one or two files, found 3"),
+    "a file and a threshold": (
+        ["--from_alignments=a", OUT, "--threshold=0.5"],
+        "--threshold needs",
+    ),
+    "no method": (["--from_alignments=a,b", OUT], "need --symmetrise=intersection|union|"),
+    "one direction": ([*FORWARD, OUT, "--symmetrise=union"], "--symmetrise needs two directions"),
+    "files that agree": (
+        ["--from_alignments=a,b", OUT, "--symmetrise=agree"],
+        "--symmetrise=agree needs the weights of two models",
+    ),
+    "target alone": (["--from_alignments=a", "--target=de", OUT], "--target needs --source"),
+    "lexicon without words": (["--from_alignments=a", "--lexicon=x"], "--lexicon needs the text"),
+    "no table": (
+        ["--model_dir=deep", "--lexicon=x"],
+        "the transformer_tiny of deep has no table of word translations; count the links",
+    ),
+    "a table of no model": (["--lexicon=x"], "there is no text to align"),
+    "a threshold that nothing reaches": (
+        ["--model_dir=ibm", "--lexicon=x", "--threshold=1"],
+        "the ibm1_factored of ibm has no word pair of probability above 1; lower --threshold",
+    ),
+    "links of a table": (
+        ["--model_dir=ibm", "--lexicon=x", "--gold=gold"],
+        "there is no text to align; give --source and --target",
+    ),
+    "scores without gold": ([*FORWARD, OUT, "--save_scores=x"], "--save_scores needs --gold"),
+    "base without gold": ([*FORWARD, OUT, "--gold_base=1"], "--gold_base needs --gold"),
+    "no layer": ([*FORWARD, OUT, "--layer=9"], "the ibm1_factored of ibm: there is no layer 9"),
+    "a head of layers": (["--model_dir=deep", *TEXT, OUT, "--head=1"], "also give --layer"),
+    "no head": (["--model_dir=deep", *TEXT, OUT, "--layer=1", "--head=9"], "there is no head 9"),
+    "no alignment": (
+        ["--model_dir=uniform", *TEXT, OUT],
+        "the attention_ibm1 of uniform cannot align words",
+    ),
+    "reverse without alignment": (
+        [*FORWARD, OUT, "--reverse_model_dir=uniform", "--symmetrise=union"],
+        "the attention_ibm1 of uniform cannot align words",
+    ),
+    "no such model": (["--model_dir=no", *TEXT, OUT], "no: no such model directory"),
+    "the wrong direction": (
+        ["--model_dir=reverse", *TEXT, OUT],
+        "en, lines 1 to 7: the ibm1_factored of reverse knows none of their words",
+    ),
+    "no such text": (
+        ["--model_dir=ibm", "--source=no", "--target=de", OUT],
+        "no: cannot",
+    ),
+    "no such gold": ([*FORWARD, "--gold=no"], "no: cannot be read"),
+    "no such links": (["--from_alignments=no", OUT], "no: cannot be read"),
+    "an output that cannot be written": (
+        [*FORWARD, "--alignments=ibm/config.json/x"],
+        "config.json/x",
+    ),
+    "the text for the links": ([*TEXT, "--alignments=de"], "de: given for two flags"),
+    "one side": (
+        ["--model_dir=ibm", "--source=en", OUT],
+        "en, line 1: 'three'; expected `source",
+    ),
+}

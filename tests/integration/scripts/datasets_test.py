@@ -1,0 +1,87 @@
+"""Tests of train.py with named corpora."""
+
+import re
+
+import pytest
+
+from nmt_zoo.data_pipeline.datasets import DATASETS
+from tests.running import run_script
+from tests.tiny import pairs, small_flags
+from tests.unit.data_pipeline.published import WMT14, publish
+from tests.unit.data_pipeline.web import serving
+
+SMALL = [*small_flags("attention_ibm2"), "--tokenizer=bpe", "--num_pieces=320"]
+SMALL += ["--max_steps=2", "--bleu_lines=1"]
+
+
+def test_every_corpus_is_listed_with_size_licence_and_papers(capsys):
+    done = run_script("train", ["--list_datasets"], capsys)
+    assert done.status == 0
+    for name, dataset in DATASETS.items():
+        assert name in done.out
+        for text in (dataset.about, dataset.size, dataset.licence, dataset.citation):
+            assert text in done.out
+
+
+def test_offline_says_in_one_line_what_to_put_where(tmp_path, capsys):
+    done = run_script(
+        "train",
+        [
+            "--dataset=wmt14_en_de",
+            "--offline",
+            f"--data_dir={tmp_path}",
+            f"--model_dir={tmp_path}/r",
+        ],
+        capsys,
+    )
+    assert done.status == 1
+    assert done.err.count("\n") == 1 and done.err.startswith("error: --offline")
+    for file in DATASETS["wmt14_en_de"].files():
+        assert str(tmp_path / "downloads" / file.path) in done.err
+        assert file.addresses[0] in done.err
+
+
+def test_a_setting_that_cannot_be_is_found_before_the_downloads(tmp_path, capsys):
+    folders = [f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    flags = ["--dataset=wmt14_en_de", "--offline", *folders, "--set=num_heads=7"]
+    done = run_script("train", flags, capsys)
+    assert done.status == 1 and "num_heads" in done.err and "--offline" not in done.err
+
+
+@pytest.fixture
+def learnable(monkeypatch):
+    """Puts WMT14 and Multi30k of short sentences onto a server, and makes them those corpora."""
+    english, german = ("".join(f"{s}\n" for s in side) for side in zip(*pairs(200), strict=True))
+    multi30k = [file.path for file in DATASETS["multi30k_en_de"].files()]
+    texts = {
+        "wmt14_en_de": {
+            **WMT14,
+            **{n: german if n.endswith("de") else english for n in WMT14 if "v7" in n},
+        },
+        "multi30k_en_de": {n: german if ".de" in n else english for n in multi30k},
+    }
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving() as server:
+        for name, text in texts.items():
+            monkeypatch.setitem(DATASETS, name, publish(DATASETS[name], text, server))
+        yield
+
+
+@pytest.mark.usefixtures("learnable")
+def test_wmt14_is_downloaded_and_trained_on(tmp_path, capsys):
+    command = ["--dataset=wmt14_en_de", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    done = run_script("train", [*command, *SMALL], capsys)
+    assert done.status == 0, done.err
+    folder = tmp_path / "wmt14_en_de"
+    assert f"{folder}/test.en and {folder}/test.de: 3 of 3 pairs" in done.err
+    assert "of 205 pairs" in done.err and "seen before" in done.err
+
+
+@pytest.mark.usefixtures("learnable")
+@pytest.mark.parametrize("name", ["wmt14_en_de", "multi30k_en_de"])
+def test_the_size_of_a_corpus_without_a_recipe_chooses_its_options(tmp_path, capsys, name):
+    command = [f"--dataset={name}", f"--data_dir={tmp_path}", f"--model_dir={tmp_path}/run"]
+    done = run_script("train", [*command, "--corpus_weights=1,2"], capsys)
+    assert done.status == 1 and "expected 1 numbers" in done.err
+    found = re.findall(r"for 200 pairs, about \S+ target tokens: --model=lstm_lexical ", done.out)
+    assert len(found) == (name == "multi30k_en_de")

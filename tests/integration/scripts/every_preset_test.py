@@ -1,0 +1,313 @@
+"""Runs every preset, at small sizes, through all four scripts.
+
+A new model class adds to `KINDS` the kinds of attention that can be drawn.
+"""
+
+import contextlib
+import io
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+from nmt_zoo import models
+from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
+from nmt_zoo.decoding.alignment.links import read_alignments
+from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.rnn import RecurrentTranslationModel
+from nmt_zoo.models.transformer import Transformer
+from nmt_zoo.models.transformer_simple import SimpleTransformer
+from nmt_zoo.models.word_attention import WordAttention
+from nmt_zoo.serving.export import saved_model_client
+from tests.running import client_in_this_process, run_script
+from tests.tiny import corpus_flags, pairs, rate_flags, small_flags
+
+# With a dozen words, steps are so quick that the model can be trained until translations depend on
+# their sources; tracing takes most of the time.
+QUICK = [
+    *("--tokenizer=word", "--max_tokens_per_batch=256", "--max_steps=60", "--bleu_lines=2"),
+    "--eval_every_steps=60",
+    "--average_checkpoints=1",  # An average could be kept, but its perplexity is not recorded.
+]
+# Two lines whose translations training shows, an empty line, and a line with unknown words.
+SHOWN = [source for source, _ in pairs(2, seed=2)]
+LINES = [*SHOWN, "", "cat sees the 漢 zebra"]
+
+KINDS = {
+    Transformer: ("cross", "encoder", "decoder"),
+    SimpleTransformer: ("cross", "encoder", "decoder"),
+    RecurrentTranslationModel: ("cross",),
+    WordAttention: ("cross",),
+    AlignmentModel: ("cross",),
+    FertilityModel: ("cross",),
+}
+# At these sizes, each of these presets is another preset with fewer or more layers or without a
+# table of positions or fertilities, or differs from it only in dropout, in cells or scores, or in
+# the place of a normalisation. The laws of all models are tested with these, too; here only
+# `make test-slow` runs them.
+LIKE_ANOTHER = (
+    *("ibm1", "hmm_alignment", "attention_ibm1"),
+    *("rnn_attention", "lstm_luong", "lstm_luong_deep", "lstm_conv"),
+    *("transformer_coursework", "transformer_small", "transformer_base", "transformer_big"),
+    "transformer_deep_shallow",
+)
+# Presets that are exported here. scripts_test.py exports a Transformer, also to a program in C;
+# `make test-slow` exports all presets, here and in exports_test.py.
+EXPORTED = (
+    *("hmm_fertility", "ibm1_factored", "gru_bahdanau", "lstm_lexical", "transformer_simple"),
+)
+
+
+class Trained(NamedTuple):
+    """A model directory, the flags of the run that made it, and the output of that run."""
+
+    preset: str
+    folder: Path
+    flags: list
+    said: str
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("presets")
+
+
+@pytest.fixture(scope="module")
+def corpus(folder):
+    (folder / "lines").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
+    return corpus_flags(folder, train=400, valid=6)  # Few epochs, because each takes extra time.
+
+
+def pytest_generate_tests(metafunc):
+    """Runs a test with every preset; marks presets that only `make test-slow` runs."""
+    if "trained" not in metafunc.fixturenames:
+        return
+    exports = "exported" in metafunc.fixturenames
+    quick = EXPORTED if exports else set(models.preset_names()) - {*LIKE_ANOTHER}
+    presets = [
+        pytest.param(name, marks=[] if name in quick else pytest.mark.slow)
+        for name in models.preset_names()
+    ]
+    metafunc.parametrize("trained", presets, indirect=True, scope="module")
+
+
+@pytest.fixture(scope="module")
+def trained(request, folder, corpus):
+    preset, path = request.param, folder / request.param
+    flags = [
+        *corpus,
+        *small_flags(preset),
+        *rate_flags(preset),
+        *QUICK,
+        f"--data_dir={folder / 'data'}",
+    ]
+    flags.append(f"--model_dir={path}")
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        status = run_script("train", flags).status
+    assert status == 0, said.getvalue()
+    return Trained(preset, path, flags, said.getvalue())
+
+
+@pytest.fixture(scope="module")
+def loaded(trained):
+    model, tokenizer, _ = ModelDirectory(trained.folder).load()
+    return model, tokenizer
+
+
+@pytest.fixture(scope="module")
+def translated(trained, folder):
+    """Beam size -> the lines of translate.py for `LINES`: a score, a tab and a text each."""
+    outputs = {}
+    for beam_size in (1, 3):
+        path = folder / f"{trained.preset}.{beam_size}"
+        arguments = [f"--model_dir={trained.folder}", f"--beam_size={beam_size}", "--scores"]
+        arguments += [f"--input={folder / 'lines'}", f"--output={path}"]
+        assert run_script("translate", arguments).status == 0
+        outputs[beam_size] = path.read_bytes().decode()
+    return outputs
+
+
+class Exported(NamedTuple):
+    """The folder of a SavedModel, and the function that answers requests with it."""
+
+    folder: Path
+    answer: Callable
+
+
+@pytest.fixture(scope="module")
+def exported(trained, folder):
+    """The SavedModel; export.py has compared its answers with the model's."""
+    path = folder / f"{trained.preset}.serving"
+    arguments = [f"--model_dir={trained.folder}", f"--export_dir={path}", "--beam_size=3"]
+    answers = []  # The session of export.py stays open for the tests.
+    with contextlib.ExitStack() as until_the_last_test:
+
+        def loaded(version):
+            answers.append(until_the_last_test.enter_context(load(version)))
+            return contextlib.nullcontext(answers[0])
+
+        load = saved_model_client.loaded
+        # No new process is needed: the test in C starts one, and scripts_test.py one in Python.
+        with client_in_this_process() as patch:
+            patch.setattr(saved_model_client, "loaded", loaded)
+            done = run_script("export", [*arguments, f"--check_input={folder / 'lines'}"])
+        assert done.status == 0
+        yield Exported(path / "1", *answers)
+
+
+@pytest.fixture(scope="module")
+def served(exported):
+    return exported.answer
+
+
+def log_probs(model, source_ids, target_ids):
+    """Returns the log-probabilities of whole sentences, `[B]`."""
+    scores = model.score(source_ids, target_ids)
+    return np.where(target_ids != PAD_ID, scores, 0.0).sum(axis=1)
+
+
+def test_the_same_command_again_resumes_and_changes_nothing(trained, capsys):
+    files = [*trained.folder.rglob("*.npz"), trained.folder / "metrics.jsonl"]
+    before = [path.read_bytes() for path in files]
+    done = run_script("train", trained.flags, capsys)
+    assert done.status == 0 and "resumed at step 60" in done.out
+    assert {"best.npz", "00000060.npz", "metrics.jsonl"} <= {path.name for path in files}
+    assert [path.read_bytes() for path in files] == before
+
+
+def test_a_loaded_model_has_the_perplexity_that_training_saw(trained, folder, loaded):
+    model, tokenizer = loaded
+    sources, targets = (
+        vocabulary.encode((folder / f"valid.{side}").read_text("utf-8").splitlines())
+        for side, vocabulary in (("source", tokenizer.source), ("target", tokenizer.target))
+    )
+    mean = log_probs(model, padded(sources), padded(targets)).sum() / sum(map(len, targets))
+    record = json.loads((trained.folder / "metrics.jsonl").read_text().splitlines()[-1])
+    assert record["kind"] == "valid"
+    assert math.exp(-mean) == pytest.approx(record["perplexity"], rel=1e-4)
+
+
+def test_a_model_that_plans_the_length_of_translations_has_measured_it(loaded):
+    if not loaded[0].tracks_coverage:
+        pytest.skip("its own probabilities end a translation")
+    # In this corpus, sentences are as long as their translations.
+    np.testing.assert_allclose(loaded[0].length.parameters, [0, 1, 0.01], atol=1e-6)
+
+
+@pytest.mark.parametrize("beam_size", [1, 3])
+def test_every_line_has_one_translation_and_an_empty_one_an_empty_one(
+    trained, translated, beam_size
+):
+    lines = translated[beam_size].split("\n")
+    assert len(lines) == len(LINES) + 1 and lines.pop() == ""
+    scores, _ = zip(*(line.split("\t", 1) for line in lines), strict=True)
+    assert lines[2] == "0.0000\t"
+    assert all(float(score) < 0 for score, line in zip(scores, LINES, strict=True) if line)
+    assert len(set(scores)) > 2  # They depend on the source, even where texts are equal.
+
+
+def test_greedy_translations_are_those_that_training_showed(trained, translated):
+    for line, output in zip(SHOWN, translated[1].split("\n"), strict=False):
+        assert f"    {line}\n      -> {output.split(chr(9), 1)[1]}\n" in trained.said
+
+
+def test_the_export_translates_as_the_script(translated, served):
+    found = served("serving_default", {"text": LINES})
+    lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
+    assert [text.decode() for text in found["translation"]] == [text for _, text in lines]
+    scores = [float(score) for score, _ in lines]
+    np.testing.assert_allclose(found["score"], scores, atol=2e-4)
+
+
+@pytest.mark.slow
+def test_the_export_translates_without_python(exported, folder, translated, translate_in_c):
+    found = translate_in_c(exported.folder, folder / "lines")
+    lines = [line.split("\t", 1) for line in translated[3].split("\n")[:-1]]
+    assert [text for _, text in found] == [text for _, text in lines]
+    scores = [float(score) for score, _ in lines]
+    np.testing.assert_allclose([score for score, _ in found], scores, atol=2e-4)
+
+
+def test_the_export_and_the_model_agree_on_what_a_translation_scores(loaded, served):
+    model, tokenizer = loaded
+    if model.tracks_coverage:
+        pytest.skip("its steps know what has been translated, and its score does not")
+    ids = tokenizer.source.encode(list(filter(None, LINES)))
+    lengths = [len(row) for row in ids]
+    found = served("translate_ids", {"source_ids": padded(ids), "source_lengths": lengths})
+    assert not np.any(found["target_ids"][found["target_lengths"] == 0])
+    total = found["score"] * length_normaliser(found["target_lengths"], 0.6)
+    np.testing.assert_allclose(total, log_probs(model, padded(ids), found["target_ids"]), atol=1e-3)
+
+
+def test_the_export_tells_the_alignment_of_the_model(loaded, served):
+    model, tokenizer = loaded
+    targets = ["eins Hund", "Katze", "", "Katze sieht Haus"]
+    found = served("attention", {"source": LINES, "target": targets})
+    source_ids = padded(tokenizer.source.encode(LINES))
+    target_ids = padded(tokenizer.target.encode(targets))
+    weights = model.align(source_ids, target_ids)
+    real = (target_ids != PAD_ID)[:, :, None]
+    np.testing.assert_allclose(found["attention"], np.where(real, weights, 0.0), atol=1e-5)
+
+
+def test_the_export_has_an_empty_answer_for_an_empty_batch(served):
+    nothing, no_ids = np.zeros([0], object), np.zeros([0, 5], np.int32)
+    for signature, inputs in (
+        ("serving_default", {"text": nothing}),
+        ("translate_ids", {"source_ids": no_ids, "source_lengths": no_ids[:, 0]}),
+        ("attention", {"source": nothing, "target": nothing}),
+    ):
+        assert {len(values) for values in served(signature, inputs).values()} == {0}
+
+
+def test_aligns_the_words_of_a_text_if_it_can(trained, loaded, folder, tmp_path, capsys):
+    text = [f"--{side}={folder / f'valid.{side}'}" for side in ("source", "target")]
+    sizes = [(len(s.split()), len(t.split())) for s, t in pairs(6, seed=2)]
+    out = tmp_path / "links"
+    arguments = [f"--model_dir={trained.folder}", *text, f"--alignments={out}"]
+    done = run_script("align", arguments, capsys)
+    if not loaded[0].has_alignment:
+        refusal = f"the {trained.preset} of {trained.folder} cannot align words"
+        assert done.status == 1 and refusal in done.err
+        assert not out.exists()
+        return
+    assert done.status == 0, done.err
+    for links, (_, num_targets) in zip(read_alignments(out, pairs=sizes), sizes, strict=True):
+        assert len({target for _, target in links}) == len(links) <= num_targets
+
+
+@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+def test_draws_the_attention_that_it_has_and_says_what_it_has_not(
+    trained, loaded, kind, tmp_path, capsys
+):
+    picture = tmp_path / "a.svg"
+    arguments = [f"--model_dir={trained.folder}", f"--attention={kind}", f"--output={picture}"]
+    arguments += ["--source=one dog", "--target=eins Hund"]
+    done = run_script("visualize_attention", arguments, capsys)
+    if models.preset_settings(trained.preset).get("score") == "none":
+        drawn, reason = (), f"{trained.preset} has no attention, so there is nothing to draw\n"
+    else:
+        drawn = KINDS[models.PRESETS[trained.preset][0]]
+        reason = f"{trained.preset} has no {kind} attention; give --attention=cross\n"
+    if kind not in drawn:
+        assert done.status == 1 and not picture.exists()
+        assert done.err.startswith("error: ") and done.err.count("\n") == 1
+        assert reason in done.err
+        return
+    assert done.status == 0, done.err
+    texts = {text.text for text in ElementTree.parse(picture).iter()}
+    source, target = (
+        set(vocabulary.pieces(vocabulary.encode([text])[0]))
+        for vocabulary, text in ((loaded[1].source, "one dog"), (loaded[1].target, "eins Hund"))
+    )
+    assert {"cross": source | target, "encoder": source, "decoder": target}[kind] <= texts

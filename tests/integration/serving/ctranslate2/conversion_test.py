@@ -1,0 +1,213 @@
+"""CTranslate2 finds the translations of our search, with every Transformer."""
+
+import sys
+
+import keras
+import numpy as np
+import pytest
+
+from nmt_zoo import models
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.decoding.search.searcher import make_search, padded
+from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SearchOptions
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.serving.ctranslate2 import conversion
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from tests.tiny import SMALL, pairs
+
+REASON = "CTranslate2 is an optional package"
+LINES = [source for source, _ in pairs(40, seed=5)]
+SHARED = {"num_encoder_layers": 2, "share_layers": "cycle"}
+# Both norms; one to three matrices of embeddings; one and two layers; all kinds of positions.
+SETTINGS = {
+    "rotary": ("bpe", {"positions": "rotary"}),
+    "relative": ("bpe", {"positions": "relative", "max_distance": 3, **SHARED}),
+    "pre": ("bpe", {"norm": "pre", "tie_embeddings": "all"}),
+    "post": ("word", {"norm": "post", "tie_embeddings": "none", "num_decoder_layers": 2}),
+}
+
+
+def make_model(kind, eos_logit=8.0, unk_logit=-20.0, **settings):
+    """Returns (model, tokenizer) with weights so large that no scores are equal.
+
+    The logits of padding and `<s>` are -20, as if the model had learnt that they never occur.
+    """
+    keras.utils.set_random_seed(8)
+    text = [list(side) for side in zip(*pairs(100), strict=True)]
+    tokenizer = train_tokenizer(kind, *text, vocab_size=300, min_word_count=1)
+    sizes = len(tokenizer.source), len(tokenizer.target)
+    model = models.create("transformer_tiny", *sizes, **{**SMALL, **settings})
+    for weight in model.trainable_variables:
+        weight.assign(weight * 2.5)
+    # The first number of the decoder's output becomes 1, so that it multiplies constant logits.
+    norm = model.decoder_norm or model.decoder_layers[-1].around_feed_forward.norm
+    for weight, first in ((norm.gamma, 0.0), (norm.beta, 1.0)):
+        weight.assign([first, *np.array(weight)[1:]])
+    tied = model.output_layer is None
+    output = model.target_embedding.embeddings if tied else model.output_layer.kernel
+    array = np.array(output)
+    of_first = array[:, 0] if tied else array[0]
+    of_first[:] = 0.0
+    of_first[:4] = -20.0, unk_logit, -20.0, eos_logit
+    output.assign(array)
+    return model, tokenizer
+
+
+def export(folder, model, tokenizer, **settings):
+    """Writes a model into a folder and loads it: (engine, tokenizer)."""
+    about = {
+        "config": {"options": {"tokenizer": tokenizer.kind, "normalise": "nfc"}},
+        "training": {},
+    }
+    about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
+    folder.mkdir(exist_ok=True)
+    conversion.write(model, tokenizer, folder, **about)
+    return CTranslate2Export(folder).load()[:2]
+
+
+@pytest.fixture(scope="module", params=SETTINGS)
+def both(request, tmp_path_factory):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    kind, settings = SETTINGS[request.param]
+    model, tokenizer = make_model(kind, **settings)
+    engine, _ = export(tmp_path_factory.mktemp("ctranslate2"), model, tokenizer)
+    # One graph for beams of all sizes.
+    return make_search(model, SearchOptions(4), each_sentence=True), tokenizer, engine
+
+
+@pytest.mark.parametrize("beam_size, length_penalty", [(1, 0.6), (4, 0.0), (3, 1.0)])
+def test_the_engine_finds_the_hypotheses_of_our_search(both, beam_size, length_penalty):
+    search, tokenizer, engine = both
+    source = tokenizer.source.encode(LINES)
+    asked = EachSentence(
+        *([value] * len(LINES) for value in (beam_size, length_penalty, beam_size))
+    )
+    ours = search(padded(source), asked)
+    theirs = engine(source, beam_size, SearchOptions(beam_size, length_penalty))
+    same_best = []
+    for i, found in enumerate(theirs):
+        expected = Hypotheses(*(values[i, :beam_size].numpy() for values in ours))
+        a, b = ({tuple(x[x > 0]): k for k, x in enumerate(h.ids)} for h in (found, expected))
+        same_best.append(min(a, key=a.get) == min(b, key=b.get))
+        for ids in {*a} & {*b}:
+            for name in ("finished", "scores", "log_probs"):
+                pair = getattr(found, name)[a[ids]], getattr(expected, name)[b[ids]]
+                np.testing.assert_allclose(*pair, rtol=2e-3, atol=1e-4)
+    # A random model has more hypotheses of nearly equal scores than a trained one, and above a
+    # length penalty of 1 the two rules of when to end differ.
+    assert np.mean(same_best) >= (1 if beam_size == 1 else 0.75)
+    finished = np.concatenate([each.finished for each in theirs])
+    assert finished.any() and not finished.all()  # Some end at the limit.
+
+
+def test_a_translator_with_an_engine_gives_text_as_without(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("word", tie_embeddings="target")
+    engine, loaded = export(tmp_path, model, tokenizer)
+    lines = ["", "\u00a0\ufeff", "dog " * 60, f"\u3000{LINES[0]}\u00ad", *LINES[:10]]
+    settings = {"max_input_tokens": 40, "batch_size": 3, "beam_size": 3, "length_penalty": 0.0}
+    ours = Translator(model, tokenizer, **settings).translate(lines, n_best=2)
+    theirs = Translator(None, loaded, engine=engine, **settings).translate(lines, n_best=2)
+    assert theirs[3][0].text == theirs[4][0].text and not theirs[1][0].text
+    assert "Unicode normal form C" in (tmp_path / "README.md").read_text()
+    for a, b in zip(ours, theirs, strict=True):
+        assert [(t.text, t.finished, t.problem) for t in a] == [
+            (t.text, t.finished, t.problem) for t in b
+        ]
+
+
+def test_unk_is_emitted_only_if_asked_for(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("word", unk_logit=1.0, tie_embeddings="none")
+    engine, _ = export(tmp_path, model, tokenizer)
+    source = tokenizer.source.encode(LINES)
+    for emit in (True, False):
+        found = engine(source, 1, SearchOptions(beam_size=2, emit_unknowns=emit))
+        assert any((each.ids == 1).any() for each in found) == emit
+
+
+@pytest.mark.parametrize("quantization", conversion.QUANTIZATIONS)
+def test_every_number_format_translates(quantization, tmp_path, capfd):
+    package = pytest.importorskip("ctranslate2", reason=REASON)
+    model, tokenizer = make_model("bpe")
+    capfd.readouterr()
+    engine, _ = export(tmp_path, model, tokenizer, quantization=quantization)
+    printed = capfd.readouterr().err
+    if quantization in package.get_supported_compute_types("cpu"):
+        assert printed == ""
+    else:  # One line of ours instead of the package's log.
+        assert printed.startswith(f"{tmp_path}: exported in {quantization}, which")
+        assert printed.count("\n") == 1 and "float32\n" in printed
+    source = tokenizer.source.encode(LINES[:20])
+    found = engine(source, 1, SearchOptions(beam_size=1))
+    ours = make_search(model, SearchOptions(beam_size=1))(padded(source), 1)
+    equal = [
+        each.ids[0][each.ids[0] > 0].tolist() == ids[0][ids[0] > 0].tolist()
+        for each, ids in zip(found, ours.ids.numpy(), strict=True)
+    ]
+    # Scores of a random model differ little, so that rounding changes some translations.
+    assert sum(equal) >= (20 if quantization == "float32" else 8)
+    size, exact = (tmp_path / "model.bin").stat().st_size, 4 * model.count_params()
+    assert size > exact if quantization == "float32" else size < 0.9 * exact
+
+
+@pytest.mark.parametrize("preset", ["transformer_simple", "lstm_luong"])
+def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    model = models.create(preset, 20, 20)
+    with pytest.raises(UserError, match=r"no model like .*can run: .*transformer_tiny"):
+        conversion.convert(model, None, tmp_path, num_positions=9)
+    assert not list(tmp_path.iterdir())
+
+
+FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns", "max_length_factor", "max_length_extra"}
+
+
+def test_an_option_that_the_engine_does_not_follow_is_refused(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    engine, tokenizer = export(tmp_path, *make_model("bpe"))
+    for name in {*SearchOptions._field_defaults} - FOLLOWED:
+        with pytest.raises(UserError, match=f"--{name}: CTranslate2 cannot search"):
+            Translator(None, tokenizer, engine=engine, **{name: 7})
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_translations_may_be_as_long_as_the_positions_that_were_exported(positions, tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    engine, tokenizer = export(tmp_path, *make_model("bpe", -20.0, positions=positions))
+    if positions == "sinusoidal":
+        with pytest.raises(UserError, match=r"translations of 101 tokens for lines of 40, .* 100;"):
+            Translator(None, tokenizer, engine=engine, max_length_extra=21)
+    else:
+        Translator(None, tokenizer, engine=engine, max_length_extra=21)
+    limits = {"max_input_tokens": 10, "max_length_factor": 3.0, "max_length_extra": 70}
+    translator = Translator(None, tokenizer, engine=engine, beam_size=1, **limits)
+    line = next(line for line in LINES if len(tokenizer.source.encode([line])[0]) == 10)
+    ((found,),) = translator.translate([line])
+    assert not found.finished and len(found.ids) == 100
+
+
+def test_the_engine_follows_length_limits(tmp_path):
+    pytest.importorskip("ctranslate2", reason=REASON)
+    engine, tokenizer = export(tmp_path, *make_model("bpe", eos_logit=-20.0))
+    source = tokenizer.source.encode(LINES[:5])
+    found = engine(source, 1, SearchOptions(2, max_length_factor=0.5, max_length_extra=3))
+    for each, ids in zip(found, source, strict=True):
+        assert each.ids.shape == (2, len(ids) // 2 + 3) and not each.finished.any()
+
+
+def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    with pytest.raises(UserError, match=r"ctranslate2 cannot be imported .*requirements-extra"):
+        conversion.ctranslate2_package()
+
+
+def test_a_damaged_or_absent_export_is_one_line(tmp_path):
+    with pytest.raises(UserError, match="no model for CTranslate2; write one with"):
+        CTranslate2Export(tmp_path)
+    pytest.importorskip("ctranslate2", reason=REASON)
+    export(tmp_path / "1", *make_model("bpe"))
+    (tmp_path / "1" / "model.bin").write_bytes(b"not a model")
+    with pytest.raises(UserError, match=r"1: CTranslate2 cannot read it .*export the model again"):
+        CTranslate2Export(tmp_path).load()

@@ -1,0 +1,82 @@
+"""Numbered versions in one folder are always complete, even if other exports write there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.serving.export.versions import publish, unfinished_version
+
+ROOT = Path(__file__).resolve().parents[4]
+EXPORT = """
+import pathlib, sys
+from nmt_zoo.serving.export.versions import publish, unfinished_version
+folder = pathlib.Path(sys.argv[1])
+with unfinished_version(folder) as unfinished:
+    (unfinished / "model").write_text("second")
+    publish(unfinished, folder)
+"""
+
+
+def write_version(folder, text):
+    with unfinished_version(folder) as unfinished:
+        (unfinished / "model").write_text(text)
+        return publish(unfinished, folder)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_version_has_the_number_after_the_largest(tmp_path):
+    folder = tmp_path / "new" / "x"
+    assert write_version(folder, "a") == folder / "1"
+    (folder / "9").mkdir()
+    (folder / "notes").write_text("")
+    assert write_version(folder, "b") == folder / "10"
+    assert (folder / "10" / "model").read_text() == "b"
+    assert names(folder) == ["1", "10", "9", "notes"]
+
+
+def test_two_exports_at_once_become_two_versions(tmp_path):
+    with unfinished_version(tmp_path) as unfinished:
+        (unfinished / "model").write_text("first")
+        command = [sys.executable, "-c", EXPORT, str(tmp_path)]
+        other = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True)
+        assert other.stderr.readline() == f"waiting for another export into {tmp_path}\n"
+        publish(unfinished, tmp_path)
+    _, err = other.communicate(timeout=60)
+    assert (other.returncode, err) == (0, "")
+    assert names(tmp_path) == ["1", "2"]
+    assert [(tmp_path / n / "model").read_text() for n in "12"] == ["first", "second"]
+
+
+def test_what_a_killed_export_left_is_removed_and_not_published(tmp_path):
+    left = tmp_path / ".unfinished-1" / "assets"
+    left.mkdir(parents=True)
+    (left / "junk").write_text("junk")
+    write_version(tmp_path, "a")
+    assert [str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")] == ["1", "1/model"]
+
+
+def test_an_export_that_fails_leaves_nothing(tmp_path):
+    (tmp_path / "old").mkdir()
+    for folder in (tmp_path / "old", tmp_path / "new"):
+        with pytest.raises(ZeroDivisionError), unfinished_version(folder) as unfinished:
+            (unfinished / "model").write_text("half")
+            raise ZeroDivisionError
+    assert list(tmp_path.rglob("*")) == [tmp_path / "old"]
+
+
+def test_a_version_can_be_read_by_all_that_may_read_its_folder(tmp_path):
+    folder = tmp_path / "x"
+    assert write_version(folder, "a").stat().st_mode == folder.stat().st_mode
+
+
+def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    for folder in (tmp_path / "file", tmp_path / "file" / "x"):
+        with pytest.raises(UserError, match=f"^{folder}: cannot be written"):
+            write_version(folder, "a")

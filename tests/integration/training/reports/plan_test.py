@@ -1,0 +1,72 @@
+"""Tests of the plan that --dry_run prints."""
+
+import re
+
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoding import encode_pairs
+from nmt_zoo.data_pipeline.mixing import parse_mixture
+from nmt_zoo.data_pipeline.pipeline import plan_batches
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.training.reports.plan import report
+from tests.unit.data_pipeline.small import SOURCE, TARGET
+
+BUDGET = 64
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def corpus(tokenizer, tmp_path_factory):
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
+
+
+@pytest.mark.parametrize("pad_to_bucket", [False, True])
+def test_plan_says_what_an_epoch_is(corpus, tokenizer, pad_to_bucket):
+    lengths = [side.lengths for side in corpus]
+    batching = Batching(BUDGET, shapes=choose_shapes(*lengths, BUDGET) if pad_to_bucket else None)
+    plan = plan_batches(corpus, batching, seed=1)
+    text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=10**9))
+    assert "training pairs: 220" in text
+    assert f"batches per epoch: {plan.batch_sizes.size}" in text
+    assert "memory of the device: 16.0 GB" in text
+    assert re.search(r"the pipeline alone: [\d,]+ target tokens/s", text)
+    assert re.search(r"largest batch: \d+ rows of \d+ source and \d+ target tokens", text)
+    counts = [int(count) for count in re.findall(r"^    \d+ x \d+ x \d+: (\d+)$", text, re.M)]
+    assert sum(counts) == (plan.batch_sizes.size if pad_to_bucket else 0)
+
+
+def test_examples_are_pairs_of_the_text(corpus, tokenizer):
+    batching = Batching(BUDGET)
+    plan = plan_batches(corpus, batching, seed=1)
+    text = "\n".join(report(corpus, tokenizer, batching, plan, num_parameters=1))
+    examples = re.findall(r"^pair (\d+):\n    (.*)\n      (.*)\n    (.*)\n", text, re.M)
+    assert len(examples) == 3
+    for number, source, pieces, target in examples:
+        assert (source, target) == (SOURCE[int(number)], TARGET[int(number)])
+        assert pieces.split()[-1] == "</s>"
+
+
+def test_mixture_is_named(corpus, tokenizer):
+    batching = Batching(BUDGET, mixture=parse_mixture([20, 200], "1,1"))
+    plan = plan_batches(corpus, batching, seed=1)
+    lines = report(corpus, tokenizer, batching, plan, num_parameters=1)
+    assert "an epoch has 110 of 20 and 110 of 200" in next(lines)
+
+
+@pytest.mark.parametrize("weights", ["1", "1,2,3", "a,b", "1,-1", "0,0", "1,"])
+def test_weights_that_do_not_fit_the_corpora_are_refused(weights):
+    with pytest.raises(UserError, match=r"--corpus_weights=.*expected 2 numbers") as e:
+        parse_mixture([20, 200], weights)
+    assert "\n" not in str(e.value)
+
+
+def test_corpus_of_which_nothing_is_left_is_named():
+    with pytest.raises(UserError, match="pairs of corpus 2 were dropped"):
+        parse_mixture([220, 0])

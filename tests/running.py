@@ -1,0 +1,73 @@
+"""Runs a script of the top level inside the test's process, as its command line would."""
+
+import contextlib
+import importlib.util
+import subprocess
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from absl import app, flags
+
+from nmt_zoo.command_line import quiet
+from nmt_zoo.command_line.console import status_of
+from nmt_zoo.serving.export import saved_model_client
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class Done(NamedTuple):
+    """Exit status and output of a script."""
+
+    status: int
+    out: str
+    err: str
+
+
+def run_script(name, arguments, capsys=None):
+    """Runs `name`.py, and then removes its flags, so that another script can run.
+
+    Without `capsys`, as in the fixtures of a module, pytest itself captures the output.
+    """
+    if capsys:
+        capsys.readouterr()
+    app.define_help_flags()  # Has an effect only once in a process.
+    quiet.BEGAN = time.monotonic()
+    before = set(flags.FLAGS)
+    spec = importlib.util.spec_from_file_location(
+        f"script_{name}", ROOT / "command_line" / f"{name}.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+        getattr(module, "define_flags", lambda: None)()
+        status = status_of(module.main, [name, *map(str, arguments)])
+    finally:
+        for flag in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, flag)
+        flags.FLAGS.unparse_flags()
+    return Done(status, *(capsys.readouterr() if capsys else ("", "")))
+
+
+def train(folder, name, *flags, capsys=None):
+    """Runs train.py; the model directory is `folder / name`, and caches go beside it."""
+    places = [f"--model_dir={folder / name}", f"--data_dir={folder / 'data'}"]
+    return run_script("train", [*places, *flags], capsys)
+
+
+@contextlib.contextmanager
+def client_in_this_process():
+    """Lets export.py ask its SavedModel in this process; yields the `pytest.MonkeyPatch`."""
+
+    real = subprocess.run
+
+    def run_here(command, **options):
+        if "saved_model_client" not in str(command):
+            return real(command, **options)
+        saved_model_client.main(*command[2:])
+        return subprocess.CompletedProcess(command, 0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(subprocess, "run", run_here)
+        yield patch

@@ -1,0 +1,290 @@
+"""The command line and the terminal: errors look alike, and failing output stops no work."""
+
+import contextlib
+import functools
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+import tensorflow as tf
+from absl import flags
+
+from nmt_zoo.command_line import console
+from nmt_zoo.command_line.console import one_line_errors, write_result
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
+from nmt_zoo.configuration.options import DEFAULTS, OPTIONS
+from tests.running import ROOT, run_script
+
+BAD_FLAGS = {
+    "train": {
+        "--max_stepz=3": "--max_stepz: there is no such flag; did you mean --max_steps?",
+        "--max_steps=many": "--max_steps=many: expected a whole number from 0 to 2147483647",
+        "--max_steps=a: b": "--max_steps=a: b: expected a whole number from 0 to 2147483647",
+        "--max_steps": "--max_steps: expected a value, found nothing",
+        "--max_length=0": "--max_length=0: expected a whole number from 1 to 2147483647, found 0",
+        "--seed=4294967296": "--seed=4294967296: expected a whole number",
+        "--num_pieces=99999999999": "found 99999999999",
+        "--max_tokens_per_batch=1000000000000000": "--max_tokens_per_batch=1000000000000000: exp",
+        "--intra_op_threads=100000": "expected a whole number from 0 to 1024, found 100000",
+        f"--max_steps={'9' * 5000}": "--max_steps=9999",
+        "--max_minutes=nan": "--max_minutes=nan: expected a number from 0 to 3.4e+38, found nan",
+        "--learning_rate=inf": "--learning_rate=inf: expected a number from 0 to 1000",
+        "--ema_decay=nan": "--ema_decay=nan: expected a number from 0 to 0.999999",
+        "--clip_norm=1e39": "--clip_norm=1e+39: expected a number from 0 to 3.4e+38",
+        "--offline=maybe": "--offline=maybe: expected true or false, found maybe",
+        "--update=foo": "--update=foo: expected one of gradient, em, found foo",
+        "--model_dir=": "--model_dir is empty; give it a value",
+        "--model_dir=name\udcff": "--model_dir: not UTF-8 (byte 0xff)",
+        "--set=dropout=" + "[" * 100_000: "[[...: expected a value like 0.3",
+        "--set=width=" + "1" * 5000: "111...: expected a value like 128",
+        "stray": "unexpected argument 'stray'",
+    },
+    "translate": {
+        "--length_penalty=1e30": "--length_penalty=1e30: expected a number from 0 to 10",
+        "--n_best=0": "--n_best=0: expected a whole number from 1",
+        "--flagfile=/no/such": "/no/such",
+    },
+    "visualize_attention": {
+        "--layer=0": "--layer=0: expected a number, counted from 1, or all",
+        "--source_file=a": "--source_file is now --source of align.py",
+        "--symmetrise=union": "--symmetrise is now --symmetrise of align.py",
+        "--source=A dog \udcff": "--source: not UTF-8 (byte 0xff)",
+        "--head=0": "--head=0: expected a number, counted from 1, or mean",
+        "--output=x.txt": "--output=x.txt: a picture's name must end in .png, .svg, .pdf",
+        "--output=": "--output is empty",
+    },
+    "align": {
+        "--threshold=nan": "--threshold=nan: expected a number from 0 to 1, found nan",
+        "--from_alignments=a,b\udcff": "--from_alignments: not UTF-8",
+        "--head=0": "--head=0: expected a number, counted from 1, or mean",
+        "--iterations=0": "--iterations=0: expected a whole number from 1 to 1000",
+    },
+    "export": {
+        "--export_dir=x": "--model_dir is missing; give it: Directory of the trained model",
+        "--beam_size=2000000000": "--beam_size=2000000000: expected a whole number from 1 to 1000",
+    },
+}
+
+
+@pytest.mark.parametrize("script", BAD_FLAGS)
+def test_every_error_of_a_flag_is_one_line_that_names_it(script, capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    for flag, expected in BAD_FLAGS[script].items():
+        more = ["--model_dir=m", "--source=x"] if flag.startswith("--output") else []
+        done = run_script(script, [flag, *more], capsys)
+        assert (done.status, done.err.count("\n")) == (1, 1), (flag, done.err)
+        assert done.err.startswith("error: ") and expected in done.err, done.err
+        assert len(done.err) < 1100
+    assert not list(tmp_path.iterdir())
+
+
+def test_help_is_no_error(capsys):
+    done = run_script("train", ["--helpfull"], capsys)
+    assert (done.status, done.err) == (0, "") and "--max_tokens_per_batch" in done.out
+
+
+@pytest.mark.parametrize("columns", [60, 100])
+def test_help_is_grouped_and_fits_the_terminal(columns, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    done = run_script("train", ["--help"], capsys)
+    assert (done.status, done.err) == (0, "")
+    headings = re.findall(r"^(\w.*):$", done.out, re.M)
+    groups = dict.fromkeys(option.group for option in OPTIONS)
+    assert headings == [*headings[:3], *groups, "Several devices"]
+    flags = re.findall(r"^  --(\w+)", done.out, re.M)
+    assert set(DEFAULTS) <= set(flags) and len(flags) == len(set(flags))
+    assert not {"?", "verbosity", "helpfull"} & set(flags)
+    listed = done.out.partition(f"{headings[0]}:")[2]
+    assert max(map(len, listed.splitlines())) <= columns
+    words = " ".join(done.out.split())
+    assert "Seed of the weights, of dropout and of the order of batches. Default: 1." in words
+
+
+@pytest.mark.parametrize("script", ["translate", "visualize_attention", "export"])
+def test_help_of_every_script_lists_its_flags(script, capsys):
+    done = run_script(script, ["--help"], capsys)
+    assert (done.status, done.err) == (0, "")
+    assert "  --model_dir=TEXT" in done.out and "--max_steps" not in done.out
+
+
+def _raises(error):
+    def main(argv):
+        raise error
+
+    return main
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (UserError("a\nb\x1b[31m"), r"error: a\nb\x1b[31m"),
+        (PermissionError(13, "Permission denied", "/x/y"), "error: /x/y: Permission denied; check"),
+        (MemoryError(), "error: not enough memory; use a computer"),
+        (
+            tf.errors.ResourceExhaustedError(None, None, "OOM: tensor with shape[1,4,9] and"),
+            "error: not enough memory, for a tensor of shape[1,4,9]; use",
+        ),
+        (RecursionError(), "error: a value or file is nested too deeply"),
+    ],
+)
+def test_what_the_user_can_mend_is_one_line(error, expected, capsys):
+    assert one_line_errors(_raises(error))(["x"]) == 1
+    err = capsys.readouterr().err
+    assert err.startswith(expected) and err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("script", "expected"),
+    [
+        ("train", "--max_tokens_per_batch, or make the model smaller with --set, in a new --model"),
+        ("translate", "lower --batch_size or --beam_size, or give fewer lines at a time, without"),
+        ("align", "not enough memory; give fewer lines at a time, without the longest"),
+        ("visualize_attention", "lower --beam_size, or give fewer lines at a time"),
+        ("export", "lower --beam_size, or use a computer with more"),
+        ("serve", "lower --max_lines or --beam_size, or use a computer with more"),
+    ],
+)
+def test_advice_on_memory_names_flags_of_the_script(script, expected, capsys, monkeypatch):
+    known = set()
+
+    def parse(argv, about):
+        known.update(flags.FLAGS)
+        raise MemoryError
+
+    monkeypatch.setattr(console, "parse", parse)
+    done = run_script(script, [], capsys)
+    assert (done.status, done.err.count("\n")) == (1, 1) and expected in done.err
+    assert set(re.findall(r"--(\w+)", done.err)) <= known
+
+
+def test_an_error_of_ours_keeps_its_traceback():
+    with pytest.raises(ZeroDivisionError):
+        one_line_errors(_raises(ZeroDivisionError()))(["x"])
+
+
+def test_interrupting_is_one_word(capsys):
+    def main(argv):
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert one_line_errors(main)(["x"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_an_interrupt_that_a_library_turns_into_an_error_is_one_word(capsys):
+    def library(argv):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("Invalid dtype") from None
+
+    assert one_line_errors(library)([]) == 130
+    assert capsys.readouterr().err == "interrupted\n"
+
+
+@contextlib.contextmanager
+def _closed():
+    """Makes a stream whose descriptor cannot be written, as the scripts do for closed streams."""
+    with open(os.open(os.devnull, os.O_RDONLY), "w") as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def _without_a_reader():
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "w") as stream:
+        yield stream
+
+
+STREAMS = {
+    "full": functools.partial(open, "/dev/full", "w"),
+    "closed": _closed,
+    "pipe": _without_a_reader,
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_information_that_cannot_be_shown_stops_nothing(name, capsys):
+    done = []
+
+    def main(argv):
+        print("information", flush=True)
+        print("more of it" * 10_000)
+        print("and here", file=sys.stderr, flush=True)
+        with Progress("working", 10, "steps", log_seconds=0) as progress:
+            progress.update(5)
+        done.append(argv)
+
+    with STREAMS[name]() as stream, contextlib.redirect_stdout(stream):
+        assert one_line_errors(main)(["x"]) == 0
+    lost = [line for line in capsys.readouterr().err.splitlines() if "standard output" in line]
+    assert len(lost) == (0 if name == "pipe" else 1)
+    with STREAMS[name]() as stream, contextlib.redirect_stderr(stream):
+        assert one_line_errors(main)(["x"]) == 0
+    assert len(done) == 2
+
+
+@pytest.mark.parametrize("name", STREAMS)
+def test_a_result_that_cannot_be_written_is_an_error(name, capsys):
+    def main(argv):
+        for line in argv:
+            print(line)  # Information may be lost before the result is.
+        write_result("result")
+
+    for argv in ([], ["information"]):
+        with STREAMS[name]() as stream, contextlib.redirect_stdout(stream):
+            assert one_line_errors(main)(argv) == 1
+        err = capsys.readouterr().err
+        if name == "pipe":  # Such as a pipe to `head`, which has read all lines that it needs.
+            assert err == ""
+        else:
+            assert err.startswith("error: standard output: cannot be written")
+            assert err.count("\n") == 1
+
+
+def test_characters_that_a_terminal_lacks_are_spelled_out(tmp_path):
+    with (
+        open(tmp_path / "out", "w", encoding="latin-1") as stream,
+        contextlib.redirect_stdout(stream),
+    ):
+        assert one_line_errors(lambda argv: print("Straße ▁"))(["x"]) == 0
+    assert (tmp_path / "out").read_text("latin-1") == "Straße \\u2581\n"
+
+
+def test_closed_streams_are_held_so_that_no_file_gets_their_numbers(tmp_path):
+    code = """
+import os, sys
+from nmt_zoo.command_line import startup
+with open(sys.argv[1], "w") as file:
+    print(file.fileno() > 2, file=file)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            print("lost", file=stream, flush=True)
+        except OSError as error:
+            print(error.strerror, file=file)
+    try:
+        sys.stdin.read()
+    except OSError as error:
+        print(error.strerror, file=file)
+    file.flush()
+    os._exit(0)
+"""
+    command = [sys.executable, "-c", code, str(tmp_path / "told")]
+    subprocess.run(["sh", "-c", 'exec "$@" <&- >&- 2>&-', "sh", *command], cwd=ROOT, check=True)
+    bad = "Bad file descriptor\n"
+    assert (tmp_path / "told").read_text() == "True\n" + 3 * bad
+
+
+def test_interrupting_the_imports_is_one_word():
+    process = subprocess.Popen(
+        [sys.executable, "translate.py"], cwd=ROOT, stderr=subprocess.PIPE, text=True
+    )
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(0.7)  # Importing TensorFlow alone takes longer.
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=60)[1] == "interrupted\n"
+    assert process.returncode == 128 + signal.SIGINT

@@ -1,0 +1,257 @@
+"""Batches under a token budget: complete, within the budget, well mixed and repeatable."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import (
+    Batching,
+    EpochPlan,
+    largest_batch,
+    padding_share,
+    plan_epoch,
+)
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+
+BUDGET = 59  # 60 has many divisors, so many batches would exceed this budget by one token.
+
+
+@pytest.fixture(params=[(0, 500, 20), (1, 300, BUDGET), (2, 1, 5), (3, 200, 1)])
+def lengths(request):
+    """Lengths of both sides: many, up to the budget itself, a single pair, all equal."""
+    seed, count, longest = request.param
+    return np.random.default_rng(seed).integers(1, longest + 1, (2, count)).astype(np.int32)
+
+
+@pytest.fixture
+def many():
+    return np.random.default_rng(9).integers(1, 31, (2, 1000))
+
+
+def batches_of(plan):
+    return np.split(plan.rows, np.cumsum(plan.batch_sizes)[:-1])
+
+
+def same(one, other):
+    return all(map(np.array_equal, one, other))
+
+
+@pytest.mark.parametrize("seed", [None, 0, 5])
+@pytest.mark.parametrize("epoch", [0, 3])
+def test_every_pair_is_in_an_epoch_once(lengths, seed, epoch):
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=seed, epoch=epoch)
+    assert sorted(plan.rows) == list(range(lengths.shape[1]))
+    assert plan.batch_sizes.sum() == lengths.shape[1]
+    assert plan.batch_sizes.min() >= 1
+
+
+@pytest.mark.parametrize("seed", [None, 0, 5])
+def test_rows_times_longest_side_never_exceed_the_budget(lengths, seed):
+    for rows in batches_of(plan_epoch(*lengths, Batching(BUDGET), seed=seed)):
+        assert rows.size * lengths[:, rows].max() <= BUDGET
+
+
+def test_batch_takes_all_pairs_that_fit(lengths):
+    batches = batches_of(plan_epoch(*lengths, Batching(BUDGET)))
+    for rows, following in itertools.pairwise(batches):
+        one_more = [*rows, following[0]]
+        assert len(one_more) * lengths[:, one_more].max() > BUDGET
+
+
+@pytest.mark.parametrize("seed", [None, 1])
+def test_batch_has_no_more_sentences_than_allowed_and_as_many_where_tokens_allow(many, seed):
+    def sizes(**limit):
+        return plan_epoch(*many, Batching(100, **limit), seed=seed).batch_sizes
+
+    assert sizes().max() > 7
+    assert sizes(max_sentences=7).max() == 7
+    assert sizes(max_sentences=7).sum() == many.shape[1]
+    np.testing.assert_array_equal(sizes(max_sentences=10_000), sizes())
+    # With a large token budget, all batches have 7 pairs, except one with the remainder.
+    free = plan_epoch(*many, Batching(30 * 7, max_sentences=7), seed=seed).batch_sizes
+    assert sorted(free)[0] == many.shape[1] % 7 and sorted(free)[1] == 7
+
+
+def test_seed_and_epoch_fix_all_batches(many):
+    assert same(
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=2),
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=2),
+    )
+
+
+@pytest.mark.parametrize("other", [{"seed": 3, "epoch": 1}, {"seed": 4, "epoch": 0}])
+def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
+    many = many // 10 + 1  # Many pairs have equal lengths and can be exchanged.
+    one, two = (
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=0),
+        plan_epoch(*many, Batching(BUDGET), **other),
+    )
+    assert not np.array_equal(one.rows, two.rows)
+    groups, other_groups = ({frozenset(rows) for rows in batches_of(p)} for p in (one, two))
+    assert len(groups & other_groups) < len(groups) / 10
+
+
+def test_epoch_and_seed_do_not_stand_for_each_other(many):
+    assert not same(
+        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=4),
+        plan_epoch(*many, Batching(BUDGET), seed=4, epoch=3),
+    )
+
+
+def test_batches_come_by_length_without_a_seed(many):
+    longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET)))]
+    assert longest == sorted(longest)
+
+
+def test_batches_come_in_random_order_of_length_with_a_seed(many):
+    longest = [
+        many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET), seed=1))
+    ]
+    # Lengths do not depend on time: they rise about as often as they fall, and have no trend.
+    assert abs(np.corrcoef(longest, np.arange(len(longest)))[0, 1]) < 0.3
+    steps = np.sign(np.diff(longest))
+    assert (steps > 0).sum() > len(steps) / 4
+    assert (steps < 0).sum() > len(steps) / 4
+
+
+def test_batches_hold_neighbours_in_length(many):
+    plan = plan_epoch(*many, Batching(600), seed=1)
+    unsorted = EpochPlan(np.arange(many.shape[1]), plan.batch_sizes)
+    assert padding_share(plan, *many) < padding_share(unsorted, *many) / 2
+
+
+def test_pairs_of_equal_longest_side_are_grouped_by_the_other():
+    source, target = np.full(400, 20), np.random.default_rng(0).permutation(np.arange(400) % 20 + 1)
+    plan = plan_epoch(source, target, Batching(20 * 20), seed=1)
+    assert padding_share(plan, source, target) == 0
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_sentence_longer_than_the_budget_is_refused(side):
+    lengths = [[3, 4], [3, 4]]
+    lengths[side][1] = BUDGET + 1
+    with pytest.raises(ValueError, match=rf"{BUDGET + 1} tokens.*{BUDGET}"):
+        plan_epoch(*lengths, Batching(BUDGET))
+    lengths[side][1] = BUDGET
+    assert plan_epoch(*lengths, Batching(BUDGET)).rows.size == 2
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_nothing_makes_no_batches(seed):
+    plan = plan_epoch([], [], Batching(BUDGET), seed=seed)
+    assert plan.rows.size == 0 and plan.batch_sizes.size == 0
+    assert plan.batches(0)[0].size == 0
+    assert padding_share(plan, [], []) == 0
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_batches_from_a_number_on_are_the_tail(many, seed):
+    plan = plan_epoch(*many, Batching(BUDGET), seed=seed)
+    whole = batches_of(plan)
+    for first in (0, 1, 7, len(whole) - 1):
+        tail = batches_of(EpochPlan(*plan.batches(first)))
+        assert len(tail) == len(whole) - first
+        assert same(tail, whole[first:])
+    rows, sizes = plan.batches(len(whole))
+    assert rows.size == 0 and sizes.size == 0
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_padding_share_is_what_counting_cells_gives(lengths, seed):
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=seed)
+    cells = padding = 0
+    for rows in batches_of(plan):
+        for side in lengths:
+            width = max(side[row] for row in rows)
+            for row in rows:
+                cells += width
+                padding += width - side[row]
+    assert padding_share(plan, *lengths) == pytest.approx(padding / cells, abs=1e-12)
+
+
+def test_types_of_a_plan_hold_large_corpora(lengths):
+    plan = plan_epoch(*lengths, Batching(BUDGET), seed=0)
+    assert plan.rows.dtype == plan.batch_sizes.dtype == np.int64
+
+
+# The shuffle
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_every_pair_is_as_likely_to_come_early_as_late(static):
+    lengths = np.random.default_rng(0).integers(2, 30, (2, 80))
+    shapes = choose_shapes(*lengths, 90, max_shapes=6) if static else None
+    epochs = 1500
+    early = np.zeros(80)
+    for epoch in range(epochs):
+        plan = plan_epoch(*lengths, Batching(90, shapes=shapes), seed=1, epoch=epoch)
+        batch = np.repeat(np.arange(plan.batch_sizes.size), plan.batch_sizes)
+        early[plan.rows] += (batch + 0.5) / plan.batch_sizes.size
+    # Means of uniform numbers; the worst of 80 pairs may deviate by five standard errors.
+    assert np.abs(early / epochs - 0.5).max() < 5 * np.sqrt(1 / 12 / epochs)
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_pairs_of_equal_lengths_meet_each_other_equally_often(static):
+    lengths = np.repeat([[5, 9], [6, 7]], 12, axis=1)
+    shapes = choose_shapes(*lengths, 36, max_shapes=2) if static else None
+    epochs, met = 2000, np.zeros((24, 24))
+    for epoch in range(epochs):
+        for rows in batches_of(
+            plan_epoch(*lengths, Batching(36, shapes=shapes), seed=3, epoch=epoch)
+        ):
+            met[np.ix_(rows, rows)] += 1
+    for kind in (slice(0, 12), slice(12, 24)):
+        shares = met[kind, kind][~np.eye(12, dtype=bool)] / epochs
+        assert np.abs(shares - shares.mean()).max() < 5 * np.sqrt(0.25 / epochs)
+
+
+# Several workers
+
+
+@pytest.mark.parametrize("num_workers", [1, 2, 3, 8])
+@pytest.mark.parametrize("seed", [None, 4])
+def test_workers_share_out_an_epoch_in_equal_numbers_of_batches(many, num_workers, seed):
+    plan = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers), seed=seed)
+    assert plan.batch_sizes.size % num_workers == 0
+    assert sorted(plan.rows) == list(range(many.shape[1]))
+    assert plan.batch_sizes.min() >= 1
+    for rows in batches_of(plan):
+        assert rows.size * many[:, rows].max() <= BUDGET
+
+
+def test_batches_of_a_step_are_of_similar_length(many):
+    plan = plan_epoch(*many, Batching(200, num_workers=4), seed=1)
+    longest = plan.padded_shapes(*many)[:, 1:].max(axis=1).reshape(-1, 4)
+    assert np.ptp(longest, axis=1).mean() < np.ptp(longest, axis=0).mean() / 4
+    # Each of the 4 workers sometimes has the longest batch.
+    assert len(set(longest.argmax(axis=1))) == 4
+
+
+def test_one_worker_has_the_batches_of_no_workers(many):
+    one = plan_epoch(*many, Batching(BUDGET, num_workers=1), seed=1)
+    assert same(one[:2], plan_epoch(*many, Batching(BUDGET), seed=1)[:2])
+
+
+def test_too_few_pairs_for_the_workers_are_refused():
+    with pytest.raises(UserError, match=r"3 pairs .* 4 workers"):
+        plan_epoch([5, 5, 5], [5, 5, 5], Batching(10, num_workers=4))
+
+
+# The largest batch
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_largest_batch_has_the_most_cells(many, static):
+    shapes = choose_shapes(*many, 600, max_shapes=8) if static else None
+    plan = plan_epoch(*many, Batching(600, shapes=shapes), seed=1)
+    cells = [
+        (rows.size if shape is None else shape[0])
+        * (sum(many[:, rows].max(axis=1)) if shape is None else shape[1:].sum())
+        for rows, shape in zip(
+            batches_of(plan), plan.shapes if static else [None] * plan.batch_sizes.size, strict=True
+        )
+    ]
+    assert cells[largest_batch(plan, *many)] == max(cells)

@@ -1,0 +1,142 @@
+"""Cleaning: lines are mended, bad pairs are dropped, and every pair is counted."""
+
+import random
+
+import pytest
+
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner, Rules, summary
+
+NASTY = "ab ä\t\v\f\r\x00\x1c\x85\xa0\u2003\u2028\u2029\u3000\u200b\ufeff\xad€😀&;#amp1"
+
+
+def mend(*lines, **rules):
+    return Cleaner(Rules(**rules)).mend(list(lines))
+
+
+def clean(*pairs, **rules):
+    """Cleans pairs; returns (kept pairs, reasons)."""
+    cleaner = Cleaner(Rules(**rules))
+    kept = cleaner.clean([source for source, _ in pairs], [target for _, target in pairs])
+    return list(zip(*kept, strict=True)), dict(cleaner.dropped)
+
+
+@pytest.mark.parametrize(
+    ("escaped", "plain"),
+    [
+        ("Tom &amp; Jerry", "Tom & Jerry"),
+        ("it &apos;s &quot; so &quot;", 'it \'s " so "'),
+        ("&#91; x &#93; &#x7c; &lt;&gt;", "[ x ] | <>"),
+        ("&Auml;rger", "Ärger"),
+        ("&amp;amp; once", "&amp; once"),
+        ("?a=1&copy=2&para;", "?a=1&copy=2¶"),
+        ("AT&T; &nosuchthing; &region; R & D", "AT&T; &nosuchthing; &region; R & D"),
+        ("a&nbsp;b&#10;c&#8232;d", "a b c d"),
+    ],
+)
+def test_entities_are_undone_once(escaped, plain):
+    assert mend(escaped, "x") == [plain, "x"]
+
+
+def test_only_entities_that_are_undone_count():
+    cleaner = Cleaner(KEEP_ALL)
+    cleaner.mend(["&amp; &parameter; &#39;", "&T;"])
+    assert cleaner.mended["entities undone"] == 2
+
+
+def test_entities_stay_where_that_is_asked():
+    assert mend("a &amp; b", undo_entities=False) == ["a &amp; b"]
+
+
+@pytest.mark.parametrize(
+    "odd", "\t\v\f\r\x00\x1c\x1f\x7f\x85\x92\xa0\u1680\u2009\u2028\u2029\u3000"
+)
+def test_odd_spaces_and_separators_become_a_space(odd):
+    assert mend(f"a{odd}b", f"{odd}c {odd} d{odd}", odd) == ["a b", "c d", ""]
+
+
+@pytest.mark.parametrize("invisible", "\xad\u200b\u2060\ufeff")
+def test_invisible_characters_go(invisible):
+    assert mend(f"a{invisible}b {invisible} c") == ["ab c"]
+
+
+def test_joiners_that_mean_something_stay():
+    assert mend("می\u200cخواهم 👩\u200d🚀") == ["می\u200cخواهم 👩\u200d🚀"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_stay_apart_however_they_are_grouped(seed):
+    rng = random.Random(seed)
+    lines = ["".join(rng.choices(NASTY, k=rng.randrange(12))) for _ in range(40)]
+    together = mend(*lines)
+    assert together == [mend(line)[0] for line in lines]
+    for line in together:
+        assert len(line.splitlines()) <= 1
+        assert line.split() == (line.split(" ") if line else [])
+    assert mend(*together, undo_entities=False) == together
+
+
+@pytest.mark.parametrize(
+    ("pair", "reason"),
+    [
+        (("", "b"), "a side is empty"),
+        (("a", " \u2028\u200b"), "a side is empty"),
+        (("a" * 2001, "b" * 2000), "longer than 2,000 characters"),
+        (("a" * 40, "b" * 151), "length ratio above 3"),
+        (("a" * 151, "b" * 40), "length ratio above 3"),
+        (("a &amp; b", "a & b"), "both sides are the same"),
+    ],
+)
+def test_a_bad_pair_goes_and_its_reason_is_counted(pair, reason):
+    assert clean(("a", "b"), pair) == ([("a", "b")], {reason: 1})
+
+
+@pytest.mark.parametrize(
+    "pair", [("a" * 2000, "b" * 2000), ("a" * 40, "b" * 150), ("No.", "Auf gar keinen Fall.")]
+)
+def test_a_pair_at_a_limit_stays(pair):
+    assert clean(pair) == ([pair], {})
+
+
+def test_of_equal_pairs_the_first_stays_also_across_blocks():
+    cleaner = Cleaner(Rules())
+    assert cleaner.clean(["a", "b", "a", "a "], ["x", "x", "y", "x"]) == (
+        ["a", "b", "a"],
+        ["x", "x", "y"],
+    )
+    assert cleaner.clean(["x", "a"], ["a", "x"]) == (["x"], ["a"])
+    assert summary(cleaner) == {
+        "read": 6,
+        "kept": 4,
+        "dropped": {"seen before": 2},
+        "mended": {"needless spaces": 1},
+    }
+
+
+def test_a_corpus_that_people_wrote_loses_only_what_has_no_text():
+    pairs = [("a", "a"), ("a", "a"), ("a", "b" * 9000), ("", "x")]
+    assert clean(*pairs, **KEEP_ALL._asdict()) == (pairs[:3], {"a side is empty": 1})
+
+
+def test_text_of_a_test_set_is_mended_and_all_of_it_kept():
+    cleaner = Cleaner(Rules())
+    sides = ["a  &amp;", "", "a"], ["b", "b", "a"]
+    assert cleaner.mend_both(*sides) == (["a &", "", "a"], ["b", "b", "a"])
+    assert (cleaner.read, cleaner.kept, dict(cleaner.dropped)) == (3, 3, {})
+
+
+def test_every_pair_is_kept_or_counted_under_one_reason():
+    rng = random.Random(5)
+    words = ["", "a", "b", "&amp;", "x" * 30, "y" * 3000]
+    sides = [[" ".join(rng.choices(words, k=2)) for _ in range(500)] for _ in range(2)]
+    cleaner = Cleaner(Rules())
+    kept = [0, 0]
+    for start in range(0, 500, 70):
+        block = cleaner.clean(*(side[start : start + 70] for side in sides))
+        kept = [n + len(side) for n, side in zip(kept, block, strict=True)]
+    assert kept == [cleaner.kept] * 2
+    assert cleaner.read == 500 == cleaner.kept + sum(cleaner.dropped.values())
+    assert len(cleaner.dropped) == 5
+
+
+def test_no_lines_are_no_lines():
+    assert Cleaner(Rules()).clean([], []) == ([], [])

@@ -1,0 +1,307 @@
+"""Named corpora, from downloads off a server on this machine to finished files."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.datasets import DATASETS, prepare
+from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Rules
+from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from tests.unit.data_pipeline.published import IWSLT14, WMT14, WMT14_MADE, publish
+
+ROOT = Path(__file__).resolve().parents[4]
+PUBLISHED = {name: dataset for name, dataset in DATASETS.items() if isinstance(dataset, Corpus)}
+
+
+@pytest.fixture
+def wmt14(web_server):
+    return publish(DATASETS["wmt14_en_de"], WMT14, web_server)
+
+
+def made(folder):
+    """Reads the files of a corpus, {name: text}, without the report."""
+    paths = [path for path in Path(folder).rglob("*") if path.is_file()]
+    return {p.name: p.read_text(encoding="utf-8") for p in paths if p.name != "report.json"}
+
+
+def make(corpus, tmp_path, **how):
+    downloads = Downloads(tmp_path / "downloads", **{"delay": 0, "attempts": 2, **how})
+    return corpus.prepare(tmp_path / "corpus", downloads)
+
+
+def test_wmt14_becomes_plain_files(wmt14, tmp_path, capsys):
+    splits = make(wmt14, tmp_path)
+    assert made(tmp_path / "corpus") == {
+        **WMT14_MADE,
+        "test.en": "Q&A\ntwo lines\nOne\n",
+        "test.de": "F & A\nzwei Zeilen\nEins\n",
+    }
+    assert list(splits) == ["train", "valid", "test"]
+    for name, (source, target) in splits.items():
+        assert source == tmp_path / "corpus" / f"{name}.en"
+        assert target == tmp_path / "corpus" / f"{name}.de"
+        assert f"{source} and {target}: " in capsys.readouterr().err or name != "train"
+    assert {path.name for path in tmp_path.rglob("*climbed*")} == set()
+
+
+def test_the_other_direction_has_its_own_test_set_and_the_same_downloads(
+    wmt14, web_server, tmp_path
+):
+    make(wmt14, tmp_path)
+    reverse = publish(DATASETS["wmt14_de_en"], WMT14, web_server)
+    web_server.requests.clear()
+    make(reverse, tmp_path)
+    assert web_server.requests == []
+    assert made(tmp_path / "corpus") == {
+        **WMT14_MADE,
+        "test.de": "Eins\nF & A\nzwei Zeilen\n",
+        "test.en": "One\nQ&A\ntwo lines\n",
+    }
+
+
+def test_the_report_counts_every_pair(wmt14, tmp_path, capsys):
+    make(wmt14, tmp_path)
+    report = json.loads((tmp_path / "corpus" / "report.json").read_text(encoding="utf-8"))
+    train = report["train"]
+    assert (train["read"], train["kept"]) == (9, 5)
+    assert train["dropped"] == {
+        "a side is empty": 1,
+        "seen before": 1,
+        "both sides are the same": 1,
+        "length ratio above 3": 1,
+    }
+    assert [(part["read"], part["kept"]) for part in train["parts"]] == [(4, 3), (3, 1), (2, 1)]
+    assert train["mended"]["entities undone"] == 1
+    assert report["valid"]["read"] == report["valid"]["kept"] == 3
+    printed = capsys.readouterr().err
+    assert "5 of 9 pairs" in printed and "1 length ratio above 3" in printed
+    assert "1 entities undone" in printed
+
+
+def test_what_was_made_is_used_again_without_network_and_downloads(wmt14, web_server, tmp_path):
+    splits = make(wmt14, tmp_path)
+    shutil.rmtree(tmp_path / "downloads")
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
+    web_server.requests.clear()
+    assert make(wmt14, tmp_path, offline=True) == splits
+    assert web_server.requests == []
+    assert before == {path: path.stat().st_mtime_ns for path in (tmp_path / "corpus").iterdir()}
+
+
+@pytest.mark.parametrize("name", ["train.de", "test.en", "report.json"])
+@pytest.mark.parametrize("how", ["cut off", "gone"])
+def test_what_is_not_whole_is_made_anew(wmt14, tmp_path, name, how):
+    make(wmt14, tmp_path)
+    texts = made(tmp_path / "corpus")
+    path = tmp_path / "corpus" / name
+    if how == "gone":
+        path.unlink()
+    else:
+        path.write_bytes(path.read_bytes()[:-3])
+    make(wmt14, tmp_path, offline=True)
+    assert made(tmp_path / "corpus") == texts
+
+
+def test_other_rules_make_it_anew(wmt14, tmp_path):
+    make(wmt14, tmp_path)
+    make(wmt14._replace(rules=KEEP_ALL), tmp_path, offline=True)
+    assert made(tmp_path / "corpus")["train.en"].count("\n") == 8
+    make(wmt14, tmp_path, offline=True)
+    assert made(tmp_path / "corpus")["train.en"] == WMT14_MADE["train.en"]
+
+
+def test_the_same_call_goes_on_after_a_broken_download(wmt14, web_server, tmp_path):
+    path = "/wmt14/training-parallel-commoncrawl.tgz"
+    web_server.faults[path] = [-10]
+    with pytest.raises(UserError, match=r"commoncrawl\.tgz cannot be downloaded.*connection ended"):
+        make(wmt14, tmp_path, attempts=1)
+    assert made(tmp_path / "corpus") == {}
+    web_server.requests.clear()
+    make(wmt14, tmp_path)
+    assert web_server.requests[0].path == path
+    assert web_server.requests[0].range == f"bytes={len(web_server.files[path]) - 10}-"
+    assert made(tmp_path / "corpus")["train.de"] == WMT14_MADE["train.de"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fault"),
+    [
+        ({"training/europarl-v7.de-en.de": "Eins\n"}, r"has 4 lines and .*has 1; line n of one"),
+        ({"dev/newstest2013.de": "Eins\n"}, r"newstest2013\.en has 3 lines"),
+        (
+            {"test-full/newstest2014-deen-ref.de.sgm": '<doc docid="x"><seg id="1">a</seg></doc>'},
+            r"[0-9]+ are in only one of the two",
+        ),
+    ],
+)
+def test_halves_that_do_not_match_leave_nothing_half_made(web_server, tmp_path, change, fault):
+    corpus = publish(DATASETS["wmt14_en_de"], {**WMT14, **change}, web_server)
+    with pytest.raises(UserError, match=fault) as e:
+        make(corpus, tmp_path)
+    assert "\n" not in str(e.value)
+    assert not (tmp_path / "corpus" / "report.json").exists()
+    assert not list(tmp_path.rglob(".unfinished*"))
+    complete = made(tmp_path / "corpus")
+    assert complete == {name: WMT14_MADE[name] for name in complete}
+
+
+def test_a_corpus_of_which_nothing_is_left_is_refused_with_the_reasons(web_server, tmp_path):
+    bad = {name: "x\n" if name.endswith(("en", "de")) else text for name, text in WMT14.items()}
+    corpus = publish(DATASETS["wmt14_en_de"], bad, web_server)
+    with pytest.raises(UserError, match="none of 3 pairs is left: 3 both sides are the same"):
+        make(corpus, tmp_path)
+    assert made(tmp_path / "corpus") == {}
+
+
+def test_a_split_without_text_is_refused_with_its_files(web_server, tmp_path):
+    empty = {"dev/newstest2013.en": "", "dev/newstest2013.de": ""}
+    corpus = publish(DATASETS["wmt14_en_de"], {**WMT14, **empty}, web_server)
+    with pytest.raises(UserError, match=r"valid\.en: none of 0 pairs is left; .*newstest2013\.de"):
+        make(corpus, tmp_path)
+
+
+def test_an_archive_without_a_checksum_that_is_cut_off_is_found_out(wmt14, web_server, tmp_path):
+    (source, target), *_ = wmt14.train
+    path = f"/{source.file.path}"
+    web_server.files[path] = web_server.files[path][:200]
+    file = source.file._replace(size=None, checksum=None)
+    pair = source._replace(file=file), target._replace(file=file)
+    with pytest.raises(UserError, match=r"europarl-v7\.tgz: damaged or incomplete"):
+        make(wmt14._replace(train=(pair,)), tmp_path)
+
+
+def test_multi30k_is_had_in_any_direction(web_server, tmp_path):
+    for name in ("multi30k_en_de", "multi30k_cs_fr"):
+        corpus = DATASETS[name]
+        texts = {file.path: f"{file.path}\n{file.path}\n" for file in corpus.files()}
+        splits = make(publish(corpus, texts, web_server), tmp_path / name)
+        source, target = corpus.languages
+        for split, stem in (("train", "train"), ("valid", "val"), ("test", "test_2016_flickr")):
+            for path, language in zip(splits[split], (source, target), strict=True):
+                line = f"multi30k/{stem}.{language}.gz\n"
+                assert path.read_text() == 2 * line
+                assert path.name == f"{split}.{language}"
+
+
+def test_talks_are_trained_on_and_every_23rd_pair_of_them_validates(web_server, tmp_path):
+    corpus = publish(DATASETS["iwslt14_de_en"], IWSLT14, web_server)
+    make(corpus._replace(valid_every=3), tmp_path)
+    tests = ("TED.dev2010", "TEDX.dev2012", "TED.tst2010", "TED.tst2011", "TED.tst2012")
+    assert made(tmp_path / "corpus") == {
+        "train.de": "Ein: Titel\nTED Talk Subtitles\nNun\n< 3\n",
+        "train.en": "A: title\nTED Talk Subtitles\nNow\n< 3\n",
+        "valid.de": "Danke.\n",
+        "valid.en": "Thanks.\n",
+        **{
+            f"test.{language}": "".join(f"{language} {name} & 1\n2\n" for name in tests)
+            for language in ("de", "en")
+        },
+    }
+    report = json.loads((tmp_path / "corpus" / "report.json").read_text(encoding="utf-8"))
+    assert (report["train"]["read"], report["valid"]["read"]) == (4, 1)
+    make(corpus._replace(valid_every=2), tmp_path, offline=True)
+    assert made(tmp_path / "corpus")["valid.en"] == "TED Talk Subtitles\nNow\n"
+
+
+def test_pairs_to_validate_are_counted_through_blocks_and_texts(tmp_path):
+    files = {f"x/{i}.{side}": RemoteFile(f"x/{i}.{side}", ()) for i in (1, 2) for side in "ab"}
+    (tmp_path / "downloads" / "x").mkdir(parents=True)
+    for path in files:
+        lines = [f"{path} {i}\n" for i in range(30_000)]
+        (tmp_path / "downloads" / path).write_text("".join(lines))
+    parts = tuple(tuple(Text(files[f"x/{i}.{side}"]) for side in "ab") for i in (1, 2))
+    corpus = Corpus(("a", "b"), parts, (), (), "", "", "", "", KEEP_ALL, valid_every=7)
+    make(corpus, tmp_path, offline=True)
+    whole = [f"x/{i}.a {j}" for i in (1, 2) for j in range(30_000)]
+    valid = (tmp_path / "corpus" / "valid.a").read_text().splitlines()
+    train = (tmp_path / "corpus" / "train.a").read_text().splitlines()
+    assert valid == whole[6::7] and train == [x for i, x in enumerate(whole, 1) if i % 7]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_a_named_corpus_is_well_defined(name):
+    corpus = PUBLISHED[name]
+    assert name.endswith("_" + "_".join(corpus.languages))
+    assert corpus.train and corpus.test and bool(corpus.valid) != bool(corpus.valid_every)
+    assert all((corpus.about, corpus.size, corpus.licence, corpus.citation))
+    for file in corpus.files():
+        assert re.fullmatch(r"\w+/[\w.-]+", file.path)
+        if file.path == "iwslt14/de-en.tgz":  # No checksum of it is published.
+            assert file.size and not file.checksum
+        else:
+            assert re.fullmatch("sha256:[0-9a-f]{64}|md5:[0-9a-f]{32}", file.checksum)
+        assert file.addresses
+        for address in file.addresses:
+            parts = urlsplit(address)
+            assert parts.scheme in ("http", "https") and parts.netloc
+            assert parts.path.endswith("/" + file.path.partition("/")[2]), address
+
+
+_ON_A_SMALL_DISK = """
+import resource, sys
+from pathlib import Path
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.common.files import UserError
+from nmt_zoo.data_pipeline.downloads.corpora import Corpus, Text
+resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000))
+pair = Text(RemoteFile("x.en", ())), Text(RemoteFile("x.de", ()))
+corpus = Corpus(("en", "de"), (pair,), (pair,), (), "", "", "", "")
+try:
+    corpus.prepare(Path(sys.argv[1], "corpus"), Downloads(Path(sys.argv[1])))
+except UserError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_full_disk_leaves_nothing_half_made(tmp_path):
+    for language in ("en", "de"):
+        lines = [f"sentence {i} in {language}" for i in range(10_000)]
+        (tmp_path / f"x.{language}").write_text("\n".join(lines))
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_A_SMALL_DISK, tmp_path], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert re.search(r"train\.\w\w: cannot be written \(.*\); make room", done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
+    assert list((tmp_path / "corpus").iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_made_is_named_before_downloading(wmt14, web_server, tmp_path):
+    (tmp_path / "corpus").write_text("a file")
+    with pytest.raises(UserError, match=r"corpus/report\.json: cannot be written"):
+        make(wmt14, tmp_path)
+    assert web_server.requests == []
+
+
+def test_a_corpus_of_ones_own_needs_a_dozen_lines(tmp_path, monkeypatch):
+    mine = {side: RemoteFile(f"mine/all.{side}", ()) for side in ("en", "fr")}
+    pair = Text(mine["en"]), Text(mine["fr"])
+    corpus = Corpus(
+        ("en", "fr"),
+        train=(pair,),
+        valid=(pair,),
+        test=(),
+        about="two sentences",
+        size="2 pairs",
+        licence="mine",
+        citation="none",
+        rules=Rules(max_characters=80),
+    )
+    monkeypatch.setitem(DATASETS, "mine_en_fr", corpus)
+    with pytest.raises(UserError, match=r"downloads/mine/all\.en .*downloads/mine/all\.fr"):
+        prepare("mine_en_fr", tmp_path, offline=True)
+    folder = tmp_path / "downloads" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "all.en").write_text("one\ntwo\n")
+    (folder / "all.fr").write_text("un\ndeux\n")
+    splits = prepare("mine_en_fr", tmp_path, offline=True)
+    assert list(splits) == ["train", "valid"]
+    assert splits["train"].target.read_text() == "un\ndeux\n"

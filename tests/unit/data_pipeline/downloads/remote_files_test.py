@@ -1,0 +1,321 @@
+"""Downloads, from a server on this machine that breaks off, lies and refuses."""
+
+import fcntl
+import hashlib
+import random
+import re
+import resource
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from tests.unit.data_pipeline.web import Request
+
+ROOT = Path(__file__).resolve().parents[4]
+DATA = random.Random(1).randbytes(300_000)
+
+
+@pytest.fixture
+def server(web_server):
+    web_server.files["/a/x.bin"] = DATA
+    return web_server
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "downloads"
+
+
+def remote(*addresses, data=DATA, size=True, checksum="sha256"):
+    """Makes a `RemoteFile` whose content is `data`."""
+    return RemoteFile(
+        "corpus/x.bin",
+        addresses,
+        len(data) if size else None,
+        f"{checksum}:{hashlib.new(checksum, data).hexdigest()}" if checksum else None,
+    )
+
+
+def fetch(folder, *files, **how):
+    return Downloads(folder, **{"delay": 0, "attempts": 3, **how}).fetch(files)
+
+
+def left_in(folder):
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("checksum", ["sha256", "md5", None])
+@pytest.mark.parametrize("size", [True, False])
+def test_a_file_arrives_whole_and_nothing_else_is_left(server, folder, size, checksum):
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", size=size, checksum=checksum))
+    assert path == folder / "corpus" / "x.bin"
+    assert path.read_bytes() == DATA
+    assert left_in(folder) == ["corpus/x.bin"]
+    assert server.requests == [Request("/a/x.bin", None)]
+
+
+def test_a_file_that_is_there_is_checked_and_not_asked_for(server, folder):
+    file = remote(f"{server.url}/a/x.bin")
+    (folder / "corpus").mkdir(parents=True)
+    (folder / "corpus" / "x.bin").write_bytes(DATA)
+    for offline in (False, True):
+        assert fetch(folder, file, offline=offline) == [folder / "corpus" / "x.bin"]
+    assert server.requests == []
+
+
+@pytest.mark.parametrize(
+    ("own", "fault"),
+    [
+        (DATA[:-1], "299,999 bytes, expected 300,000"),
+        (bytes(len(DATA)), "sha256 is [0-9a-f]{64}, expected"),
+        (b"", "empty"),
+    ],
+)
+def test_a_wrong_file_put_there_by_hand_is_refused_and_kept(server, folder, own, fault):
+    path = folder / "corpus" / "x.bin"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(own)
+    with pytest.raises(UserError, match=rf"corpus/x\.bin: {fault}.*remove it to.*/a/x\.bin") as e:
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert "\n" not in str(e.value)
+    assert path.read_bytes() == own
+    assert server.requests == []
+
+
+def test_a_folder_in_the_place_of_a_file_is_refused(folder):
+    (folder / "corpus" / "x.bin").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"x\.bin: .*expected 300,000|cannot be read"):
+        fetch(folder, remote("http://127.0.0.1/x"))
+
+
+def test_a_broken_connection_is_resumed_where_it_broke(server, folder):
+    server.faults["/a/x.bin"] = [-200_000, -50_000]
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert path.read_bytes() == DATA
+    assert [asked for _, asked in server.requests] == [None, "bytes=100000-", "bytes=250000-"]
+
+
+def test_a_connection_may_break_often_while_bytes_arrive(server, folder):
+    server.faults["/a/x.bin"] = [-left for left in range(290_000, 0, -10_000)]
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"), attempts=2)
+    assert path.read_bytes() == DATA
+    assert len(server.requests) == 30
+
+
+def test_what_has_arrived_is_kept_for_the_next_call(server, folder):
+    file = remote(f"{server.url}/a/x.bin")
+    server.faults["/a/x.bin"] = [-1000]
+    with pytest.raises(UserError, match="the connection ended after 299,000 of 300,000 bytes"):
+        fetch(folder, file, attempts=1)
+    assert left_in(folder) == ["corpus/x.bin.part"]
+    fetch(folder, file)
+    assert server.requests[-1] == Request("/a/x.bin", "bytes=299000-")
+    assert left_in(folder) == ["corpus/x.bin"]
+
+
+def test_another_mirror_goes_on_where_the_first_broke_off(server, folder):
+    server.files["/b/x.bin"] = DATA
+    server.faults["/a/x.bin"] = [-1000, 500, 500]
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", f"{server.url}/b/x.bin"), attempts=2)
+    assert path.read_bytes() == DATA
+    assert server.requests[-1] == Request("/b/x.bin", "bytes=299000-")
+
+
+def test_a_server_without_ranges_sends_it_all_again(server, folder, capsys):
+    server.ranges = False
+    server.faults["/a/x.bin"] = [-1000]
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert path.read_bytes() == DATA
+    assert "starting again" in capsys.readouterr().err
+
+
+def test_the_beginning_of_another_file_is_thrown_away(server, folder):
+    part = folder / "corpus" / "x.bin.part"
+    part.parent.mkdir(parents=True)
+    for beginning in (bytes(1000), bytes(len(DATA)), bytes(len(DATA) + 5)):
+        part.write_bytes(beginning)
+        [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
+        assert path.read_bytes() == DATA
+        path.unlink()
+
+
+def test_without_a_checksum_no_beginning_is_trusted(server, folder):
+    part = folder / "corpus" / "x.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(bytes(1000))
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", size=False, checksum=None))
+    assert path.read_bytes() == DATA
+    assert server.requests == [Request("/a/x.bin", None)]
+
+
+def test_all_bytes_of_an_unknown_size_may_be_there_already(server, folder):
+    part = folder / "corpus" / "x.bin.part"
+    part.parent.mkdir(parents=True)
+    part.write_bytes(DATA)
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin", size=False))
+    assert path.read_bytes() == DATA
+    assert server.requests == [Request("/a/x.bin", "bytes=300000-")]
+
+
+def test_a_wrong_checksum_is_said_with_both_sums_and_nothing_is_left(server, folder):
+    server.files["/a/x.bin"] = bytes(len(DATA))
+    found, expected = (hashlib.sha256(data).hexdigest() for data in (bytes(len(DATA)), DATA))
+    with pytest.raises(UserError, match=f"sha256 is {found}, expected {expected}") as e:
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert "\n" not in str(e.value)
+    assert left_in(folder) == []
+    assert len(server.requests) == 1
+
+
+def test_a_page_in_the_place_of_the_file_is_recognised(server, folder):
+    server.files["/a/x.bin"] = b"<html>Please log in to the network</html>"
+    with pytest.raises(UserError, match="41 bytes, expected 300,000"):
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert left_in(folder) == []
+
+
+def test_no_more_is_taken_than_a_byte_beyond_the_known_size(server, folder, monkeypatch):
+    """A server, such as a wrong mirror, may send without end."""
+    server.files["/a/x.bin"] = DATA + bytes(10_000_000)
+    file = remote(f"{server.url}/a/x.bin")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) + 1, before[1]))
+    try:
+        with pytest.raises(UserError, match="more than the 300,000 bytes expected"):
+            fetch(folder, file)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert left_in(folder) == [] and len(server.requests) == 1
+
+
+def test_what_a_server_says_does_not_command_the_terminal(server, folder, capsys):
+    server.faults["/a/x.bin"] = [(404, "\x1b[31mEVIL\x9b1m" + 500 * "!")]
+    with pytest.raises(UserError, match=r"404 \(\\x1b\[31mEVIL\\x9b1m!+\.\.\.; check") as caught:
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    said = capsys.readouterr().err + str(caught.value)
+    assert said.replace("\n", "").isprintable()
+
+
+def test_without_file_locks_it_is_said_and_goes_on(server, folder, without_locks, capsys):
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert path.read_bytes() == DATA
+    assert "x.bin.part: this file system has no locks (" in capsys.readouterr().err
+
+
+def test_a_missing_file_is_had_from_the_next_address(server, folder, capsys):
+    bad = ["no address at all", "http://host:port/x.bin", "http://a b/x.bin"]
+    addresses = [f"{server.url}/gone/x.bin", *bad, f"{server.url}/a/x.bin"]
+    [path] = fetch(folder, remote(*addresses))
+    assert path.read_bytes() == DATA
+    assert [request.path for request in server.requests] == ["/gone/x.bin", "/a/x.bin"]
+    said = capsys.readouterr().err
+    assert "/gone/x.bin: HTTP status 404" in said and "trying again" not in said
+
+
+def test_every_address_and_what_to_do_is_in_the_error(server, folder):
+    addresses = [f"{server.url}/gone/x.bin", "http://127.0.0.1:1/x.bin"]
+    with pytest.raises(UserError) as e:
+        fetch(folder, remote(*addresses))
+    message = str(e.value)
+    for wanted in (*addresses, "404", "refused", str(folder / "corpus" / "x.bin"), "--mirror"):
+        assert wanted in message
+    assert "\n" not in message
+
+
+def test_a_busy_server_is_asked_again_after_ever_longer_waits(server, folder, capsys):
+    server.faults["/a/x.bin"] = [503, 429, 500]
+    [path] = fetch(folder, remote(f"{server.url}/a/x.bin"), delay=1e-3, attempts=4)
+    assert path.read_bytes() == DATA
+    waits = re.findall(r"HTTP status (\d+).*again in (\S+) s", capsys.readouterr().err)
+    assert waits == [("503", "0.001"), ("429", "0.002"), ("500", "0.004")]
+
+
+def test_a_refusal_is_not_asked_again(server, folder):
+    server.faults["/a/x.bin"] = [403, None]
+    with pytest.raises(UserError, match="HTTP status 403"):
+        fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert len(server.requests) == 1
+
+
+def test_the_folder_of_downloads_of_another_machine_is_a_mirror(server, folder):
+    server.files["/copy/corpus/x.bin"] = DATA
+    file = remote(f"{server.url}/a/x.bin")
+    for mirror in (f"{server.url}/copy", f"{server.url}/copy/", f"{server.url}/empty"):
+        [path] = fetch(folder, file, mirror=mirror)
+        assert path.read_bytes() == DATA
+        path.unlink()
+    paths = [request.path for request in server.requests]
+    assert paths == [*["/copy/corpus/x.bin"] * 2, "/empty/corpus/x.bin", "/a/x.bin"]
+
+
+def test_offline_names_all_that_is_missing_and_asks_nobody(server, folder):
+    files = [remote(f"{server.url}/a/x.bin"), remote()._replace(path="other/y.tgz")]
+    with pytest.raises(UserError, match="--offline") as e:
+        fetch(folder, *files, offline=True)
+    for wanted in ("corpus/x.bin", f"{server.url}/a/x.bin", "other/y.tgz"):
+        assert wanted in str(e.value)
+    assert server.requests == []
+    assert not folder.exists()
+
+
+def test_a_proxy_of_the_environment_is_used(server, folder, monkeypatch):
+    server.files["http://corpora.invalid/x.bin"] = DATA
+    monkeypatch.setenv("http_proxy", server.url)
+    [path] = fetch(folder, remote("http://corpora.invalid/x.bin"))
+    assert path.read_bytes() == DATA
+    assert server.requests == [Request("http://corpora.invalid/x.bin", None)]
+
+
+def test_two_processes_do_not_write_the_same_file(server, folder):
+    part = folder / "corpus" / "x.bin.part"
+    part.parent.mkdir(parents=True)
+    with open(part, "ab") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        with pytest.raises(UserError, match="another process"):
+            fetch(folder, remote(f"{server.url}/a/x.bin"))
+    assert server.requests == []
+
+
+def test_a_folder_that_cannot_be_made_is_named(server, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/downloads.*cannot be written.*--data_dir"):
+        fetch(tmp_path / "file" / "downloads", remote(f"{server.url}/a/x.bin"))
+
+
+def test_too_little_room_is_said_before_anything_is_downloaded(server, folder):
+    file = remote(f"{server.url}/a/x.bin")._replace(size=10**18)
+    with pytest.raises(UserError, match=r"the downloads need 1,000,000,000,000 MB.*are free"):
+        fetch(folder, file)
+    assert server.requests == []
+
+
+_ON_A_SMALL_DISK = """
+import resource, sys
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
+from nmt_zoo.common.files import UserError
+resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+try:
+    Downloads(sys.argv[1]).fetch([RemoteFile("corpus/x.bin", (sys.argv[2],), 300_000, sys.argv[3])])
+except UserError as error:
+    sys.exit(str(error))
+"""
+
+
+def test_a_full_disk_keeps_what_has_arrived(server, folder):
+    file = remote(f"{server.url}/a/x.bin")
+    done = subprocess.run(
+        [sys.executable, "-c", _ON_A_SMALL_DISK, folder, *file.addresses, file.checksum],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert re.search(r"x\.bin\.part: cannot be written \(.*\); make room", done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
+    [path] = fetch(folder, file)
+    assert path.read_bytes() == DATA
+    assert server.requests[-1] == Request("/a/x.bin", "bytes=100000-")

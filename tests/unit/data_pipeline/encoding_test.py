@@ -1,0 +1,328 @@
+"""Encoding text to ids: complete, filtered, and cached safely if files or processes fail."""
+
+import subprocess
+import sys
+import textwrap
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import write_lines
+from nmt_zoo.data_pipeline import encoding
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
+from nmt_zoo.data_pipeline.encoding import (
+    encode_lines,
+    encode_pairs,
+    encoded_chunks,
+    text_hash,
+)
+from nmt_zoo.data_pipeline.streams import open_splits
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module", params=["word", "bpe"])
+def tokenizer(request):
+    return train_tokenizer(request.param, SOURCE, TARGET, min_word_count=1, vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def corpus(tokenizer, tmp_path_factory):
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
+
+
+@pytest.fixture
+def files(tmp_path):
+    """The corpus as two text files."""
+    write_lines(tmp_path / "text.source", SOURCE)
+    write_lines(tmp_path / "text.target", TARGET)
+    return tmp_path / "text.source", tmp_path / "text.target"
+
+
+def cache_of(cache_dir):
+    """Returns (the folder of the only cache, its files except the lock)."""
+    (folder,) = cache_dir.iterdir()
+    return folder, sorted(folder.glob("*.*"))
+
+
+# Encoding
+
+
+def test_encoded_lines_are_those_of_the_tokenizer(tokenizer, corpus):
+    assert rows_of(corpus.source) == tokenizer.source.encode(SOURCE)
+    assert rows_of(corpus.target) == tokenizer.target.encode(TARGET)
+    assert corpus.num_pairs == len(SOURCE)
+
+
+def test_many_lines_are_encoded_in_order(tokenizer, tmp_path):
+    lines = [f"{'a ' * (i % 3)}b" for i in range(25_000)]
+    corpus = encode_pairs(lines, lines, tokenizer, tmp_path).corpus
+    assert rows_of(corpus.target) == tokenizer.target.encode(lines)
+
+
+def test_taken_rows_are_those_asked_for_in_their_order(tokenizer):
+    lines = ["a b c", "", "d", "e f"]
+    side = encode_lines(tokenizer.source, lines)
+    taken = side.take(np.array([3, 1, 3, 0]))
+    assert rows_of(taken) == tokenizer.source.encode([lines[i] for i in (3, 1, 3, 0)])
+
+
+def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp_path):
+    from_files = encode_pairs(*open_splits(files), tokenizer, tmp_path / "cache").corpus
+    assert same_corpus(from_files, corpus)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "cache")
+    assert len(list((tmp_path / "cache").iterdir())) == 1
+
+
+def test_number_of_threads_changes_nothing(tokenizer, monkeypatch):
+    monkeypatch.setattr(encoding, "_PAIRS_AT_ONCE", 7)
+    found = [
+        [pair for chunk in encoded_chunks(SOURCE, TARGET, tokenizer, n) for pair in pairs_of(chunk)]
+        for n in (1, 2, 5)
+    ]
+    assert found[0] == found[1] == found[2]
+    assert len(found[0]) == len(SOURCE)
+
+
+@pytest.mark.parametrize("change", [-1, 1])
+def test_sides_of_unequal_length_are_refused(tokenizer, tmp_path, change):
+    with pytest.raises(ValueError, match="more lines"):
+        encode_pairs(SOURCE, [*TARGET, "a"][: len(TARGET) + change], tokenizer, tmp_path)
+    assert cache_of(tmp_path)[1] == []
+
+
+def test_encoding_holds_few_lines_at_a_time(tokenizer, monkeypatch):
+    monkeypatch.setattr(encoding, "_PAIRS_AT_ONCE", 10)
+
+    def lines(side):
+        for number in range(1000):
+            read[side] = number
+            yield "a b"
+
+    read = [0, 0]
+    for number, _ in enumerate(encoded_chunks(lines(0), lines(1), tokenizer, 2)):
+        assert max(read) < 10 * (number + 8)
+
+
+# The cache
+
+
+def test_second_call_reads_the_cache(tokenizer, tmp_path, monkeypatch):
+    first = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus
+    monkeypatch.setattr(type(tokenizer.source), "encode", None)
+    second = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus
+    assert same_corpus(first, second)
+    assert all(isinstance(array, np.memmap) for side in second for array in side)
+
+
+def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsys):
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    folder, cache = cache_of(tmp_path)
+    assert len(cache) == 5
+    for file in cache:
+        whole = file.read_bytes()
+        half = len(whole) // 2
+        for damaged in (
+            *(whole[:n] for n in (0, half, len(whole) - 4)),
+            whole + b"1234",
+            whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :],
+        ):
+            file.write_bytes(damaged)
+            assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
+            assert f"{folder}: the cache is damaged" in capsys.readouterr().err
+            assert file.read_bytes() == whole
+        file.unlink()
+        assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
+    capsys.readouterr()
+    assert cache_of(tmp_path) == (folder, cache)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_in_the_place_of_a_file_of_a_cache_is_named(tokenizer, tmp_path):
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    folder, cache = cache_of(tmp_path)
+    for file in cache:
+        whole = file.read_bytes()
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(UserError, match=f"^{file}: a folder .*remove {folder}"):
+            encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+        file.rmdir()
+        file.write_bytes(whole)
+
+
+def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
+    text = open_splits(files)
+    write_lines(files[1], [*TARGET[:-1], "another line"])
+    with pytest.raises(UserError, match=r"text\.target: was changed after it was first read"):
+        encode_pairs(*text, tokenizer, tmp_path / "cache")
+    assert cache_of(tmp_path / "cache")[1] == []
+
+
+def test_without_file_locks_it_is_said_and_goes_on(
+    tokenizer, corpus, tmp_path, without_locks, capsys
+):
+    assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
+    assert capsys.readouterr().err.count("this file system has no locks (") == 1
+
+
+def test_several_at_once_make_one_cache(tokenizer, corpus, tmp_path):
+    with ThreadPoolExecutor(4) as pool:
+        found = pool.map(lambda _: encode_pairs(SOURCE, TARGET, tokenizer, tmp_path), range(4))
+        assert all(same_corpus(one.corpus, corpus) for one in found)
+    assert len(cache_of(tmp_path)[1]) == 5
+
+
+def test_what_a_killed_process_left_is_removed(tokenizer, corpus, tmp_path):
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    folder, cache = cache_of(tmp_path)
+    (folder / ".unfinished-x.bin").write_bytes(b"half")
+    (folder / "index.json").unlink()
+    assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
+    assert cache_of(tmp_path) == (folder, cache)
+
+
+LIMITED = """
+    import resource, sys
+    from nmt_zoo.data_pipeline.encoding import encode_pairs
+    from nmt_zoo.common.files import UserError
+    from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+
+    lines = ["a b c d e f"] * 5000
+    tokenizer = train_tokenizer("word", lines, lines)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]),) * 2)
+    try:
+        encode_pairs(lines, lines, tokenizer, sys.argv[1])
+    except UserError as error:
+        print(error)
+"""
+
+
+@pytest.mark.parametrize("limit", [100, 30_000, 100_000])
+def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, limit):
+    command = [sys.executable, "-c", textwrap.dedent(LIMITED), str(tmp_path), str(limit)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "cannot be written" in done.stdout and done.stdout.count("\n") == 1
+    assert "Traceback" not in done.stderr
+    assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".unfinished")]
+    assert not list(tmp_path.glob("*/index.json"))
+
+
+def test_cache_folder_that_cannot_be_made_is_named(tokenizer, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/encoded-.*cannot be written"):
+        encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "file")
+
+
+def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):
+    fewer = train_tokenizer("word", SOURCE, TARGET, min_word_count=1, vocab_size=7)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    corpus = encode_pairs(SOURCE, TARGET, fewer, tmp_path).corpus
+    assert rows_of(corpus.source) == fewer.source.encode(SOURCE)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
+    texts = [
+        (["a b", "c"], ["d"]),
+        (["a b", "C"], ["d"]),
+        (["a b", "c"], ["d "]),
+        (["a", "b c"], ["d"]),
+        (["d"], ["a b", "c"]),
+        (["a b"], ["c", "d"]),
+    ]
+    assert len({text_hash(*sides) for sides in texts}) == len(texts)
+    assert text_hash(["a b", "c"], ["d"]) == text_hash(*texts[0])
+
+
+# Filtering
+
+
+def filter_pairs(corpus, **limits):
+    """Applies a `PairFilter` to a corpus in memory; returns (filtered corpus, dropped counts)."""
+    pair_filter = PairFilter(**limits)
+    kept, dropped = pair_filter(*(side.lengths for side in corpus))
+    pair_filter.check_some_left(kept.sum(), dropped)
+    return EncodedCorpus(*(side.take(np.flatnonzero(kept)) for side in corpus)), dropped
+
+
+def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
+    corpus = corpus_of(
+        (5, 5),  # kept
+        (1, 5),  # a side is empty
+        (5, 1),
+        (1, 99),  # empty and too long: empty
+        (11, 9),  # too long
+        (9, 11),
+        (11, 2),  # too long and uneven: too long
+        (10, 10),  # kept: exactly at the limit of length
+        (2, 7),  # uneven
+        (7, 2),
+        (2, 6),  # kept: exactly at the limit of the ratio
+    )
+    kept, dropped = filter_pairs(corpus, max_length=10, max_length_ratio=3)
+    assert dropped == {
+        "with an empty side": 3,
+        "longer than 10 tokens": 3,
+        "with a length ratio above 3": 2,
+    }
+    assert pairs_of(kept) == [pairs_of(corpus)[i] for i in (0, 7, 10)]
+
+
+def test_filtering_while_encoding_is_filtering_afterwards(tokenizer, corpus, tmp_path):
+    limits = {"max_length": 12, "max_length_ratio": 2}
+    kept, dropped = filter_pairs(corpus, **limits)
+    assert all(list(dropped.values())[1:])
+    found = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(**limits))
+    assert same_corpus(found.corpus, kept)
+    assert found.dropped == dropped
+    assert found.sizes == [kept.num_pairs]
+    again = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(**limits))
+    assert same_corpus(again.corpus, kept) and again[1:] == found[1:]
+    other = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(11, 2))
+    assert other.corpus.num_pairs < kept.num_pairs
+
+
+def test_pairs_that_are_kept_are_counted_by_corpus(tokenizer, tmp_path):
+    splits = []
+    for number, lines in enumerate((["a", "b b b", "c"], ["d d d"], ["d d d", "e"])):
+        splits.append([tmp_path / f"{number}.{side}" for side in ("source", "target")])
+        for path in splits[-1]:
+            write_lines(path, lines)
+    text = open_splits(*splits)
+    longest = len(tokenizer.source.encode(["b"])[0])
+    found = encode_pairs(*text, tokenizer, tmp_path / "c", pair_filter=PairFilter(longest, 9))
+    assert found.sizes == [2, 0, 1]
+    assert encode_pairs(*text, tokenizer, tmp_path / "c").sizes == [3, 1, 2]
+    assert rows_of(found.corpus.source) == tokenizer.source.encode(["a", "c", "e"])
+
+
+def test_nothing_left_leaves_no_cache(tokenizer, tmp_path):
+    with pytest.raises(UserError, match=r"all 220 training pairs .* longer than 1 tokens"):
+        encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(1, 9))
+    assert cache_of(tmp_path)[1] == []
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "advice"),
+    [
+        ([1, 5], [5, 1], "2 with an empty side; check the files"),
+        ([50], [50], "1 longer than 10 tokens; raise --max_length and, where"),
+        ([2], [9], "1 with a length ratio above 3; raise --max_length_ratio"),
+        ([1, 2], [2, 9], "check the files, or raise --max_length_ratio"),
+    ],
+)
+def test_where_no_pair_is_left_the_advice_fits_what_dropped_them(source, target, advice):
+    pair_filter = PairFilter(max_length=10, max_length_ratio=3.0)
+    kept, dropped = pair_filter(np.array(source), np.array(target))
+    with pytest.raises(
+        UserError, match=f"all {len(source)} training pairs were dropped: "
+    ) as error:
+        pair_filter.check_some_left(kept.sum(), dropped)
+    assert advice in str(error.value)

@@ -1,0 +1,199 @@
+"""Encoded pairs to batches: complete, padded and resumable."""
+
+import collections
+
+import numpy as np
+import pytest
+
+from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.encoding import encode_pairs
+from nmt_zoo.data_pipeline.mixing import mixture
+from nmt_zoo.data_pipeline.pipeline import (
+    batches,
+    dataset_of,
+    describe,
+    plan_batches,
+    sentence_look_up,
+)
+from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
+from tests.unit.data_pipeline.small import SOURCE, TARGET, pairs_of
+
+BUDGET = 64
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return train_tokenizer("word", SOURCE, TARGET, min_word_count=1)
+
+
+@pytest.fixture(scope="module")
+def corpus(tokenizer, tmp_path_factory):
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
+
+
+def arrays(dataset):
+    return [{name: ids.numpy() for name, ids in batch.items()} for batch in dataset]
+
+
+def seen_pairs(found):
+    """Counter of the pairs, without padding, of a list of batches."""
+    pairs = (
+        tuple(tuple(ids[ids != PAD_ID].tolist()) for ids in pair)
+        for batch in found
+        for pair in zip(batch["source_ids"], batch["target_ids"], strict=True)
+    )
+    return collections.Counter(pair for pair in pairs if any(pair))
+
+
+def same_batches(one, other):
+    return len(one) == len(other) and all(
+        a.keys() == b.keys() and all(np.array_equal(a[name], b[name]) for name in a)
+        for a, b in zip(one, other, strict=True)
+    )
+
+
+# Batches
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_every_pair_is_batched_once_duplicates_included(corpus, seed):
+    seen = seen_pairs(arrays(batches(corpus, Batching(BUDGET), seed=seed)))
+    expected = [(tuple(s), tuple(t)) for s, t in pairs_of(corpus)]
+    assert max(collections.Counter(expected).values()) >= 2
+    assert seen == collections.Counter(expected)
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_rows_end_in_eos_and_only_padding_follows(corpus, seed):
+    for batch in arrays(batches(corpus, Batching(BUDGET), seed=seed)):
+        assert set(batch) == {"source_ids", "target_ids"}
+        for ids in batch.values():
+            assert ids.dtype == np.int32
+            ends = (ids == EOS_ID).argmax(axis=1)
+            real = np.arange(ids.shape[1]) <= ends[:, None]
+            assert ((ids == EOS_ID).sum(axis=1) == 1).all()
+            assert ((ids != PAD_ID) == real).all()
+            assert real.any(axis=0).all()  # The batch is no wider than its longest row.
+
+
+def test_padded_batches_keep_the_budget(corpus):
+    for batch in arrays(batches(corpus, Batching(BUDGET), seed=0)):
+        assert max(ids.size for ids in batch.values()) <= BUDGET
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_resumed_epoch_is_the_tail_of_the_whole(corpus, seed):
+    whole = arrays(batches(corpus, Batching(BUDGET), seed=seed, epoch=2))
+    for k in (0, 1, 10, len(whole)):
+        tail = arrays(batches(corpus, Batching(BUDGET), seed=seed, epoch=2, first_batch=k))
+        assert same_batches(tail, whole[k:])
+
+
+def test_epochs_and_seeds_differ_and_repeat(corpus):
+    one = arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=0))
+    assert same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=0)))
+    assert not same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=0, epoch=1)))
+    assert not same_batches(one, arrays(batches(corpus, Batching(BUDGET), seed=1, epoch=0)))
+
+
+def test_batches_can_be_gone_through_twice(corpus):
+    dataset = batches(corpus, Batching(BUDGET))
+    assert same_batches(arrays(dataset), arrays(dataset))
+
+
+def test_sentence_longer_than_a_batch_is_refused(corpus):
+    with pytest.raises(ValueError, match="a batch takes 5"):
+        batches(corpus, Batching(5))
+
+
+@pytest.fixture(scope="module")
+def shapes(corpus):
+    return choose_shapes(corpus.source.lengths, corpus.target.lengths, BUDGET, max_shapes=5)
+
+
+def test_static_batches_have_few_shapes_and_every_pair_once(corpus, shapes):
+    found = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0))
+    sizes = {(*batch["source_ids"].shape, batch["target_ids"].shape[1]) for batch in found}
+    assert sizes <= set(map(tuple, shapes.tolist()))
+    assert seen_pairs(found) == seen_pairs(arrays(batches(corpus, Batching(BUDGET))))
+
+
+def test_resumed_epoch_of_static_batches_is_the_tail_of_the_whole(corpus, shapes):
+    whole = arrays(batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1))
+    for k in (1, len(whole) - 1, len(whole)):
+        tail = batches(corpus, Batching(BUDGET, shapes=shapes), seed=0, epoch=1, first_batch=k)
+        assert same_batches(arrays(tail), whole[k:])
+
+
+@pytest.mark.parametrize("static", [False, True])
+def test_workers_see_every_pair_once_and_can_resume(corpus, shapes, static):
+    batching = Batching(BUDGET, shapes=shapes if static else None, num_workers=3)
+    plan = plan_batches(corpus, batching, seed=0)
+    shares = [plan.select(np.arange(worker, plan.batch_sizes.size, 3)) for worker in range(3)]
+    parts = [arrays(dataset_of(corpus, share)) for share in shares]
+    assert len(parts[0]) == len(parts[1]) == len(parts[2])
+    assert seen_pairs([batch for part in parts for batch in part]) == seen_pairs(
+        arrays(batches(corpus, Batching(BUDGET)))
+    )
+    tail = arrays(dataset_of(corpus, shares[1], first_batch=4))
+    assert same_batches(tail, parts[1][4:])
+
+
+def test_mixture_is_batched_as_often_as_asked_for(corpus):
+    sizes = (20, corpus.num_pairs - 20)
+    found = mixture(sizes, weights=(1, 1))
+    pairs = seen_pairs(arrays(batches(corpus, Batching(BUDGET, mixture=found), seed=0, epoch=2)))
+    expected = collections.Counter()
+    for row in found.rows(0, 2):
+        expected[tuple(map(tuple, pairs_of(corpus)[row]))] += 1
+    assert pairs == expected
+
+
+def test_corpus_in_memory_is_batched_as_that_of_files(corpus):
+    copied = EncodedCorpus(*(EncodedSide(*map(np.array, side)) for side in corpus))
+    assert not isinstance(copied.source.ids, np.memmap)
+    assert same_batches(
+        arrays(batches(copied, Batching(BUDGET))), arrays(batches(corpus, Batching(BUDGET)))
+    )
+
+
+def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):
+    lengths = np.array([2**31 - 1, 6, 3], np.int32)
+    path = tmp_path / "ids"
+    with open(path, "wb") as file:
+        file.truncate(4 * int(lengths.sum(dtype=np.int64)))  # Takes no space on the disk.
+    try:
+        ids = np.memmap(path, np.int32, mode="c")
+    except OSError as error:
+        pytest.skip(f"not enough memory to map a large file: {error}")
+    ids[-4:] = 6, 7, 8, 9
+    found = sentence_look_up(EncodedSide(ids, lengths))([2, 1])
+    assert found.to_list() == [[7, 8, 9], [0, 0, 0, 0, 0, 6]]
+
+
+# Description
+
+
+def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_path):
+    corpus = encode_pairs(["a b zzz", "a"], ["c", "d zzz"], tokenizer, tmp_path).corpus
+    text = "\n".join(
+        describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
+    )
+    assert "training pairs: 2" in text
+    assert "6 source, 5 target" in text
+    assert f"{2 / 11:.2%}" in text
+    assert f"{len(tokenizer.source)} source and {len(tokenizer.target)} target" in text
+    assert "batches per epoch: 1 of at most 8 tokens" in text
+    assert f"{3 / 14:.1%}" in text  # Two rows of widths 4 and 3 have 14 places for 11 tokens.
+
+
+def test_description_of_a_shared_vocabulary_gives_one_number(tmp_path):
+    tokenizer = train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290)
+    corpus = encode_pairs(["a b"], ["c"], tokenizer, tmp_path).corpus
+    text = "\n".join(
+        describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
+    )
+    assert f"(bpe): {len(tokenizer.source)} pieces shared; unknown tokens 0.00%" in text

@@ -1,0 +1,148 @@
+"""BPE-dropout: every epoch has other pieces of the same text, by the paper's probabilities."""
+
+import collections
+import io
+import itertools
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.encoding import encode_lines
+from nmt_zoo.data_pipeline.tokenization import bpe_dropout
+from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
+from tests.unit.data_pipeline.small import rows_of
+
+TEXT = ["the banana and the bandana", "a banana in the sun", "the sun and a band", "banana"] * 20
+# Characters that the vocabulary lacks become bytes; spaces are dropped; a line may be empty.
+HARD = ["", "▁", "  the   ▁▁banana ", "naïve — 日本語 bananas", "</s> <unk> <0x41> the", "b" * 300]
+
+
+@pytest.fixture(scope="module")
+def vocabulary():
+    return BpeVocabulary.train(TEXT, 320)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(vocabulary):
+    return Tokenizer("bpe", vocabulary, vocabulary)
+
+
+def sampled(tokenizer, lines, rate, seed=1, epoch=0, side=0, first=0, max_length=1000):
+    """Returns the ids of every line after BPE-dropout."""
+    usual = encode_lines(tokenizer.source, lines)
+    dropout = BpeDropout(tokenizer, rate, seed, max_length)
+    return rows_of(dropout.sample(usual, side, epoch, first))
+
+
+@pytest.mark.parametrize("lines", [TEXT, HARD])
+def test_a_dropout_of_0_gives_the_usual_pieces(tokenizer, lines):
+    assert sampled(tokenizer, lines, 0.0) == tokenizer.source.encode(lines)
+
+
+def test_a_dropout_of_1_gives_characters(tokenizer):
+    for line, ids in zip(TEXT, sampled(tokenizer, TEXT, 1.0), strict=True):
+        assert tokenizer.source.pieces(ids) == [*f"▁{line}".replace(" ", "▁"), "</s>"]
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.6, 1.0])
+def test_any_pieces_decode_to_the_text(tokenizer, rate):
+    lines, vocabulary = TEXT + HARD, tokenizer.source
+    usual = [vocabulary.decode(ids) for ids in vocabulary.encode(lines)]
+    found = sampled(tokenizer, lines, rate)
+    assert [vocabulary.decode(ids) for ids in found] == usual
+    assert found != vocabulary.encode(lines)
+
+
+def probabilities(vocabulary, pieces, rate):
+    """Returns pieces -> probability, by algorithm 1 of the paper with all its outcomes."""
+    scores = []
+    for i, pair in enumerate(itertools.pairwise(pieces)):
+        found = vocabulary.processor.piece_to_id("".join(pair))
+        if found != vocabulary.processor.unk_id():
+            scores.append((-vocabulary.processor.get_score(found), i))
+    outcomes = collections.Counter({pieces: rate ** len(scores)})
+    for place, (_, i) in enumerate(sorted(scores)):
+        merged = (*pieces[:i], pieces[i] + pieces[i + 1], *pieces[i + 2 :])
+        for end, share in probabilities(vocabulary, merged, rate).items():
+            outcomes[end] += rate**place * (1 - rate) * share
+    return outcomes
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.5])
+def test_pieces_have_the_probabilities_of_the_paper(tokenizer, rate):
+    expected = probabilities(tokenizer.source, tuple("▁banana"), rate)
+    assert sum(expected.values()) == pytest.approx(1) and len(expected) > 20
+    count = 20_000
+    found = collections.Counter(
+        tuple(tokenizer.source.pieces(ids[:-1]))
+        for ids in sampled(tokenizer, ["banana"] * count, rate)
+    )
+    assert found.keys() <= expected.keys()
+    common = [pieces for pieces, share in expected.items() if share * count >= 5]
+    observed = np.array([found[pieces] for pieces in common] + [0])
+    wanted = np.array([expected[pieces] * count for pieces in common] + [0])
+    observed[-1], wanted[-1] = count - observed.sum(), count - wanted.sum()
+    freedom = len(common)
+    chi_square = ((observed - wanted) ** 2 / np.maximum(wanted, 1)).sum()
+    # The mean of chi-square is its degrees of freedom, its variance twice that.
+    assert abs(chi_square - freedom) < 4 * np.sqrt(2 * freedom)
+
+
+def test_words_of_a_line_and_lines_of_a_text_are_independent(tokenizer):
+    lines = sampled(tokenizer, ["banana banana"] * 5000, 0.5)
+    halves = [tuple(ids[: len(ids) // 2]) == tuple(ids[len(ids) // 2 : -1]) for ids in lines]
+    expected = probabilities(tokenizer.source, tuple("▁banana"), 0.5)
+    same = sum(share**2 for share in expected.values())
+    assert np.mean(halves) == pytest.approx(same, abs=0.02)
+
+
+def test_pieces_depend_on_seed_epoch_side_and_line_alone(tokenizer):
+    lines = TEXT + HARD
+    whole = sampled(tokenizer, lines, 0.5)
+    assert sampled(tokenizer, lines, 0.5) == whole
+    assert sampled(tokenizer, lines[30:], 0.5, first=30) == whole[30:]
+    others = [*lines[:30], "a line of another text", *lines[31:]]
+    found = sampled(tokenizer, others, 0.5)
+    assert found[:30] == whole[:30] and found[31:] == whole[31:]
+    for other in ({"seed": 2}, {"epoch": 1}, {"side": 1}, {"first": 1}):
+        found = sampled(tokenizer, lines, 0.5, **other)
+        assert np.mean([a == b for a, b in zip(found, whole, strict=True)]) < 0.2
+
+
+def test_a_sentence_that_would_be_too_long_keeps_its_usual_pieces(tokenizer):
+    usual = tokenizer.source.encode(TEXT)
+    free = sampled(tokenizer, TEXT, 0.5)
+    found = sampled(tokenizer, TEXT, 0.5, max_length=12)
+    expected = [u if len(ids) > 12 else ids for u, ids in zip(usual, free, strict=True)]
+    assert found == expected and usual != found != free
+
+
+@pytest.mark.parametrize("cells", [1, 50])
+def test_words_are_merged_in_parts(tokenizer, cells, monkeypatch):
+    whole = sampled(tokenizer, TEXT + HARD, 0.3)
+    monkeypatch.setattr(bpe_dropout, "_CELLS_AT_ONCE", cells)
+    assert sampled(tokenizer, TEXT + HARD, 0.3) == whole
+
+
+def trained(**settings):
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(TEXT),
+        model_writer=writer,
+        minloglevel=2,
+        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, **settings},
+    )
+    vocabulary = BpeVocabulary(writer.getvalue())
+    return Tokenizer("bpe", vocabulary, vocabulary)
+
+
+def test_models_without_merges_within_words_are_refused():
+    with pytest.raises(UserError, match="type BPE, found UNIGRAM"):
+        BpeDropout(trained(vocab_size=20, model_type="unigram"), 0.1, 1, 99)
+    across = trained(vocab_size=60, model_type="bpe", split_by_whitespace=False)
+    with pytest.raises(UserError, match="has a space within it"):
+        BpeDropout(across, 0.1, 1, 99)

@@ -1,0 +1,541 @@
+"""Text to ids and back, and the vocabularies of the tokenizers."""
+
+import io
+import random
+import unicodedata
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import read_lines
+from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, sample_lines, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    SIGNS,
+    SPECIALS,
+    UNK_ID,
+    BpeVocabulary,
+    PieceVocabulary,
+    WordVocabulary,
+    join_pieces,
+    piece_style,
+)
+
+LINES = [f"the quick brown fox jumps over {n} lazy dogs ." for n in range(100)]
+LINES += ["say <pad> and <unk> and <s> and </s> aloud"] * 20
+SPECIAL_TEXTS = [
+    "</s>",
+    "a </s> b",
+    "<pad>",
+    "<s> <unk> </s> <pad>",
+    "<s>",
+    "a</s>b<pad>c",
+    "</s></s>",
+    "▁</s>",
+]
+
+
+@pytest.fixture(scope="module")
+def bpe():
+    return BpeVocabulary.train(LINES, 400)
+
+
+def pieces_file(folder, *lines):
+    path = folder / "pieces.txt"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def one_line(error):
+    return "\n" not in str(error.value)
+
+
+def foreign_model(**ids):
+    writer = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES),
+        model_writer=writer,
+        minloglevel=2,
+        **{"model_type": "bpe", "vocab_size": 100, **ids},
+    )
+    return writer.getvalue()
+
+
+# Byte-pair encoding
+
+
+def round_trip(vocabulary, line):
+    return vocabulary.decode(vocabulary.encode([line])[0])
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "",
+        "the quick brown fox",
+        "Größenwahn, naïve — «čeština» Ελληνικά",
+        "日本語 한국어 العربية हिन्दी",
+        "😀 👨‍👩‍👧 🏳️‍🌈",
+        "é q\u0323\u0302 می\u200cخواهم, nul\0",
+        "<0x41> ⁇ ▅ {}[]\\",
+        *(text for text in SPECIAL_TEXTS if "▁" not in text),
+    ],
+)
+def test_bpe_gives_back_every_text(bpe, line):
+    assert round_trip(bpe, line) == line
+
+
+def test_bpe_gives_back_random_unicode(bpe):
+    rng = random.Random(0)
+    characters = [c for c in range(0x110000) if not 0xD800 <= c < 0xE000]
+    for _ in range(200):
+        line = "".join(chr(rng.choice(characters)) for _ in range(20)).replace("\u2581", "")
+        assert round_trip(bpe, line) == normalised(line)
+
+
+def test_bpe_changes_nothing_but_spaces_and_the_form(bpe):
+    assert round_trip(bpe, "  the  quick a▁b  fox ") == "the quick a b fox"
+    assert round_trip(bpe, "the\tquick \t fox\u2028e\u0301\ufeff") == "the quick fox é"
+
+
+def test_characters_not_in_training_are_bytes_and_not_unknown(bpe):
+    (ids,) = bpe.encode(["ß日😀"])
+    assert UNK_ID not in ids
+    assert bpe.pieces(ids)[1:3] == ["<0xC3>", "<0x9F>"]
+
+
+def test_bpe_decodes_to_one_line_whatever_the_ids(bpe):
+    (line_feed,) = (i for i, piece in enumerate(bpe.pieces(range(len(bpe)))) if piece == "<0x0A>")
+    (the,) = bpe.encode(["the"])
+    assert bpe.decode([*the[:-1], line_feed, *the]).split() == ["the", "the"]
+    assert "\n" not in bpe.decode([*the[:-1], line_feed, *the])
+
+
+def test_bpe_merges_what_is_frequent(bpe):
+    assert bpe.pieces(bpe.encode(["the quick"])[0]) == ["▁the", "▁quick", "</s>"]
+
+
+def test_bpe_vocabulary_has_the_size_asked_for_or_what_the_text_gives(bpe):
+    assert len(bpe) == 400 + len(SIGNS)
+    assert 256 + len(SPECIALS) < len(BpeVocabulary.train(["a b ab"], 5000)) < 300
+
+
+@pytest.mark.parametrize("size", [-1, 3, 100, 270])
+def test_too_small_bpe_vocabulary_is_one_line_of_error(size):
+    with pytest.raises(UserError, match=rf"of {size} pieces.*--num_pieces") as e:
+        BpeVocabulary.train(LINES, size)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), UserError("x.en, line 3: not UTF-8")])
+def test_what_a_text_raises_ends_the_training_of_bpe_as_it_is(error):
+    def lines():
+        yield from LINES
+        raise error
+
+    with pytest.raises(type(error)) as raised:
+        BpeVocabulary.train(lines(), 400)
+    assert raised.value is error
+
+
+def test_error_names_the_smallest_bpe_vocabulary_that_can_be_trained():
+    with pytest.raises(UserError) as e:
+        BpeVocabulary.train(LINES, 100)
+    smallest = int(str(e.value).split("alone take ")[1].split(" pieces")[0])
+    assert len(BpeVocabulary.train(LINES, smallest)) == smallest + len(SIGNS)
+    with pytest.raises(UserError):
+        BpeVocabulary.train(LINES, smallest - 1)
+
+
+@pytest.mark.parametrize("size", [None, 0])
+def test_bpe_without_a_size_is_refused(size):
+    with pytest.raises(UserError, match="needs --num_pieces") as e:
+        train_tokenizer("bpe", LINES, LINES, vocab_size=size)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize("lines", [[], [""], ["", ""]])
+def test_bpe_of_no_text_is_refused(lines):
+    with pytest.raises(UserError, match="check the training files") as e:
+        train_tokenizer("bpe", lines, lines, vocab_size=300)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        {},
+        {"pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2},
+        {"pad_id": -1, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+        {"pad_id": 3, "unk_id": 1, "bos_id": 2, "eos_id": 0},
+    ],
+)
+def test_model_with_other_special_ids_is_refused(tmp_path, ids):
+    (tmp_path / "shared.model").write_bytes(foreign_model(**ids))
+    with pytest.raises(UserError, match=r"shared\.model: pad, unk.*--pad_id=0") as e:
+        Tokenizer.load("bpe", tmp_path)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"pad_id": 3},
+        {"pad_id": 0, "unk_id": 3, "bos_id": 1, "eos_id": 2},
+        {"bos_id": -1, "eos_id": -1},
+        {"user_defined_symbols": "<pad>"},
+        {"unk_piece": "UNK", "bos_piece": "[CLS]"},
+        {"model_type": "unigram", "vocab_size": 50},
+    ],
+)
+def test_ready_model_is_renumbered_and_splits_as_before(tmp_path, capsys, options):
+    path = tmp_path / "given.model"
+    path.write_bytes(foreign_model(**options))
+    foreign = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    tokenizer = train_tokenizer("bpe", LINES, LINES, vocab_size=8000, vocab_file=path)
+    ours = tokenizer.source
+    assert tokenizer.shared
+    assert ours.pieces([PAD_ID, UNK_ID, BOS_ID, EOS_ID]) == list(SPECIALS)
+    assert f"{path}: pieces renumbered" in capsys.readouterr().out
+    # Texts that spell a special token are not compared: they must no longer give its id.
+    for line in [*LINES[:100:7], "日本 x", ""]:
+        assert ours.processor.encode(line, out_type=str) == foreign.encode(line, out_type=str)
+        assert round_trip(ours, line) == normalised(foreign.decode(foreign.encode(line)))
+    tokenizer.save(tmp_path / "saved")
+    assert Tokenizer.load("bpe", tmp_path / "saved").fingerprint() == tokenizer.fingerprint()
+
+
+def test_ready_model_with_our_ids_is_taken_as_it_is(tmp_path, bpe, capsys):
+    bpe.save(tmp_path / "given.model")
+    found = train_tokenizer("bpe", [], [], vocab_file=tmp_path / "given.model").source
+    assert found.model == bpe.model
+    assert capsys.readouterr().out == ""
+
+
+def test_model_whose_ordinary_pieces_are_specials_is_refused(tmp_path):
+    path = tmp_path / "given.model"
+    path.write_bytes(foreign_model(bos_piece="[CLS]", user_defined_symbols="<s>"))
+    with pytest.raises(UserError, match=r"given\.model: '<s>' is an ordinary piece") as e:
+        train_tokenizer("bpe", LINES, LINES, vocab_file=path)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize("data", [b"", b"no model", None])
+def test_file_that_is_no_model_is_refused(tmp_path, data):
+    path = tmp_path / "given.model"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(UserError, match=r"given\.model: (not a Sentence|cannot be read)") as e:
+        train_tokenizer("bpe", LINES, LINES, vocab_file=path)
+    assert one_line(e)
+
+
+def test_large_corpora_are_sampled_pair_by_pair():
+    source, target = [f"s{i}" for i in range(1000)], [f"t{i}" for i in range(1000)]
+    sample = list(sample_lines(source, target, 300))
+    assert len(sample) == 600
+    numbers = [int(line[1:]) for line in sample]
+    assert numbers[:300] == numbers[300:] == sorted(set(numbers))
+    assert sample[0][0] == "s" and sample[-1][0] == "t"
+    assert abs(np.mean(numbers) - 500) < 60
+    assert sample == list(sample_lines(source, target, 300))
+    assert sample != list(sample_lines(source, target, 300, seed=1))
+    assert list(sample_lines(source, target, 1000)) == [*source, *target]
+
+
+@pytest.mark.parametrize("left", [0, 1, 100, -1])
+def test_damaged_model_is_refused(tmp_path, bpe, left):
+    (tmp_path / "shared.model").write_bytes(bpe.model[:left])
+    with pytest.raises(UserError, match=r"shared\.model: not a SentencePiece model") as e:
+        Tokenizer.load("bpe", tmp_path)
+    assert one_line(e)
+
+
+# Word vocabularies
+
+
+def test_words_seen_less_than_the_least_count_are_unknown():
+    vocabulary = WordVocabulary.train(["a a a b", "b c"], None, 2)
+    assert vocabulary.words == [*SPECIALS, "a", "b"]
+    (ids,) = vocabulary.encode(["a c d b"])
+    assert ids == [4, UNK_ID, UNK_ID, 5, EOS_ID]
+    assert vocabulary.decode(ids) == "a <unk> <unk> b"
+
+
+def test_limit_keeps_the_most_frequent_words_and_counts_the_specials():
+    vocabulary = WordVocabulary.train(["c c c a a b b b b"], 6, 1)
+    assert vocabulary.words == [*SPECIALS, "b", "c"]
+
+
+def test_order_is_by_count_then_by_word_whatever_the_order_of_the_lines():
+    lines = ["d c", "b a b a", "z z z"]
+    expected = [*SPECIALS, "z", "a", "b", "c", "d"]
+    assert WordVocabulary.train(lines, None, 1).words == expected
+    assert WordVocabulary.train(reversed(lines), None, 1).words == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "size", "least"), [(["a b"], None, 2), ([], None, 1), (["a"], 4, 1)]
+)
+def test_word_vocabulary_without_a_word_is_refused(lines, size, least):
+    with pytest.raises(UserError, match=r"no word.*--min_word_count") as e:
+        WordVocabulary.train(lines, size, least)
+    assert one_line(e)
+
+
+def test_all_white_space_separates_words_and_invisible_characters_do_not():
+    vocabulary = WordVocabulary.train(["a\u00a0b\u00ad c\u2028d\u3000"], None, 1)
+    assert vocabulary.words[4:] == ["a", "b", "c", "d"]
+    assert vocabulary.encode(["  c\u2028\ufeffd\u3000\t\v\f\r a\u00a0b "]) == [[6, 7, 4, 5, EOS_ID]]
+
+
+def test_word_vocabulary_does_not_join_words_that_look_like_pieces():
+    vocabulary = WordVocabulary.train(["a b ▁▁ ▁x y@@ @@"], None, 1)
+    assert vocabulary.decode(vocabulary.encode(["a ▁▁ b y@@ @@"])[0]) == "a ▁▁ b y@@ @@"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SPECIALS, "a", "b", "a"], "line 7: 'a'"),
+        ([*SPECIALS, "a", ""], "line 6: ''"),
+        ([*SPECIALS, "a b"], "line 5: 'a b'"),
+        ([*SPECIALS, "a", "<s>"], "line 6: '<s>'"),
+        (["<unk>", "<s>", "</s>", "a"], "first four lines must be <pad> <unk> <s> </s>"),
+        ([], "first four lines must be"),
+        ([*SPECIALS], "no entry besides"),
+    ],
+)
+def test_damaged_word_list_is_refused(tmp_path, words, message):
+    pieces_file(tmp_path, *words).rename(tmp_path / "shared.vocab")
+    with pytest.raises(UserError, match=rf"shared\.vocab.*{message}") as e:
+        Tokenizer.load("word", tmp_path)
+    assert one_line(e)
+
+
+# Ready-made pieces
+
+
+def pretokenized(folder, *lines):
+    return train_tokenizer("pretokenized", [], [], vocab_file=pieces_file(folder, *lines))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text", "words"),
+    [
+        (["Dampf@@", "schiff", "ahoi"], "Dampf@@ schiff ahoi", "Dampfschiff ahoi"),
+        (["▁Dampf", "schiff", "▁ahoi"], "▁Dampf schiff ▁ahoi", "Dampfschiff ahoi"),
+        (["Schiff", "ahoi"], "Schiff  ahoi", "Schiff ahoi"),
+    ],
+)
+@pytest.mark.parametrize("beside", ["", " 123", "\t-4.5"])
+def test_pieces_are_looked_up_and_joined_to_words(tmp_path, pieces, text, words, beside):
+    tokenizer = pretokenized(tmp_path, *(piece + beside for piece in pieces))
+    assert tokenizer.shared
+    assert tokenizer.source.words == [*SPECIALS, *pieces]
+    (ids,) = tokenizer.source.encode([text])
+    assert UNK_ID not in ids
+    assert tokenizer.target.decode(ids) == words
+
+
+@pytest.mark.parametrize(
+    "front",
+    [
+        (),
+        SPECIALS,
+        ("<unk> 0", "<s> 0", "</s> 0"),
+        ("</s>", "<pad>"),
+    ],
+)
+def test_specials_in_the_list_are_not_doubled(tmp_path, front):
+    tokenizer = pretokenized(tmp_path, *front, "▁a 5", "b 4")
+    assert tokenizer.source.words == [*SPECIALS, "▁a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("lines", "line"), [(["a 3", "", "b 1"], 2), (["<unk>", "a", "b", "a 9"], 4), (["a", " \t"], 2)]
+)
+def test_bad_line_in_a_list_of_pieces_is_named_by_its_number_in_the_file(tmp_path, lines, line):
+    with pytest.raises(UserError, match=rf"pieces\.txt, line {line}: ") as e:
+        pretokenized(tmp_path, *lines)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize("lines", [(), SPECIALS])
+def test_list_without_pieces_is_refused(tmp_path, lines):
+    with pytest.raises(UserError, match=r"pieces\.txt: no entry") as e:
+        pretokenized(tmp_path, *lines)
+    assert one_line(e)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "in_pieces"),
+    [("▁der ▁H und ▁läuft", "▁der ▁H und"), ("der H@@ und läuft", "der H@@ und")],
+)
+def test_target_lines_in_pieces_are_joined_as_translations_are(tmp_path, pieces, in_pieces):
+    tokenizer = pretokenized(tmp_path, *pieces.split())
+    assert tokenizer.target_words([in_pieces, "", pieces]) == ["der Hund", "", "der Hund läuft"]
+    plain = ["der  Hund @@ -1 +1 @@", "", "läuft a@@ "]  # Of no piece of the vocabulary.
+    assert tokenizer.target_words(plain) == plain
+    words = train_tokenizer("word", [in_pieces], [in_pieces], min_word_count=1)
+    assert words.target_words([in_pieces]) == [in_pieces]
+
+
+def test_pretokenized_needs_a_list(tmp_path):
+    with pytest.raises(UserError, match="needs --vocab_file"):
+        train_tokenizer("pretokenized", ["a"], ["b"])
+    with pytest.raises(UserError, match=r"absent: cannot be read"):
+        train_tokenizer("pretokenized", ["a"], ["b"], vocab_file=tmp_path / "absent")
+
+
+def test_more_frequent_mark_decides_how_pieces_are_joined():
+    assert piece_style(["a@@", "b@@", "c", "▁"]) == "@@"
+    assert piece_style(["▁a", "▁b", "c", "@@"]) == "▁"
+    assert piece_style(["a▁", "@@b"]) == "word"
+
+
+def test_last_piece_may_go_on():
+    assert join_pieces(["a", "b@@"], "@@") == "a b"
+    assert join_pieces(["▁a", "b", "▁"], "▁") == "ab"
+    assert join_pieces([], "@@") == join_pieces([], "▁") == join_pieces([], "word") == ""
+
+
+# All kinds
+
+
+@pytest.fixture(scope="module", params=["bpe", "word", "@@", "▁"])
+def tokenizer(request, tmp_path_factory):
+    if request.param in ("bpe", "word"):
+        return train_tokenizer(request.param, LINES, LINES[50:], vocab_size=400)
+    mark = {"@@": ["the@@", "quick@@", "fox"], "▁": ["▁the", "quick", "▁fox"]}[request.param]
+    return pretokenized(tmp_path_factory.mktemp("pieces"), *mark)
+
+
+@pytest.mark.parametrize("text", SPECIAL_TEXTS)
+def test_special_signs_in_a_text_never_become_special_ids(tokenizer, text):
+    for side in (tokenizer.source, tokenizer.target):
+        (ids,) = side.encode([text])
+        assert ids[-1] == EOS_ID
+        assert not {PAD_ID, BOS_ID, EOS_ID} & set(ids[:-1])
+
+
+def test_every_line_ends_in_eos_and_an_empty_one_is_nothing_else(tokenizer):
+    blank = ["", " ", "\u2028", "\u00a0\t", "\u200b", "\ufeff "]
+    (fox, *encoded) = tokenizer.source.encode(["the fox", *blank])
+    assert fox[-1] == EOS_ID and fox.count(EOS_ID) == 1
+    assert encoded == [[EOS_ID]] * len(blank)
+    assert tokenizer.source.encode([]) == []
+
+
+def test_decoding_stops_at_the_first_eos(tokenizer):
+    the, fox = (ids[:-1] for ids in tokenizer.source.encode(["the", "fox"]))
+    line = tokenizer.source.decode(fox)
+    assert tokenizer.source.decode([*fox, EOS_ID, *the, EOS_ID, PAD_ID]) == line
+    assert tokenizer.source.decode([EOS_ID, *fox]) == tokenizer.source.decode([]) == ""
+
+
+def test_pieces_name_every_id(tokenizer):
+    (ids,) = tokenizer.source.encode(["the fox"])
+    pieces = tokenizer.source.pieces(ids)
+    assert len(pieces) == len(ids) and pieces[-1] == "</s>"
+
+
+def test_saved_tokenizer_is_the_same_when_loaded(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    loaded = Tokenizer.load(tokenizer.kind, tmp_path)
+    assert loaded.fingerprint() == tokenizer.fingerprint()
+    assert (loaded.kind, loaded.shared) == (tokenizer.kind, tokenizer.shared)
+    for old, new in zip(tokenizer[1:], loaded[1:], strict=True):
+        encoded = old.encode(LINES + SPECIAL_TEXTS)
+        assert new.encode(LINES + SPECIAL_TEXTS) == encoded
+        assert [new.decode(ids) for ids in encoded] == [old.decode(ids) for ids in encoded]
+        assert len(new) == len(old)
+
+
+def test_loading_names_the_file_that_is_missing(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    for path in tmp_path.iterdir():
+        path.unlink()
+    with pytest.raises(UserError, match=rf"source\{tokenizer.source.file_suffix}: cannot be read"):
+        Tokenizer.load(tokenizer.kind, tmp_path)
+
+
+def test_word_sides_have_vocabularies_of_their_own_and_the_others_share_one(tokenizer, tmp_path):
+    tokenizer.save(tmp_path)
+    names = {path.stem for path in tmp_path.iterdir()}
+    assert names == ({"source", "target"} if tokenizer.kind == "word" else {"shared"})
+
+
+def test_a_vocabulary_that_a_killed_run_has_left_is_not_loaded_in_place_of_a_new_one(tmp_path):
+    left, source, target = (WordVocabulary([*SPECIALS, word]) for word in ("left", "a", "b"))
+    Tokenizer("pretokenized", left, left).save(tmp_path)
+    Tokenizer("word", source, target).save(tmp_path)
+    loaded = Tokenizer.load("word", tmp_path)
+    assert (loaded.source.words[4:], loaded.target.words[4:]) == (["a"], ["b"])
+
+
+def test_fingerprint_changes_with_every_entry_their_order_and_the_side():
+    a, b, c = (WordVocabulary([*SPECIALS, *words.split()]) for words in ("x y", "x z", "y x"))
+    tokenizers = [Tokenizer("word", *sides) for sides in ((a, a), (a, b), (b, a), (a, c), (c, c))]
+    assert len({tokenizer.fingerprint() for tokenizer in tokenizers}) == len(tokenizers)
+    again = WordVocabulary([*SPECIALS, "x", "y"])
+    assert Tokenizer("word", again, again).fingerprint() == tokenizers[0].fingerprint()
+
+
+def test_fingerprint_changes_with_the_kind_and_the_model(bpe):
+    words, pieces = (kind([*SPECIALS, "x", "y"]) for kind in (WordVocabulary, PieceVocabulary))
+    other = BpeVocabulary.train(LINES, 350)
+    prints = {
+        Tokenizer("word", words, words).fingerprint(),
+        Tokenizer("pretokenized", pieces, pieces).fingerprint(),
+        Tokenizer("bpe", bpe, bpe).fingerprint(),
+        Tokenizer("bpe", other, other).fingerprint(),
+    }
+    assert len(prints) == 4
+
+
+@pytest.mark.parametrize("kind", ["bpe", "word"])
+def test_text_in_parts_is_encoded_as_the_composed_text_unless_its_form_is_to_stay(kind, tmp_path):
+    parts, composed = (unicodedata.normalize(f, "Größe größer café") for f in ("NFD", "NFC"))
+    for form, is_same in (("nfc", True), ("none", False)):
+        size = {"bpe": 290, "word": None}[kind]
+        found = train_tokenizer(
+            kind, [parts], [composed], vocab_size=size, min_word_count=1, form=form
+        )
+        found.save(tmp_path)
+        for each in (found, Tokenizer.load(kind, tmp_path, form)):
+            assert (each.source.encode([parts]) == each.source.encode([composed])) is is_same
+            assert (each.source.decode(each.source.encode([parts])[0]) == parts) is not is_same
+    assert found.fingerprint() != Tokenizer.load(kind, tmp_path).fingerprint()
+
+
+def test_ready_pieces_that_no_normalised_text_has_are_refused_with_the_option(tmp_path):
+    path = pieces_file(tmp_path, "a", "e\u0301")
+    with pytest.raises(UserError, match=r"pieces\.txt: the piece .* is not.*--normalise=none") as e:
+        train_tokenizer("pretokenized", [], [], vocab_file=path)
+    assert one_line(e)
+    found = train_tokenizer("pretokenized", [], [], vocab_file=path, form="none").source
+    assert found.encode(["e\u0301 a"]) == [[5, 4, EOS_ID]]
+
+
+def test_same_text_trains_the_same_tokenizer(tmp_path):
+    for kind in ("bpe", "word"):
+        one, two = (train_tokenizer(kind, LINES, LINES, vocab_size=300) for _ in range(2))
+        assert one.fingerprint() == two.fingerprint()
+
+
+def test_word_list_on_disk_is_one_word_a_line(tmp_path):
+    vocabulary = WordVocabulary([*SPECIALS, "a", "\u2028", "ä\u0085b"])
+    vocabulary.save(tmp_path / "x.vocab")
+    assert read_lines(tmp_path / "x.vocab") == vocabulary.words
+
+
+def test_unknown_kind_is_answered_with_the_known_ones():
+    with pytest.raises(UserError, match="unknown tokenizer 'bpee'; expected one of bpe, word"):
+        train_tokenizer("bpee", LINES, LINES)

@@ -1,0 +1,153 @@
+"""Tests of merging subword pieces, and attention between pieces, into words."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    SPECIALS,
+    PieceVocabulary,
+    WordVocabulary,
+    split_words,
+)
+from nmt_zoo.decoding.alignment.subword_merging import merge_words, numbers_in_text, word_groups
+from nmt_zoo.decoding.search.phrases import piece_text
+
+SOURCE = ["▁Donau", "dampf", "schiff", "▁fährt", ".", "</s>"]
+TARGET = ["▁The", "▁steam", "ship", "▁sails", ".", "</s>"]
+
+
+def random_weights(*shape, dtype=np.float32):
+    weights = np.random.default_rng(0).random(shape)
+    return (weights / weights.sum(-1, keepdims=True)).astype(dtype)
+
+
+def test_sentencepiece_words_begin_at_the_marker():
+    assert word_groups(SOURCE) == [[0, 1, 2], [3], [4], [5]]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "groups"),
+    [
+        (["▁don", "'", "t", ".", '"'], [[0, 1, 2], [3, 4]]),
+        (["▁(", "year", "▁))"], [[0], [1], [2]]),
+        (["Jahr@@", ".", "@@"], [[0], [1], [2]]),
+        (["▁", "."], [[0], [1]]),
+    ],
+)
+def test_punctuation_at_the_ends_of_a_word_is_a_word_of_its_own(pieces, groups):
+    assert word_groups(pieces) == groups
+
+
+def test_sentencepiece_sentence_may_begin_inside_a_word():
+    assert word_groups(["schiff", "▁fährt"]) == [[0], [1]]
+
+
+def test_at_marked_pieces_go_on_in_the_next():
+    assert word_groups(["Donau@@", "dampf@@", "schiff", "fährt", "</s>"]) == [[0, 1, 2], [3], [4]]
+
+
+def test_plain_words_are_groups_of_their_own():
+    assert word_groups(["Das", "@@", "Schiff"]) == [[0], [1], [2]]
+
+
+@pytest.mark.parametrize("before", ["▁Haus", "Haus@@", "Haus"])
+def test_sentence_marks_stand_alone(before):
+    assert word_groups(["<s>", before, "</s>", "x"]) == [[0], [1], [2], [3]]
+
+
+def test_byte_pieces_belong_to_the_running_word():
+    assert word_groups(["▁caf", "<0xC3>", "<0xA9>", "▁au"]) == [[0, 1, 2], [3]]
+    assert word_groups(["caf", "<0xC3>", "<0xA9>", "au"]) == [[0, 1, 2], [3]]
+
+
+def test_style_can_be_forced():
+    pieces = ["▁a@@", "b", "▁c"]
+    assert word_groups(pieces) == [[0, 1], [2]]
+    assert word_groups(pieces, style="@@") == [[0, 1], [2]]
+    assert word_groups(pieces, style="plain") == [[0], [1], [2]]
+    assert word_groups(["a", "b"], style="sentencepiece") == [[0, 1]]
+
+
+def test_groups_cover_all_positions_in_order():
+    for pieces in (SOURCE, TARGET, ["a@@", "b", "<0xE2>", "</s>", "c@@"]):
+        positions = [position for group in word_groups(pieces) for position in group]
+        assert positions == list(range(len(pieces)))
+
+
+def test_merging_sums_over_source_pieces_and_averages_over_target_pieces():
+    weights = np.array([[0.1, 0.2, 0.7], [0.5, 0.5, 0.0], [0.3, 0.0, 0.7]])
+    merged, source, target = merge_words(weights, ["▁a", "b", "▁c"], ["▁x", "▁y", "z"])
+    assert (source, target) == (["ab", "c"], ["x", "yz"])
+    np.testing.assert_allclose(merged, [[0.3, 0.7], [(1 + 0.3) / 2, (0 + 0.7) / 2]])
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_merged_rows_still_sum_to_one(dtype):
+    weights = random_weights(2, 3, len(TARGET), len(SOURCE), dtype=dtype)
+    merged, source, target = merge_words(weights, SOURCE, TARGET)
+    assert source == ["Donaudampfschiff", "fährt", ".", "</s>"]
+    assert target == ["The", "steamship", "sails", ".", "</s>"]
+    assert merged.shape == (2, 3, len(target), len(source))
+    assert merged.dtype == (np.float64 if dtype == np.float64 else np.float32)
+    np.testing.assert_allclose(merged.sum(-1), 1, atol=1e-2 if dtype == np.float16 else 1e-6)
+
+
+def test_plain_words_are_left_as_they_are():
+    words = ["ein", "Haus", "</s>"]
+    weights = random_weights(3, 3)
+    merged, source, target = merge_words(weights, words, words)
+    np.testing.assert_array_equal(merged, weights)
+    assert source == target == words
+
+
+def test_merging_twice_is_merging_once():
+    once = merge_words(random_weights(len(TARGET), len(SOURCE)), SOURCE, TARGET)
+    twice = merge_words(*once)
+    np.testing.assert_array_equal(twice[0], once[0])
+    assert twice[1:] == once[1:]
+
+
+def test_source_and_target_may_be_cut_in_different_styles():
+    _, source, target = merge_words(random_weights(2, 3), ["Ha@@", "us", "</s>"], ["▁hou", "se"])
+    assert source == ["Haus", "</s>"]
+    assert target == ["house"]
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        (["▁caf", "<0xC3>", "<0xA9>"], ["café"]),
+        (["▁", "<0xF0>", "<0x9F>", "<0x98>", "<0x80>"], ["😀"]),
+        (["▁a", "<0xC3>"], ["a<0xC3>"]),  # half a character cannot be decoded
+        (["▁", "▁a"], ["▁", "a"]),
+        (["▁New▁York"], ["New York"]),
+        (["cut@@"], ["cut"]),
+        (["▁a@@", "b"], ["a@@b"]),
+    ],
+)
+def test_words_are_the_text_without_markers(pieces, words):
+    assert merge_words(random_weights(1, len(pieces)), pieces, ["x"])[1] == words
+
+
+@pytest.mark.parametrize(
+    ("kind", "pieces"),
+    [
+        (WordVocabulary, ["a", "b@@", "▁c"]),
+        (PieceVocabulary, ["a", "b", "a@@", "b@@", "@@"]),
+        (PieceVocabulary, ["▁a", "b", "▁", "▁c▁a", "b▁c"]),
+    ],
+)
+def test_each_piece_begins_in_the_word_of_the_text_that_has_its_letters(kind, pieces):
+    vocabulary = kind([*SPECIALS, *pieces])
+    for ids in itertools.product(range(len(SPECIALS), len(vocabulary)), repeat=3):
+        texts = [piece_text(piece, vocabulary.style) for piece in vocabulary.pieces(ids)]
+        *numbers, count = numbers_in_text(texts)
+        words = split_words(vocabulary.decode([*ids, EOS_ID]))
+        assert count == len(words) and numbers == sorted(numbers)
+        assert {*numbers} <= {*range(max(count, 1))}
+        for number, text in zip(numbers, texts, strict=True):
+            begun = split_words(text.decode())
+            assert not begun or begun[0] in words[number]

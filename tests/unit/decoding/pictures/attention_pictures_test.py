@@ -1,0 +1,491 @@
+"""Tests of pictures of attention and of curves: content, legibility, and the files written."""
+
+import itertools
+import re
+import struct
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.decoding.pictures import attention_pictures, figures
+
+font_manager = pytest.importorskip("matplotlib.font_manager")
+
+SOURCE = ["▁Das", "▁Rechts", "schutz", "versicherung", "▁kostet", "▁5", "$_a$", "</s>"]
+TARGET = ["▁The", "▁legal", "▁insurance", "▁costs", "▁$5", "&<x>", "</s>"]
+MAGIC = {".png": b"\x89PNG\r\n\x1a\n", ".svg": b"<?xml", ".pdf": b"%PDF-"}
+
+
+def random_map(num_heads, num_rows, num_columns):
+    weights = np.random.default_rng(num_rows).random((num_heads, num_rows, num_columns)) ** 8
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+def transformer_maps(num_layers=2, num_heads=3, source=SOURCE, target=TARGET):
+    maps = {}
+    for i in range(num_layers):
+        maps[f"encoder/{i}/self"] = random_map(num_heads, len(source), len(source))
+        maps[f"decoder/{i}/self"] = random_map(num_heads, len(target), len(target))
+        maps[f"decoder/{i}/cross"] = random_map(num_heads, len(target), len(source))
+    return maps
+
+
+@pytest.fixture
+def only_dejavu(monkeypatch):
+    """Hides all fonts but matplotlib's own; returns the list of system fonts, to add to."""
+    manager, system = font_manager.fontManager, []
+    only = [font for font in manager.ttflist if font.name == "DejaVu Sans"]
+    monkeypatch.setattr(manager, "ttflist", only)
+    monkeypatch.setattr(font_manager, "findSystemFonts", lambda: system)
+    return system
+
+
+def png_size(path):
+    return struct.unpack(">II", path.read_bytes()[16:24])
+
+
+def svg_texts(path):
+    texts = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")
+    return [text.text for text in texts]
+
+
+def draw_svg(tmp_path, maps, source=SOURCE, target=TARGET, **options):
+    attention_pictures.save_attention(maps, source, target, tmp_path / "a.svg", **options)
+    return svg_texts(tmp_path / "a.svg")
+
+
+def panel_names(texts):
+    return [text for text in texts if re.match(r"layer \d|head \d|mean", text or "")]
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_the_same_input_gives_the_same_bytes(tmp_path, ending):
+    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for path in paths:
+        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path, title="Twice")
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes().startswith(MAGIC[ending])
+
+
+def test_every_token_is_written_on_every_panel(tmp_path):
+    texts = draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=3))
+    for token in {*SOURCE, *TARGET}:
+        assert texts.count(token) == 6 * ((token in SOURCE) + (token in TARGET)), token
+
+
+def test_both_sentences_are_written_below_the_title(tmp_path):
+    texts = draw_svg(
+        tmp_path, transformer_maps(), title="a model", texts=("Das\tHaus.", "A $5 house.")
+    )
+    lines = ["a model", "source: Das Haus.", "translation: A $5 house."]
+    assert [text for text in texts if text in lines] == lines
+
+
+@pytest.mark.parametrize(("num_layers", "layer"), [(1, 1), (2, 1), (6, 5)])
+def test_the_layer_to_draw_is_the_last_but_one_unless_it_is_the_only_one(num_layers, layer):
+    assert attention_pictures.usual_layer(transformer_maps(num_layers), "cross") == layer
+
+
+def test_title_is_written_as_it_stands(tmp_path):
+    assert "cost: $5_0 & $6" in draw_svg(tmp_path, transformer_maps(), title="cost: $5_0 & $6")
+
+
+@pytest.mark.parametrize(
+    ("maps", "choice", "title"),
+    [
+        ("transformer", {}, "cross-attention, layers 1 to 2, heads 1 to 3"),
+        ("transformer", {"layer": 2, "head": 3}, "cross-attention, layer 2, head 3"),
+        ("transformer", {"head": "mean"}, "cross-attention, layers 1 to 2, mean of 3 heads"),
+        ("transformer", {"kind": "encoder"}, "self-attention of the encoder, layers 1 to 2"),
+        ("transformer", {"kind": "decoder"}, "self-attention of the decoder, layers 1 to 2"),
+        ("recurrent", {}, "attention to the source, layer 2, head 1"),
+    ],
+)
+def test_a_title_names_model_kind_layers_and_heads(maps, choice, title):
+    found = {
+        "transformer": transformer_maps(),
+        "recurrent": {"decoder/1/cross": random_map(1, 7, 8)},
+    }
+    assert attention_pictures.title_of("m of x", found[maps], **choice).startswith(
+        f"m of x: {title}"
+    )
+
+
+def test_darker_is_more_weight_in_grey_print_too():
+    """The luminance of the colours falls evenly enough that ten weights can be told apart."""
+    luminance = figures.colour_map()(np.linspace(0, 1, 11))[:, :3] @ [0.2126, 0.7152, 0.0722]
+    assert luminance[0] == pytest.approx(1) and (np.diff(luminance) < -0.025).all()
+
+
+def test_the_grid_has_a_row_per_layer_and_a_column_per_head(tmp_path):
+    names = panel_names(draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=2)))
+    assert names == ["layer 1, head 1", "layer 1, head 2", "layer 2, head 1", "layer 2, head 2"]
+
+
+@pytest.mark.parametrize(
+    ("options", "names"),
+    [
+        ({"layer": 2}, ["layer 2, head 1", "layer 2, head 2"]),
+        ({"head": 2}, ["layer 1, head 2", "layer 2, head 2"]),
+        ({"layer": 1, "head": 2}, ["layer 1, head 2"]),
+        ({"layer": 2, "head": "mean"}, ["layer 2, mean of 2 heads"]),
+    ],
+)
+def test_a_layer_or_a_head_can_be_chosen(tmp_path, options, names):
+    maps = transformer_maps(num_layers=2, num_heads=2)
+    assert panel_names(draw_svg(tmp_path, maps, **options)) == names
+
+
+def test_the_only_map_of_a_recurrent_model_needs_no_name(tmp_path):
+    texts = draw_svg(tmp_path, {"decoder/0/cross": random_map(1, 7, 8)})
+    assert panel_names(texts) == []
+    assert texts.count("▁Das") == 1
+
+
+def test_layers_are_drawn_in_the_order_of_their_numbers(tmp_path):
+    maps = {f"decoder/{i}/cross": random_map(1, 7, 8) for i in (10, 9, 0)}
+    assert panel_names(draw_svg(tmp_path, maps)) == ["layer 1", "layer 10", "layer 11"]
+
+
+def test_mean_draws_the_mean_of_the_heads(tmp_path):
+    maps = transformer_maps(num_layers=1, num_heads=3)
+    mean = {"decoder/0/cross": maps["decoder/0/cross"].mean(axis=0, keepdims=True)}
+    attention_pictures.save_attention(mean, SOURCE, TARGET, tmp_path / "one.svg")
+    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "mean.svg", head="mean")
+    images = [
+        re.search(r"base64,([^\"]+)", (tmp_path / name).read_text())[1]
+        for name in ("one.svg", "mean.svg")
+    ]
+    assert images[0] == images[1]
+
+
+def test_encoder_pictures_have_the_source_on_both_sides(tmp_path):
+    texts = draw_svg(tmp_path, transformer_maps(1, 1), kind="encoder")
+    assert [texts.count(token) for token in SOURCE] == [2] * len(SOURCE)
+    assert not (set(TARGET) - set(SOURCE)) & set(texts)
+
+
+def test_decoder_pictures_have_the_target_shifted_right_on_top(tmp_path):
+    texts = draw_svg(tmp_path, transformer_maps(1, 1), kind="decoder")
+    titles = attention_pictures.AXES["decoder"]
+    labels = [text for text in texts if text not in titles]
+    assert labels[: 2 * len(TARGET)] == ["<s>", *TARGET[:-1], *TARGET]
+
+
+@pytest.mark.parametrize("kind", ["cross", "encoder", "decoder"])
+def test_merged_pictures_show_words(tmp_path, kind):
+    texts = draw_svg(tmp_path, transformer_maps(), kind=kind, merge_subwords=True)
+    assert not any("▁" in text for text in texts)
+    assert ("Rechtsschutzversicherung" in texts) == (kind != "decoder")
+
+
+@pytest.mark.parametrize("path", ["a.jpg", "a", "a.png.gz"])
+def test_unknown_endings_are_refused(tmp_path, path):
+    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
+        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, tmp_path / path)
+    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
+        figures.save_curves({"a": ([1], [2])}, tmp_path / path, x_label="x", y_label="y")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_target_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/a\.png"):
+        attention_pictures.save_attention(
+            transformer_maps(), SOURCE, TARGET, tmp_path / "file" / "a.png"
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"kind": "self"}, "'self'.*cross, encoder, decoder"),
+        ({"layer": 0}, "no layer 0; layers: 1, 2"),
+        ({"layer": 3}, "no layer 3; layers: 1, 2"),
+        ({"head": 4}, "no head 4; heads: 1 to 3, or 'mean'"),
+        ({"head": 0}, "no head 0; heads: 1 to 3, or 'mean'"),
+        ({"head": "max"}, "no head 'max'; heads: 1 to 3, or 'mean'"),
+    ],
+)
+def test_unknown_choices_are_refused_with_what_there_is(tmp_path, options, message):
+    with pytest.raises(ValueError, match=message):
+        draw_svg(tmp_path, transformer_maps(num_layers=2, num_heads=3), **options)
+
+
+def test_a_kind_without_maps_is_refused_with_what_there_is(tmp_path):
+    with pytest.raises(ValueError, match=r"no 'encoder' maps.*decoder/0/cross"):
+        draw_svg(tmp_path, {"decoder/0/cross": random_map(1, 7, 8)}, kind="encoder")
+
+
+@pytest.mark.parametrize("shape", [(3, 8, 7), (3, 7, 9), (7, 8), (1, 3, 7, 8), (0, 7, 8)])
+def test_weights_that_do_not_fit_the_tokens_are_refused_with_both_shapes(tmp_path, shape):
+    with pytest.raises(ValueError) as error:
+        draw_svg(tmp_path, {"decoder/0/cross": np.zeros(shape)})
+    assert str(shape) in str(error.value)
+    assert "(7, 8)" in str(error.value)
+
+
+@pytest.mark.parametrize("bad", [np.nan, -0.5, 2.0])
+def test_weights_that_are_no_attention_are_refused(tmp_path, bad):
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        draw_svg(tmp_path, {"decoder/0/cross": np.full((1, 7, 8), bad)})
+
+
+def test_settings_of_matplotlib_are_neither_used_nor_changed(tmp_path):
+    import matplotlib
+
+    maps = {"decoder/0/cross": random_map(1, 7, 8)}
+    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.svg")
+    with matplotlib.rc_context({"font.size": 30, "axes.facecolor": "red", "xtick.labelsize": 3}):
+        before = dict(matplotlib.rcParams)
+        attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "b.svg")
+        assert dict(matplotlib.rcParams) == before
+    assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
+
+
+def test_pictures_grow_with_the_sentence(tmp_path):
+    sizes = []
+    for length in (5, 30, 60):
+        tokens = ["▁Haus"] * length
+        maps = {"decoder/0/cross": random_map(1, length, length)}
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+        sizes.append(png_size(tmp_path / "a.png"))
+    for smaller, larger in itertools.pairwise(sizes):
+        assert larger[0] > smaller[0] and larger[1] > smaller[1]
+    assert min(sizes[-1]) >= 60 * 0.2 * 150
+
+
+LEGIBLE = {
+    "one token": (1, 1, ["</s>"], ["</s>"]),
+    "one token, many heads": (2, 3, ["a"], ["b"]),
+    "pieces": (2, 2, SOURCE * 3, TARGET * 3),
+    "long last word": (1, 2, ["a", "Rechtsschutzversicherungsgesellschaften"], ["a"] * 3),
+    "endless word": (1, 2, ["x" * 500], ["y" * 500]),
+    "wide characters": (1, 2, ["日本語" * 9, "。"], ["漢字かな", "</s>"]),
+}
+
+
+@pytest.mark.parametrize("case", LEGIBLE)
+@pytest.mark.usefixtures("only_dejavu")
+def test_labels_are_large_enough_and_neither_cut_off_nor_overlapping(tmp_path, monkeypatch, case):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    num_layers, num_heads, source, target = LEGIBLE[case]
+    maps = transformer_maps(num_layers, num_heads, source, target)
+    original, checked = Figure.savefig, []
+
+    def check(figure, *args, **options):
+        original(figure, *args, **options)
+        figure.dpi = options["dpi"]
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        texts = [text for text in figure.findobj(Text) if text.get_text()]
+        for text in texts:
+            box = text.get_window_extent(renderer)
+            assert text.get_fontsize() >= 8
+            assert min(box.x0, box.y0) >= 0, text
+            assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, text
+        boxes = [axes.get_tightbbox(renderer) for axes in figure.axes]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        (title_text,) = figure.texts
+        bottom = title_text.get_window_extent(renderer).y0
+        assert all(box.y1 <= bottom for box in boxes)
+        for axes in figure.axes:
+            if axes.get_ylabel() == "attention weight":
+                continue
+            tops = [label.get_window_extent(renderer).y1 for label in axes.get_xticklabels()]
+            name = axes.get_title("left")
+            for text in axes.findobj(Text):
+                if name and text.get_text() == name:
+                    assert max(tops) <= text.get_window_extent(renderer).y0
+            titles = [axes.get_xlabel(), axes.get_ylabel()]
+            assert titles == ["source (attended to)", "translation"]
+            labels = axes.get_yticklabels()
+            heights = [label.get_window_extent(renderer) for label in labels]
+            assert all(a.y0 >= b.y1 - 1 for a, b in itertools.pairwise(heights))
+            # Slanted labels are sqrt(1/2) of a cell apart; a line of text is 1.15 font sizes high.
+            cell = axes.bbox.width / len(axes.get_xticks()) * 72 / figure.dpi
+            assert cell * 0.5**0.5 >= 1.15 * axes.get_xticklabels()[0].get_fontsize()
+        checked.append(len(figure.axes))
+
+    monkeypatch.setattr(Figure, "savefig", check)
+    title = "A title that is rather longer than some of the pictures below it are wide"
+    attention_pictures.save_attention(maps, source, target, tmp_path / "a.png", title=title)
+    assert checked == [num_layers * num_heads + 1]
+
+
+def square_font(path, family, characters):
+    """Writes a font in which every character is a black square."""
+    from fontTools.fontBuilder import FontBuilder
+    from fontTools.pens.ttGlyphPen import TTGlyphPen
+
+    pen = TTGlyphPen(None)
+    for i, corner in enumerate([(0, 0), (0, 900), (900, 900), (900, 0)]):
+        pen.lineTo(corner) if i else pen.moveTo(corner)
+    pen.closePath()
+    names = [".notdef", *(f"uni{ord(character):04X}" for character in characters)]
+    builder = FontBuilder(1000, isTTF=True)
+    builder.setupGlyphOrder(names)
+    builder.setupCharacterMap(dict(zip(map(ord, characters), names[1:], strict=True)))
+    builder.setupGlyf(dict.fromkeys(names, pen.glyph()))
+    builder.setupHorizontalMetrics(dict.fromkeys(names, (1000, 0)))
+    builder.setupHorizontalHeader(ascent=900, descent=0)
+    builder.setupOS2(usWeightClass=400)
+    style = {"styleName": "Regular", "psName": family.replace(" ", "")}
+    builder.setupNameTable({"familyName": family, **style})
+    builder.setupPost()
+    builder.save(path)
+
+
+def test_a_character_is_drawn_by_any_font_that_has_it(tmp_path, only_dejavu, capfd):
+    """This holds also for a font installed after matplotlib has made its list of fonts."""
+    tokens = ["a漢", "字b"]
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "boxes.png")
+    assert "漢字 (install Noto Sans CJK)" in capfd.readouterr().err
+    square_font(tmp_path / "squares.ttf", "Square Han", "漢字")
+    only_dejavu.append(str(tmp_path / "squares.ttf"))
+    for ending in MAGIC:
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / f"drawn{ending}")
+    assert capfd.readouterr().err == ""
+    boxes, drawn = (tmp_path / f"{name}.png" for name in ("boxes", "drawn"))
+    assert boxes.read_bytes() != drawn.read_bytes()
+    fonts = re.findall(rb"/FontName /\w+\+(\S+)", (tmp_path / "drawn.pdf").read_bytes())
+    assert set(fonts) == {b"DejaVuSans", b"SquareHan"}
+    assert "'DejaVu Sans', 'Square Han', sans-serif" in (tmp_path / "drawn.svg").read_text("utf-8")
+
+
+def test_one_line_names_the_fonts_of_characters_that_no_font_has(tmp_path, only_dejavu, capfd):
+    tokens = ["日本語", "本", "नमस्ते", "é", "🤖", "\u3000"]
+    maps = {"decoder/0/cross": random_map(1, 6, 6)}
+    # An .svg holds the text itself, so nothing is printed.
+    assert "日本語" in draw_svg(tmp_path, maps, tokens, tokens)
+    assert capfd.readouterr().err == ""
+    for _ in range(2):
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+    (line,) = capfd.readouterr().err.splitlines()
+    for expected in (
+        "日本語 (install Noto Sans CJK), ",
+        "नमस्ते (install Noto Sans Devanagari), ",
+        "🤖 (install Noto Emoji); ",
+    ):
+        assert expected in line
+
+
+def test_control_characters_are_spelled_out(tmp_path):
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    texts = draw_svg(tmp_path, maps, ["a\x0b", "\ud800"], ["\n", "\uffff"], title="one\ttitle\x00")
+    assert {r"a\x0b", r"\ud800", r"\n", r"\uffff"} <= {*texts}
+    assert r"one title\x00" in texts
+
+
+def test_characters_that_reorder_text_are_spelled_out(tmp_path):
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    texts = draw_svg(tmp_path, maps, ["a\u202ebc", "\u2066d"], ["e", "f"], title="\u202dg")
+    assert {r"a\u202ebc", r"\u2066d", r"\u202dg"} <= {*texts}
+
+
+HAS_SHAPING = hasattr(pytest.importorskip("matplotlib.ft2font"), "__libraqm_version__")
+
+
+def ink(text):
+    """Returns the columns of pixels that a text in DejaVu Sans blackens, without empty margins."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with figures.style([text], ".png"):
+        figure = Figure(figsize=(4, 1), dpi=200)
+        figure.text(0.05, 0.4, text, fontsize=24)
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()
+    dark = 255 - np.asarray(canvas.buffer_rgba())[..., 0].astype(int)
+    columns = dark.sum(axis=0)
+    return np.trim_zeros(columns)
+
+
+@pytest.mark.skipif(not HAS_SHAPING, reason="this matplotlib is older than 3.11")
+def test_hebrew_is_drawn_from_right_to_left_and_arabic_letters_are_joined(capfd):
+    def gaps(columns):
+        return int((np.diff((columns == 0).astype(int)) == 1).sum())
+
+    first, word = ink("ל"), ink("לםםם")  # The first letter of a word is the rightmost.
+    np.testing.assert_allclose(word[-len(first) + 2 :], first[2:], atol=600)
+    assert gaps(word) == 3
+    # Letters that join: apart, with a non-joiner between them, they leave gaps.
+    assert gaps(ink("سلم")) == 0 and gaps(ink("س\u200cل\u200cم")) > 0
+    assert capfd.readouterr().err == ""
+
+
+def test_a_matplotlib_that_cannot_order_text_says_so_once(tmp_path, monkeypatch, capfd):
+    from matplotlib import ft2font
+
+    if HAS_SHAPING:
+        monkeypatch.delattr(ft2font, "__libraqm_version__")
+    maps = {"decoder/0/cross": random_map(1, 2, 2)}
+    for tokens in (["a", "b"], ["שלום", "b"], ["b", "שלום"]):
+        attention_pictures.save_attention(maps, tokens, tokens, tmp_path / "a.png")
+    (line,) = capfd.readouterr().err.splitlines()
+    assert "right-to-left text" in line and "install 3.11" in line
+    assert "שלום" in draw_svg(tmp_path, maps, tokens, tokens)
+
+
+def test_a_png_that_would_be_huge_is_drawn_coarser(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "_MAX_PIXELS", 200_000)
+    maps = {"decoder/0/cross": random_map(1, 7, 8)}
+    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.png", dpi=300)
+    width, height = png_size(tmp_path / "a.png")
+    assert 150_000 < width * height <= 200_000
+
+
+def test_a_png_too_large_to_be_legible_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "_MAX_PIXELS", 10_000)
+    maps = {"decoder/0/cross": random_map(1, 7, 8)}
+    with pytest.raises(ValueError, match="too large"):
+        attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.png")
+    assert list(tmp_path.iterdir()) == []
+    attention_pictures.save_attention(maps, SOURCE, TARGET, tmp_path / "a.pdf")
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_curves_are_written_alike(tmp_path, ending):
+    series = {"base": ([0, 10, 20], [0.0, 5.5, np.nan]), "_$big$": ([0, 20], [1, 9])}
+    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for path in paths:
+        figures.save_curves(series, path, x_label="updates", y_label="BLEU", title="Dev set")
+    assert paths[0].read_bytes().startswith(MAGIC[ending])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    if ending == ".svg":
+        assert {"base", "_$big$", "updates", "BLEU", "Dev set"} <= set(svg_texts(paths[0]))
+
+
+def test_large_numbers_of_updates_are_written_out(tmp_path):
+    series = {"base": ([0, 500_000, 1_000_000], [1, 2, 3])}
+    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
+    assert "1,000,000" in svg_texts(tmp_path / "a.svg")
+
+
+def test_names_of_curves_may_have_control_characters(tmp_path):
+    series = {"runs/a\x01\n": ([1, 2], [1, 2]), "b": ([1, 2], [2, 1])}
+    figures.save_curves(series, tmp_path / "a.svg", x_label="updates", y_label="BLEU")
+    assert {r"runs/a\x01\n", "b"} <= set(svg_texts(tmp_path / "a.svg"))
+
+
+@pytest.mark.parametrize("ys", [[4000, 300, 20], [2.5, 3, 4.5]])
+def test_a_logarithmic_axis_has_plain_numbers(tmp_path, ys):
+    labels = {"x_label": "updates", "y_label": "perplexity"}
+    figures.save_curves({"a": ([1, 2, 3], ys)}, tmp_path / "a.svg", y_scale="log", **labels)
+    written = [text for text in svg_texts(tmp_path / "a.svg") if text not in labels.values()]
+    assert any(float(text.replace(",", "")) in (100, 3) for text in written)
+    assert all(re.fullmatch(r"[\d,.]+", text) for text in written)
+
+
+@pytest.mark.parametrize(
+    ("series", "message"), [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")]
+)
+def test_curves_that_cannot_be_drawn_are_refused(tmp_path, series, message):
+    with pytest.raises(ValueError, match=message):
+        figures.save_curves(series, tmp_path / "a.svg", x_label="x", y_label="y")
+    assert list(tmp_path.iterdir()) == []

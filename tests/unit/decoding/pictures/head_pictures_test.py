@@ -1,0 +1,65 @@
+"""Tests of pictures of the summaries of attention heads."""
+
+import itertools
+
+import pytest
+
+from nmt_zoo.decoding.alignment.head_summaries import Head
+from nmt_zoo.decoding.alignment.links import AlignmentScore
+from nmt_zoo.decoding.pictures.head_pictures import save_heads
+from tests.unit.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
+
+pytest.importorskip("matplotlib")
+
+HEADS = [
+    Head(kind, layer, head, 1.25, 0.5 + layer, 0.125, score)
+    for kind, score in (("encoder", None), ("cross", AlignmentScore(0.375, 1, 1)))
+    for layer in (1, 2)
+    for head in (1, 2, 3, "mean")
+]
+
+
+@pytest.mark.parametrize("ending", MAGIC)
+def test_the_same_heads_give_the_same_bytes(tmp_path, ending):
+    paths = [tmp_path / f"{name}{ending}" for name in "ab"]
+    for path in paths:
+        save_heads(HEADS, path, title="a model: heads")
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes().startswith(MAGIC[ending])
+
+
+def test_every_number_is_written_with_the_name_of_its_measure(tmp_path):
+    save_heads(HEADS, tmp_path / "a.svg", title="a model: heads")
+    texts = [text for text in svg_texts(tmp_path / "a.svg") if text]
+    for measure, count in (("1.25", 16), ("1.50", 8), ("2.50", 8), ("0.12", 16), ("0.38", 8)):
+        assert texts.count(measure) == count, measure
+    for name in ("a model: heads", "entropy (nats)", "distance (tokens)", "share on </s>", "AER"):
+        assert name in texts
+    assert texts.count("mean") == 7 and "self-attention of the encoder" in texts
+
+
+@pytest.mark.parametrize("heads", [HEADS[:1], HEADS[-1:], HEADS])
+def test_no_text_is_cut_off_or_over_another(tmp_path, monkeypatch, heads):
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.text import Text
+
+    original, checked = Figure.savefig, []
+
+    def check(figure, *args, **options):
+        original(figure, *args, **options)
+        figure.dpi = options["dpi"]
+        renderer = FigureCanvasAgg(figure).get_renderer()
+        texts = [t for t in figure.findobj(Text) if t.get_text() and t.get_visible()]
+        boxes = [text.get_window_extent(renderer) for text in texts]
+        for box in boxes:
+            assert min(box.x0, box.y0) >= 0
+            assert box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1
+        both = itertools.combinations(zip(texts, boxes, strict=True), 2)
+        assert not [(a, b) for (a, box), (b, other) in both if box.overlaps(other)]
+        checked.append(len(texts))
+
+    monkeypatch.setattr(Figure, "savefig", check)
+    title = "the transformer_base of runs/with/a/long/name: attention heads over 1,000 pairs"
+    save_heads(heads, tmp_path / "a.png", title=title)
+    assert checked and checked[0] > 5

@@ -1,0 +1,222 @@
+"""Tests of the checks of config.json and of the files of a model directory."""
+
+import json
+import re
+import shutil
+
+import pytest
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.resolver import options_of
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer, train_tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
+from nmt_zoo.model_directory.combined_models import check_same_tokenizer, load_models
+from nmt_zoo.model_directory.configuration import read_configuration
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.model_directory.weight_files import write_archive
+from tests.tiny import SMALL
+
+SETTINGS = {**SMALL, "tie_embeddings": "target"}
+CONFIG = {
+    "format": 1,
+    "model": "transformer_tiny",
+    "settings": SETTINGS,
+    "tokenizer": "word",
+    "dataset": "files",
+    "options": dict(options_of("transformer_tiny", "files", {})),
+    "vocab_sizes": [7, 8],
+    "sizes": {},
+    "vocabulary_crc32": {},
+}
+
+
+def without(key):
+    return {name: value for name, value in CONFIG.items() if name != key}
+
+
+def with_options(**changes):
+    options = {**CONFIG["options"], **changes}
+    return {**CONFIG, "options": {n: v for n, v in options.items() if v != "gone"}}
+
+
+# Content of config.json -> part of the error message.
+UNFIT = {
+    "[]": "'config.json' is [], expected an object",
+    "null": "'config.json' is None",
+    "7": "'config.json' is 7",
+    100_000 * "[": "damaged (nested too deeply)",
+    '{"format": 1, "a": ' + 10_000 * "1" + "}": "damaged|limit",
+    '{"format": 1,\n"model": }': "line 2: damaged",
+    **{
+        json.dumps(config): error
+        for config, error in (
+            ({}, "'format' is None"),
+            ({**CONFIG, "format": 2}, "'format' is 2"),
+            ({**CONFIG, "format": [1]}, "'format' is [1]"),
+            (without("model"), "'model' is missing, expected a text"),
+            ({**CONFIG, "model": 7}, "'model' is 7"),
+            ({**CONFIG, "model": ["transformer_tiny"]}, "'model' is ['transformer_tiny']"),
+            ({**CONFIG, "model": "gpt5"}, "unknown model 'gpt5'"),
+            (without("settings"), "'settings' is missing"),
+            ({**CONFIG, "settings": []}, "'settings' is []"),
+            ({**CONFIG, "settings": {"foo": 1}}, "has no setting 'foo'"),
+            ({**CONFIG, "settings": {"pad_id": 7}}, "has no setting 'pad_id'"),
+            ({**CONFIG, "settings": {"dtype": "x"}}, "has no setting 'dtype'"),
+            ({**CONFIG, "settings": {"width": "16"}}, "setting width of transformer_tiny takes"),
+            ({**CONFIG, "settings": {"width": 10**30}}, "setting width of transformer_tiny takes"),
+            ({**CONFIG, "settings": {"dropout": float("nan")}}, "setting dropout of"),
+            (without("tokenizer"), "'tokenizer' is missing"),
+            ({**CONFIG, "tokenizer": "char"}, "'tokenizer' is 'char', expected one of bpe"),
+            ({**CONFIG, "tokenizer": ["bpe"]}, "'tokenizer' is ['bpe']"),
+            ({**CONFIG, "dataset": 1}, "'dataset' is 1, expected a text"),
+            (without("options"), "'options' is missing"),
+            ({**CONFIG, "options": "x"}, "'options' is 'x'"),
+            ({**CONFIG, "options": {}}, "'options."),
+            (with_options(tokenizer="gone"), "'options.tokenizer' is missing"),
+            (with_options(num_pieces="gone"), "'options.num_pieces' is missing"),
+            (with_options(label_smoothing=1.0), "'options.label_smoothing' is 1.0"),
+            (with_options(schedule="x"), "'options.schedule' is 'x', expected one of inverse_sq"),
+            (with_options(max_length="gone"), "'options.max_length' is missing"),
+            (with_options(max_length="256"), "'options.max_length' is '256'"),
+            (with_options(max_length=256.5), "'options.max_length' is 256.5"),
+            (with_options(max_length=True), "'options.max_length' is True"),
+            (with_options(max_length=-1), "'options.max_length' is -1"),
+            (with_options(learning_rate=None), "'options.learning_rate' is None"),
+            (with_options(learning_rate=float("inf")), "'options.learning_rate' is inf"),
+            (with_options(jit_compile=1), "'options.jit_compile' is 1"),
+            (with_options(vocab_file=[]), "'options.vocab_file' is []"),
+            (without("vocab_sizes"), "'vocab_sizes' is missing"),
+            *(
+                ({**CONFIG, "vocab_sizes": sizes}, "'vocab_sizes' is ")
+                for sizes in ([], [7], [7, 8, 9], [7.0, 8.0], ["7", "8"], [7, None], [7, 4], 7)
+            ),
+            ({**CONFIG, "vocab_sizes": [7, 2**31]}, "'vocab_sizes' is "),
+            *(
+                ({**CONFIG, "sizes": sizes}, "'sizes' is ")
+                for sizes in (None, [], 7, {"pad_id": 7}, {"num_word_pairs": 7})
+            ),
+            (
+                {**CONFIG, "model": "ibm1", "settings": {}, "sizes": {"num_word_pairs": "7"}},
+                "'sizes' is {'num_word_pairs': '7'}, expected whole numbers of num_word_pairs",
+            ),
+            (without("vocabulary_crc32"), "'vocabulary_crc32' is missing"),
+            ({**CONFIG, "vocabulary_crc32": []}, "'vocabulary_crc32' is []"),
+            ({**CONFIG, "vocabulary_crc32": {"../x": 1}}, "'vocabulary_crc32' is "),
+        )
+    },
+}
+
+
+def test_a_configuration_of_another_version_is_refused_by_name(tmp_path):
+    path = tmp_path / "config.json"
+    for config in (without("format"), {**CONFIG, "format": 2}):
+        path.write_text(json.dumps(config))
+        with pytest.raises(UserError, match="another version of nmt_zoo; train again or use that"):
+            read_configuration(path)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    """A model directory with untrained weights."""
+    tokenizer = train_tokenizer("word", ["a b c a b c"], ["c d e f c d e f"])
+    directory = ModelDirectory(tmp_path / "m")
+    directory.start(CONFIG, tokenizer)
+    arrays = {name: v.numpy() for name, v in model_arrays(directory.new_model()).items()}
+    write_archive(directory.best_path, arrays, {"step": 1, "perplexity": 2.0})
+    return directory
+
+
+def test_a_second_run_in_a_new_directory_is_told_of_the_first(directory):
+    before = directory.config_path.read_bytes()
+    second = ModelDirectory(directory.path)
+    for _ in ("the first is under way", "the first has ended"):
+        with pytest.raises(UserError, match="another run has just begun here"):
+            second.start(CONFIG, directory.tokenizer())
+        directory.lock.release()
+    assert directory.config_path.read_bytes() == before
+
+
+def edit(directory, **changes):
+    config = json.loads(directory.config_path.read_text())
+    directory.config_path.write_text(json.dumps({**config, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"width": 40_000, "num_encoder_layers": 60}, r"weights, which take .*choose smaller"),
+        ({"width": 10**9}, r"a weight of 1000000000 x 1000000000 numbers"),
+        ({"num_encoder_layers": 10**6}, "num_encoder_layers must be at most 200"),
+        ({"width": 15}, "width must be even"),
+        ({"norm": "middle"}, "norm must be one of post, pre"),
+    ],
+)
+def test_a_model_that_cannot_be_is_refused_before_it_is_built(directory, settings, expected):
+    edit(directory, settings={**SETTINGS, **settings})
+    with pytest.raises(UserError, match=f"^{directory.config_path}: .*{expected}"):
+        directory.load()
+
+
+def test_a_changed_byte_of_a_vocabulary_is_noticed(directory):
+    config = json.loads(directory.config_path.read_text())
+    for path in (directory.path / "tokenizer").iterdir():
+        whole = path.read_bytes()
+        path.write_bytes(whole.replace(b"c", b"x"))
+        with pytest.raises(UserError, match=f"^{path}: damaged .*restore the vocabulary"):
+            directory.load()
+        path.unlink()
+        with pytest.raises(UserError, match=f"^{path}: no such file"):
+            directory.load()
+        path.write_bytes(whole)
+    assert directory.load()[2]["vocabulary_crc32"] == config["vocabulary_crc32"]
+
+
+@pytest.mark.parametrize(
+    "state", [{"step": "1"}, {"step": None}, {"perplexity": "2"}, {"averaged_steps": 7}]
+)
+def test_a_best_model_of_which_nonsense_is_said_is_damaged(directory, state, capsys):
+    write_archive(directory.best_path, directory.read_best()[0], {"step": 1, **state})
+    with pytest.raises(UserError, match=f"^{directory.best_path}: damaged .*train.py command"):
+        directory.load()
+    assert directory.best_state() is None
+    assert f"{directory.best_path}: damaged" in capsys.readouterr().err
+    assert directory.best_path.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize("kind", ["int32", "bool", "float64"])
+def test_weights_of_another_type_are_refused(directory, kind):
+    arrays, state = directory.read_best()
+    name = next(iter(arrays))
+    write_archive(directory.best_path, {**arrays, name: arrays[name].astype(kind)}, state)
+    with pytest.raises(UserError, match=f"{name} is {kind}, the model needs float32"):
+        directory.load()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_refused_by_name(directory, value):
+    arrays, state = directory.read_best()
+    name, array = next(item for item in arrays.items() if item[1].ndim > 1)
+    array[-1, -1] = value
+    write_archive(directory.best_path, arrays, state)
+    shown = re.escape(f"{directory.best_path}: {name.removeprefix('model/')} is not finite")
+    with pytest.raises(UserError, match=f"^{shown}; .*lower --learning_rate"):
+        directory.load()
+
+
+def test_a_model_has_the_length_penalty_chosen_for_it_and_an_ensemble_their_mean(directory):
+    other = ModelDirectory(shutil.copytree(directory.path, directory.path.parent / "other"))
+    directory.write_search({"length_penalty": 1.0})
+    other.write_search({"length_penalty": 2.0})
+    penalties = [load_models(some)[2]["length_penalty"] for some in ([other], [directory, other])]
+    assert penalties == [2.0, 1.5]
+
+
+def test_models_of_texts_in_different_forms_are_not_combined(tmp_path):
+    one, other = (
+        Tokenizer("word", *[WordVocabulary([*SPECIALS, "a"], form=form)] * 2)
+        for form in ("nfc", "none")
+    )
+    directories = [ModelDirectory(tmp_path / name) for name in "xy"]
+    check_same_tokenizer(one, directories[0], one, directories[1])
+    with pytest.raises(UserError, match=r"x: its text has --normalise=nfc, and that of .*y none; "):
+        check_same_tokenizer(one, directories[0], other, directories[1])

@@ -1,0 +1,328 @@
+"""Damaged files, full disks, folders that cannot be written, and two runs in one directory."""
+
+import contextlib
+import errno
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo.common.errors import UserError
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records
+from nmt_zoo.model_directory.run_lock import RunLock
+from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, write_archive
+from nmt_zoo.training.devices.replicas import _ReadOnlyDirectory
+from nmt_zoo.training.reports.tensorboard import Board
+
+ARRAYS = {
+    "model/a": np.arange(60, dtype=np.float32).reshape(5, 12),
+    "optimizer/0000": np.arange(4),
+    "seed/0000": np.array([7, 3], np.uint32),
+}
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A model directory with the checkpoints of steps 4, 8 and 12."""
+    directory = ModelDirectory(tmp_path / "run")
+    for step in (4, 8, 12):
+        arrays = {name: array + step for name, array in ARRAYS.items()}
+        directory.save_checkpoint(arrays, {"step": step}, keep=3, every=4)
+    return directory
+
+
+def fresh_variables():
+    return {name: tf.Variable(np.zeros_like(array)) for name, array in ARRAYS.items()}
+
+
+@contextlib.contextmanager
+def full_disk(free_bytes=0):
+    """Limits the size of every file, which gives the same kind of error as a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (free_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_flipped_bit_anywhere_is_noticed_or_harmless(tmp_path):
+    path = tmp_path / "x.npz"
+    write_archive(path, ARRAYS, {"step": 3})
+    data = path.read_bytes()
+    rng, noticed = random.Random(1), 0
+    for bit in rng.sample(range(8 * len(data)), 1500):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        path.write_bytes(flipped)
+        try:
+            arrays, state = read_archive(path)
+        except DamagedError as error:
+            noticed += 1
+            assert "\n" not in str(error)
+            continue
+        # The flipped bit is part of a date or a version, so it is harmless.
+        assert state == {"step": 3} and set(arrays) == set(ARRAYS)
+        for name in ARRAYS:
+            np.testing.assert_array_equal(arrays[name], ARRAYS[name], strict=True)
+    assert noticed > 1000
+
+
+def test_a_file_cut_short_anywhere_is_noticed(tmp_path):
+    path = tmp_path / "x.npz"
+    write_archive(path, ARRAYS, {"step": 3})
+    data = path.read_bytes()
+    for size in range(0, len(data), 7):
+        path.write_bytes(data[:size])
+        with pytest.raises(DamagedError, match="damaged"):
+            read_archive(path)
+
+
+@pytest.mark.parametrize("kept", [100, 0])
+def test_the_checkpoint_before_a_damaged_one_is_used_and_both_are_named(saved, kept, capsys):
+    newest = saved.checkpoint_path(12)
+    newest.write_bytes(newest.read_bytes()[:kept])
+    variables = fresh_variables()
+    assert saved.restore_newest(variables) == {"step": 8}
+    np.testing.assert_array_equal(variables["model/a"], ARRAYS["model/a"] + 8)
+    err = capsys.readouterr().err
+    assert err.count("\n") == 1 and str(newest) in err and "00000008.npz is used" in err
+    assert saved.checkpoint_steps() == [4, 8] and newest.with_suffix(".damaged").exists()
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [
+        {"a": np.array([{}])},
+        {"a": np.array(["text"])},
+        {"a": np.array([1j])},
+        {"a": np.zeros(2), "state": np.array("[1]")},
+        {"a": np.zeros(2), "state": np.array(7)},
+        {"state": np.array("{")},
+    ],
+    ids=range(6),
+)
+def test_entries_that_are_no_numbers_and_states_that_are_no_objects_are_damage(tmp_path, arrays):
+    path = tmp_path / "x.npz"
+    np.savez(path, **{"state": np.array("{}"), **arrays})
+    with pytest.raises(DamagedError, match=f"^{path}: damaged or unreadable") as caught:
+        read_archive(path)
+    assert not re.search("pickle|unsafe|\n", str(caught.value))
+
+
+def test_a_pipe_in_the_place_of_an_archive_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "x.npz")
+    with pytest.raises(DamagedError, match=r"x\.npz: damaged .*not a regular file"):
+        read_archive(tmp_path / "x.npz")
+
+
+@pytest.mark.parametrize("error", [MemoryError(), OSError(errno.EACCES, "Permission denied")])
+def test_what_cannot_be_read_for_another_reason_is_not_set_aside(saved, error, monkeypatch):
+    saved.write_best(ARRAYS, {"step": 12})
+    before = sorted(saved.path.rglob("*"))
+
+    def fail(*_, **__):
+        raise error
+
+    monkeypatch.setattr(np, "load", fail)
+    for read in (saved.best_state, lambda: saved.restore_newest(fresh_variables())):
+        with pytest.raises((UserError, MemoryError)) as caught:
+            read()
+        assert not isinstance(caught.value, DamagedError)
+    assert sorted(saved.path.rglob("*")) == before
+
+
+def test_only_the_chief_sets_damaged_weights_aside(saved):
+    saved.best_path.write_bytes(b"PK")
+    with pytest.raises(DamagedError):
+        _ReadOnlyDirectory(saved.path).best_state()
+    assert saved.best_path.exists()
+    assert saved.best_state() is None and not saved.best_path.exists()
+
+
+def test_if_all_are_damaged_it_is_said_and_none_is_touched(saved):
+    for path in saved.checkpoint_folder.iterdir():
+        path.write_bytes(b"PK")
+    with pytest.raises(UserError, match=r"all 3 checkpoints are damaged.*00000012.npz"):
+        saved.restore_newest(fresh_variables())
+    assert saved.checkpoint_steps() == [4, 8, 12]
+
+
+def test_a_damaged_checkpoint_is_left_out_of_the_average_and_named(saved, capsys):
+    saved.checkpoint_path(8).write_bytes(b"")
+    steps, arrays = saved.average([4, 8, 12])
+    assert steps == [4, 12] and "00000008.npz" in capsys.readouterr().err
+    np.testing.assert_array_equal(arrays["model/a"], ARRAYS["model/a"] + 8)
+
+
+def test_there_is_always_a_checkpoint_before_the_newest(tmp_path):
+    directory = ModelDirectory(tmp_path)
+    for step, expected in ((4, [4]), (6, [4, 6]), (8, [6, 8]), (12, [8, 12])):
+        directory.save_checkpoint(ARRAYS, {"step": step}, keep=1, every=4)
+        assert directory.checkpoint_steps() == expected
+
+
+def test_what_a_killed_save_left_is_removed_and_the_one_before_it_used(saved):
+    left = saved.checkpoint_folder / ".unfinished-abc.npz"
+    left.write_bytes(saved.checkpoint_path(12).read_bytes()[:500])
+    assert saved.restore_newest(fresh_variables()) == {"step": 12}
+    assert not left.exists()
+
+
+def test_a_full_disk_leaves_the_earlier_checkpoints_and_no_half_written_one(saved):
+    files = set(saved.path.rglob("*"))
+    for free_bytes in (0, 100, 800):
+        with full_disk(free_bytes), pytest.raises(UserError, match=r"00000016.npz.*make room"):
+            saved.save_checkpoint(ARRAYS, {"step": 16}, keep=3, every=4)
+        assert set(saved.path.rglob("*")) == files
+    assert saved.restore_newest(fresh_variables()) == {"step": 12}
+
+
+def test_curves_that_cannot_be_written_are_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file: cannot be written.*Not a directory") as caught:
+        Board(tmp_path / "file")
+    assert "\n" not in str(caught.value) and "{{" not in str(caught.value)
+    board = Board(tmp_path / "curves")
+    with full_disk(), pytest.raises(UserError, match=r"curves: cannot be written.*large") as caught:
+        for step in range(1000):
+            board.scalars({"a": 1.0}, step)
+            board.text("b", "c" * 1000, step)
+    assert "\n" not in str(caught.value)
+
+
+RECORDS = [{"step": s, "kind": "train", "seconds": 0.5, "nll": 1.0} for s in (1, 2)]
+
+
+def test_a_full_disk_leaves_no_half_record(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    append_record(path, RECORDS[0])
+    before = path.read_bytes()
+    with full_disk(len(before) + 5), pytest.raises(UserError, match="make room"):
+        append_record(path, RECORDS[1])
+    assert path.read_bytes() == before
+
+
+def test_a_last_record_that_was_cut_short_is_dropped_and_another_damaged_one_named(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    for record in RECORDS:
+        append_record(path, record)
+    path.write_text(path.read_text() + '{"st')
+    keep_records(path, lambda record: record["step"] < 2)
+    assert read_records(path) == RECORDS[:1]
+    path.write_text('{"st\n' + path.read_text())
+    with pytest.raises(UserError, match="line 1: damaged"):
+        read_records(path)
+
+
+UNFIT = {
+    "[]": "no record",
+    "7": "no record",
+    "{}": "its kind is not one of train, valid",
+    '{"kind": "foo"}': "its kind is not one of train, valid",
+    '{"kind": ["train"]}': "its kind",
+    '{"kind": "train"}': "its step is not a whole number",
+    '{"kind": "train", "step": "7"}': "its step is not a whole number",
+    '{"kind": "train", "step": 7.5}': "its step is not a whole number",
+    '{"kind": "train", "step": true}': "its step is not a whole number",
+    '{"kind": "train", "step": -1}': "its step is not a whole number",
+    '{"kind": "train", "step": 7}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": "1"}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": NaN}': "its seconds are not a number",
+    '{"kind": "train", "step": 7, "seconds": 1}': "it lacks nll",
+    '{"kind": "valid", "step": 7, "seconds": 1}': "it lacks perplexity",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": "2"}': "its nll is not a number",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 2, "skipped_steps": []}': "its skipped_st",
+    '{"kind": "train", "step": 7, "seconds": 1, "nll": 1' + 400 * "0" + "}": "its nll is not",
+    100_000 * "[": "nested too deeply",
+}
+
+
+@pytest.mark.parametrize("line", UNFIT, ids=range(len(UNFIT)))
+def test_a_line_that_is_no_record_is_named_also_at_the_end(tmp_path, line):
+    path = tmp_path / "metrics.jsonl"
+    for before, after in (([], RECORDS), (RECORDS, [])):
+        lines = [*map(json.dumps, before), line, *map(json.dumps, after)]
+        path.write_text("".join(f"{each}\n" for each in lines))
+        with pytest.raises(UserError, match=f"^{path}, line {len(before) + 1}: {UNFIT[line]}"):
+            read_records(path)
+
+
+def test_what_was_not_finite_is_read_as_it_was_written(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    append_record(path, {**RECORDS[0], "nll": float("nan")})
+    assert read_records(path) == [{**RECORDS[0], "nll": None}]
+    path.write_text(json.dumps({**RECORDS[0], "nll": float("nan")}))  # Older versions wrote NaN.
+    assert np.isnan(read_records(path)[0]["nll"])
+
+
+@contextlib.contextmanager
+def read_only_folder():
+    """Makes a folder that this process cannot write into, even if it runs as superuser."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o555)
+    root = os.geteuid() == 0
+    try:
+        if root:
+            os.seteuid(65534)
+        yield folder
+    finally:
+        if root:
+            os.seteuid(0)
+        shutil.rmtree(folder)
+
+
+def test_a_read_only_folder_is_one_line():
+    with read_only_folder() as folder:
+        directory = ModelDirectory(folder)
+        for write in (
+            directory.lock.acquire,
+            lambda: directory.append_metrics({"step": 1}),
+            lambda: directory.save_checkpoint(ARRAYS, {"step": 1}, keep=1, every=1),
+        ):
+            with pytest.raises(UserError, match=f"{folder}.*cannot be written"):
+                write()
+        assert not list(folder.iterdir())
+
+
+def test_a_second_run_in_a_directory_is_refused_until_the_first_ends(tmp_path):
+    first, second = ModelDirectory(tmp_path), ModelDirectory(tmp_path)
+    first.lock.acquire()
+    first.lock.acquire()
+    with pytest.raises(UserError, match=f"{tmp_path}: another run is under way"):
+        second.lock.acquire()
+    first.lock.release()
+    second.lock.acquire()
+
+
+def test_without_file_locks_it_is_said_and_a_run_goes_on(tmp_path, without_locks, capsys):
+    ModelDirectory(tmp_path).lock.acquire()
+    assert f"{tmp_path / 'lock'}: this file system has no locks (" in capsys.readouterr().err
+
+
+def test_the_lock_of_a_killed_process_is_free(tmp_path):
+    lock = RunLock(tmp_path / "lock")
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        lock.acquire()
+        os.write(writer, b"x")
+        signal.pause()
+    os.read(reader, 1)
+    with pytest.raises(UserError, match="another run"):
+        lock.acquire()
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    lock.acquire()

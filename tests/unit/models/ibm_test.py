@@ -1,0 +1,190 @@
+"""The tables, priors and settings of the alignment models; their laws are in contract_test.py.
+
+tests/training/em_training_test.py tests that their likelihood and posteriors equal those of
+expectation maximisation.
+"""
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo import models
+from nmt_zoo.models.ibm import AlignmentModel
+from nmt_zoo.models.layers.translation_table import TranslationTable
+from tests.unit.models.layers_test import close
+
+PAD, BOS, EOS = 0, 2, 3
+SOURCE = np.array([[5, 9, 4, 10, 3], [8, 6, 6, 3, 0], [3, 0, 0, 0, 0]], np.int32)
+TARGET = np.array([[6, 8, 4, 3], [7, 3, 0, 0], [6, 7, 7, 3]], np.int32)
+POSITIONS = ("uniform", "table", "diagonal", "jumps")
+
+
+def ids(array):
+    return tf.constant(array, tf.int32)
+
+
+def sparse_table(seed=1, *, sources=11, targets=12, share=0.3, smoothing=0.1):
+    """Makes (table of random word pairs, (source, target) -> probability before smoothing)."""
+    rng = np.random.default_rng(seed)
+    pairs = np.argwhere(rng.random([sources, targets]) < share)
+    pairs = pairs[pairs[:, 0] != 7]  # Source word 7 has no pair.
+    table = TranslationTable(sources, targets, num_word_pairs=len(pairs), smoothing=smoothing)
+    table.build(None)
+    table.set_word_pairs(*pairs.T)
+    logits = rng.normal(size=len(pairs)) * 3
+    table.logits.assign(logits)
+    totals = {f: np.exp(logits[pairs[:, 0] == f]).sum() for f in pairs[:, 0]}
+    return table, {
+        (f, e): np.exp(x) / totals[f] for (f, e), x in zip(pairs.tolist(), logits, strict=True)
+    }
+
+
+# The table
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 1.0])
+def test_a_table_is_a_softmax_over_the_word_pairs_of_each_source_word(share):
+    table, known = sparse_table(share=share)
+    with_pairs = {f for f, _ in known}
+    everything = np.arange(11)[None], np.arange(12)[None]
+    found = table.look_up(*map(ids, everything)).numpy()[0].T  # [source, target]
+    for f in range(11):
+        for e in range(12):
+            expected = 0.9 * known.get((f, e), 0) + 0.1 / 12 if f in with_pairs else 1 / 12
+            assert found[f, e] == pytest.approx(expected, abs=1e-6)
+    close(found.sum(axis=1), np.ones(11))
+    close(table.rows(ids(everything[0]))[0], found)
+
+
+def test_rows_are_those_of_the_words_of_a_batch_wherever_they_stand():
+    table, _ = sparse_table()
+    source_ids = np.array([[4, 4, 9, 7], [9, 4, 1, 0]])
+    rows = table.rows(ids(source_ids)).numpy()
+    singles = table.look_up(ids(np.arange(11)[None]), ids(np.arange(12)[None])).numpy()[0].T
+    close(rows, singles[source_ids])
+
+
+@pytest.mark.parametrize("share", [0.1, 1.0])
+def test_a_frozen_table_has_the_same_probabilities_and_sums_of_one(share):
+    table, _ = sparse_table(share=share)
+    everything = [ids(np.arange(size)[None]) for size in (11, 12)]
+    expected = table.look_up(*everything), table.rows(everything[0])
+    table.freeze()
+    after = table.look_up(*everything), table.rows(everything[0])
+    for found, before in zip(after, expected, strict=True):
+        close(found, before)
+    sums = np.bincount(table.source_words, np.exp(table.logits))
+    close(sums[sums > 0], np.ones(np.count_nonzero(sums)))
+    assert not table.trainable_variables
+
+
+def test_the_gradient_of_a_table_is_that_of_its_softmax():
+    table, known = sparse_table(smoothing=0.0)
+    (f, e), probability = next(iter(known.items()))
+    with tf.GradientTape() as tape:
+        value = tf.math.log(table.look_up(ids([[f, 7]]), ids([[e, 0]]))[0, 0, 0])
+    gradient = tf.convert_to_tensor(tape.gradient(value, table.logits)).numpy()
+    row = table.source_words.numpy() == f
+    expected = np.where(table.target_words.numpy() == e, 1.0, 0.0)[row]
+    expected -= [p for (g, _), p in known.items() if g == f]
+    close(gradient[row], expected)
+    assert not gradient[~row].any() and probability > 0
+
+
+def test_probabilities_survive_logits_of_any_size():
+    table, known = sparse_table()
+    words = table.source_words.numpy()
+    table.logits.assign_add(np.where(words % 2, 300.0, -300.0))
+    pairs = np.array(list(known))
+    found = table.look_up(ids(pairs[:, :1]), ids(pairs[:, 1:])).numpy()[:, 0, 0]
+    close(found, 0.9 * np.array(list(known.values())) + 0.1 / 12)
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_score_and_align_never_have_the_vocabulary_as_a_dimension(positions):
+    model = AlignmentModel(97, 89, positions=positions, num_word_pairs=50)
+    model.table.set_word_pairs(np.repeat(np.arange(10), 5), np.tile(np.arange(5), 10))
+
+    @tf.function(autograph=False)
+    def gradient(source_ids, target_ids):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(model.score(source_ids, target_ids))
+        return model.align(source_ids, target_ids), tape.gradient(loss, model.table.logits)
+
+    graph = gradient.get_concrete_function(ids(SOURCE), ids(TARGET)).graph
+    shapes = [tensor.shape for op in graph.get_operations() for tensor in op.outputs]
+    assert not any(shape.rank and 89 in shape.as_list() for shape in shapes)
+    assert not any(shape.rank and shape.rank > 1 and 97 in shape.as_list() for shape in shapes)
+
+
+# The priors
+
+
+def prior_of(model, source, i, length):
+    """Returns the prior of target position i in a decoding step, before any word is covered."""
+    context_mask = tf.constant(np.array([source]) != PAD)
+    return model.positions.prior(tf.constant([i]), context_mask, tf.constant([float(length)]))
+
+
+def test_the_prior_on_the_diagonal_is_that_of_the_equation():
+    model = AlignmentModel(11, 12, positions="diagonal", null_probability=0.3)
+    model.positions.tension.assign(2.5)
+    i, m, n = 1, 4, 5
+    words = np.exp(-2.5 * np.abs((i + 1) / m - np.arange(1, n) / (n - 1)))
+    expected = [*(0.7 * words / words.sum()), 0.3]
+    close(prior_of(model, SOURCE[0], i, m)[0, 0], expected)
+    close(prior_of(model, SOURCE[2], i, m)[0, 0], [1, 0, 0, 0, 0])  # The sentence has only NULL.
+
+
+def test_a_table_of_positions_is_a_softmax_for_each_length_and_uniform_beyond_its_size():
+    model = AlignmentModel(11, 12, positions="table", max_positions=4)
+    logits = np.random.default_rng(1).normal(size=(4, 4, 4))
+    model.positions.logits.assign(logits)
+    for i in range(6):
+        row = np.exp(logits[3, i, :4] if i < 4 else np.zeros(4))
+        close(prior_of(model, SOURCE[1], i, 9)[0, 0], [*(row / row.sum()), 0])
+        close(prior_of(model, SOURCE[0], i, 9)[0, 0], np.full(5, 1 / 5))
+
+
+@pytest.mark.parametrize("positions", POSITIONS)
+def test_without_smoothing_a_word_that_nothing_explains_leaves_numbers(positions):
+    model = AlignmentModel(11, 12, positions=positions, num_word_pairs=1, smoothing=0.0)
+    model.table.set_word_pairs([5], [6])
+    assert np.isfinite(model.score(ids(SOURCE), ids(TARGET))).all()
+    close(tf.reduce_sum(model.align(ids(SOURCE), ids(TARGET)), axis=-1), np.ones(TARGET.shape))
+    call = model({"source_ids": ids(SOURCE), "target_in_ids": ids(TARGET)})
+    assert np.isfinite(call).all()
+
+
+# Settings
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("positions", "absolute", "one of uniform, table, diagonal, jumps"),
+        ("max_positions", 0, "at least 1"),
+        ("max_jump", 0, "at least 1"),
+        ("null_probability", 0.0, "above 0"),
+        ("null_probability", 1.0, r"\[0, 1\)"),
+        ("smoothing", 1.0, r"\[0, 1\)"),
+    ],
+)
+def test_value_out_of_range_is_refused_with_the_range(name, value, expected):
+    with pytest.raises(models.SettingError, match=f"{name} .*{expected}.*{value}"):
+        models.create("ibm2", 11, 12, **{name: value})
+
+
+def test_the_number_of_word_pairs_is_kept_in_the_configuration():
+    model = models.create("hmm_alignment", 11, 12, num_word_pairs=5)
+    assert model.table.logits.shape == (5,)
+    assert AlignmentModel.from_config(model.get_config()).table.logits.shape == (5,)
+    assert "num_word_pairs" not in models.preset_settings("hmm_alignment")
+
+
+def test_all_pairs_are_the_default():
+    keras.utils.set_random_seed(1)
+    model = models.create("ibm1", 5, 4)
+    assert model.table.source_words.numpy().tolist() == [f for f in range(5) for _ in range(4)]
+    assert model.table.target_words.numpy().tolist() == [0, 1, 2, 3] * 5

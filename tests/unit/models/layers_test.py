@@ -1,0 +1,592 @@
+"""Layers against NumPy transcriptions of their papers' equations, in float64."""
+
+import doctest
+import functools
+import importlib
+import re
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from nmt_zoo.models.layers.attention import (
+    MaskedMultiHeadAttention,
+    MultiHeadAttention,
+    RelativeAttention,
+    ScaledDotProductAttention,
+)
+from nmt_zoo.models.layers.blocks import (
+    DecoderLayer,
+    EncoderLayer,
+    FeedForward,
+    layer_norm,
+    layer_order,
+)
+from nmt_zoo.models.layers.dropout import Dropout
+from nmt_zoo.models.layers.embeddings import TokenEmbedding, rotate, sinusoidal_positions
+from nmt_zoo.models.layers.masks import causal_mask, padding_mask
+
+B, T, S, D, H, F = 2, 4, 5, 8, 2, 12
+# Sentence 0 has no padding, sentence 1 has two positions of padding.
+SOURCE_MASK = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
+BLOCK = {
+    "width": D,
+    "num_heads": H,
+    "ffn_width": F,
+    "dropout": 0.1,
+    "attention_dropout": 0.1,
+    "ffn_dropout": 0.1,
+    "positions": "sinusoidal",
+    "max_distance": 16,
+}
+
+
+# The papers' equations, transcribed. `w` maps weight paths to arrays.
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def attention_equation(query, key, value, mask=True):
+    """Equation 1 of Vaswani et al. 2017."""
+    scores = query @ np.swapaxes(key, -1, -2) / np.sqrt(query.shape[-1])
+    weights = softmax(np.where(mask, scores, -np.inf))
+    return weights @ value, weights
+
+
+def dense(w, name, x):
+    return x @ w[f"{name}/kernel"] + w[f"{name}/bias"]
+
+
+def relative_equation(w, query, key, value, mask):
+    """Equations 3 and 4 of Shaw et al. 2018, one query after the other."""
+    longest, outputs, weights = 2, [], []
+    for t in range(query.shape[1]):
+        clipped = np.clip(np.arange(key.shape[1]) - t, -longest, longest) + longest
+        clipped = np.minimum(clipped, len(w["key_vectors"]) - 1)  # The last ones are masked.
+        keys, values = key + w["key_vectors"][clipped], value + w["value_vectors"][clipped]
+        row = mask if mask.shape[-2] == 1 else mask[..., t : t + 1, :]
+        output, weight = attention_equation(query[:, t : t + 1], keys, values, row)
+        outputs.append(output), weights.append(weight)
+    return np.concatenate(outputs, 1), np.concatenate(weights, 1)
+
+
+def rotation_equation(x, first=0):
+    """Equation 13 of Su et al. 2021; units i and i + d/2 are the two parts of a complex number."""
+    a, b = np.split(x, 2, axis=-1)
+    positions, i = first + np.arange(x.shape[-2])[:, None], np.arange(a.shape[-1])
+    z = (a + 1j * b) * np.exp(1j * positions * 10000.0 ** (-2 * i / x.shape[-1]))
+    return np.concatenate([z.real, z.imag], axis=-1)
+
+
+def rotary_equation(query, key, value, mask):
+    return attention_equation(rotation_equation(query), rotation_equation(key), value, mask)
+
+
+def multi_head_equation(w, query, memory, mask=True, attention_equation=attention_equation):
+    """`Concat(head_1, ..., head_H) W^O`, section 3.2.2, one head after the other."""
+    q, k, v = dense(w, "query", query), dense(w, "key", memory), dense(w, "value", memory)
+    parts = [slice(h * D // H, (h + 1) * D // H) for h in range(H)]
+    heads = [attention_equation(q[..., p], k[..., p], v[..., p], mask) for p in parts]
+    output = dense(w, "output", np.concatenate([output for output, _ in heads], -1))
+    return output, np.stack([weights for _, weights in heads], axis=1)
+
+
+def norm_equation(w, x):
+    """Ba et al. 2016, equation 4."""
+    centred = x - x.mean(-1, keepdims=True)
+    scale = np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-6)
+    return w["norm/gamma"] * centred / scale + w["norm/beta"]
+
+
+def feed_forward_equation(w, x):
+    """Equation 2 of Vaswani et al. 2017."""
+    return dense(w, "outer", np.maximum(0, dense(w, "inner", x)))
+
+
+def residual_equation(w, norm, x, sublayer):
+    """Section 3.1 for "post"; Xiong et al. 2020, figure 1 b for "pre"."""
+    return x + sublayer(norm_equation(w, x)) if norm == "pre" else norm_equation(w, x + sublayer(x))
+
+
+def encoder_equation(w, norm, x, source_mask):
+    mask = source_mask[:, None, :]
+    x = residual_equation(
+        part(w, "around_attention"),
+        norm,
+        x,
+        lambda x: multi_head_equation(part(w, "self_attention"), x, x, mask)[0],
+    )
+    return residual_equation(
+        part(w, "around_feed_forward"),
+        norm,
+        x,
+        lambda x: feed_forward_equation(part(w, "feed_forward"), x),
+    )
+
+
+def decoder_equation(w, norm, x, memory, source_mask):
+    past, mask = np.tri(x.shape[1], dtype=bool), source_mask[:, None, :]
+    for name, sublayer in (
+        ("self_attention", lambda w, x: multi_head_equation(w, x, x, past)[0]),
+        ("cross_attention", lambda w, x: multi_head_equation(w, x, memory, mask)[0]),
+        ("feed_forward", feed_forward_equation),
+    ):
+        inner = part(w, name)
+        x = residual_equation(
+            part(w, f"around_{name}"), norm, x, lambda x, f=sublayer, w=inner: f(w, x)
+        )
+    return x
+
+
+# Helpers
+
+
+def random(*shape, seed=0):
+    return np.random.default_rng((seed, *shape)).normal(size=shape)
+
+
+def single(x):
+    return tf.constant(x, tf.float32)
+
+
+def randomised(layer):
+    """Builds a layer and gives every weight, including biases, random values."""
+    layer.build(None)
+    for index, weight in enumerate(layer.weights):
+        weight.assign(random(*weight.shape, seed=index) * 0.5)
+    return layer
+
+
+def weights_of(layer):
+    """Maps weight paths below the layer -> float64 arrays."""
+    return {w.path.split("/", 1)[1]: w.numpy().astype(np.float64) for w in layer.weights}
+
+
+def part(w, name):
+    return {k.removeprefix(f"{name}/"): v for k, v in w.items() if k.startswith(f"{name}/")}
+
+
+def close(actual, expected, tolerance=1e-5):
+    np.testing.assert_allclose(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def gradients_of(layer, function):
+    """Returns gradients of a random projection of `function`'s output by the layer's weights."""
+    with tf.GradientTape() as tape:
+        output = function()
+        total = tf.reduce_sum(output * single(random(*output.shape, seed=99)))
+    gradients = tape.gradient(total, layer.trainable_variables)
+    return {
+        w.path: tf.convert_to_tensor(g)
+        for w, g in zip(layer.trainable_variables, gradients, strict=True)
+    }
+
+
+# Scaled dot-product attention
+
+
+@pytest.mark.parametrize("leading", [(), (B,), (B, H)])
+def test_attention_is_equation_1(leading):
+    query, key = random(*leading, T, D), random(*leading, S, D)
+    value = random(*leading, S, 3)
+    mask = np.random.default_rng(0).random((T, S)) < 0.6
+    mask[:, 0] = True
+    output, weights = ScaledDotProductAttention()(
+        single(query), single(key), single(value), tf.constant(mask)
+    )
+    expected_output, expected_weights = attention_equation(query, key, value, mask)
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_hidden_keys_get_no_weight_and_visible_ones_all_of_it(dtype):
+    layer = ScaledDotProductAttention(dtype=dtype)
+    key = single(-np.abs(random(B, S, D)) * 10)  # All scores are far below 0.
+    output, weights = layer(-key[:, :T], key, key, tf.constant(SOURCE_MASK[:, None]))
+    assert weights.dtype == tf.float32
+    assert output.dtype == layer.compute_dtype
+    assert not weights.numpy()[1, :, 3:].any()
+    close(tf.reduce_sum(weights, -1), np.ones((B, T)))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "mixed_bfloat16", "mixed_float16"])
+def test_a_query_without_visible_keys_attends_equally_and_has_finite_gradients(dtype):
+    query, key = single(random(B, T, D)), single(random(B, S, D))
+    with tf.GradientTape() as tape:
+        tape.watch([query, key])
+        output, weights = ScaledDotProductAttention(dtype=dtype)(
+            query, key, key, tf.zeros((1, 1, S), tf.bool)
+        )
+    close(weights, np.full((B, T, S), 1 / S))
+    for gradient in tape.gradient(output, [query, key]):
+        assert np.isfinite(gradient.numpy()).all()
+
+
+def test_a_single_key_gets_all_the_weight_and_no_warning():
+    query, key = single(random(B, T, D)), single(random(B, 1, D))
+    output, weights = ScaledDotProductAttention()(query, key, key)
+    close(weights, np.ones((B, T, 1)))
+    close(output, np.repeat(key, T, axis=1))
+
+
+def test_attention_dropout_changes_outputs_in_training_only_and_weights_never():
+    layer = ScaledDotProductAttention(dropout=0.5)
+    x = single(random(B, T, D))
+    output, weights = layer(x, x, x, training=False)
+    again, _ = layer(x, x, x)
+    trained, trained_weights = layer(x, x, x, training=True)
+    close(again, output)
+    close(trained_weights, weights)
+    assert np.abs(trained - output).max() > 1e-3
+
+
+# Multi-head attention
+
+
+def test_multi_head_attention_is_heads_side_by_side():
+    layer = randomised(MultiHeadAttention(D, H))
+    query, memory, mask = random(B, T, D), random(B, S, D), SOURCE_MASK[:, None, :]
+    output, weights = layer(single(query), single(memory), tf.constant(mask[:, None]))
+    expected_output, expected_weights = multi_head_equation(weights_of(layer), query, memory, mask)
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+def test_masked_attention_is_multi_head_attention_to_the_past():
+    layer = randomised(MaskedMultiHeadAttention(D, H))
+    x = random(B, T, D)
+    output, weights = layer(single(x))
+    expected_output, expected_weights = multi_head_equation(
+        weights_of(layer), x, x, np.tri(T, dtype=bool)
+    )
+    close(output, expected_output)
+    close(weights, expected_weights)
+
+
+@pytest.mark.parametrize("kind", [MultiHeadAttention, MaskedMultiHeadAttention])
+@pytest.mark.parametrize("positions", ["relative", "rotary"])
+def test_positions_inside_attention_are_those_of_their_papers(kind, positions):
+    layer = randomised(kind(D, H, positions=positions, max_distance=2))
+    x, w = random(B, S, D), weights_of(layer)
+    past = np.tri(S, dtype=bool)[None]
+    mask = past if kind is MaskedMultiHeadAttention else SOURCE_MASK[:, None]
+    inputs = (single(x),) if mask is past else (single(x), single(x), tf.constant(mask[:, None]))
+    equation = rotary_equation
+    if positions == "relative":
+        equation = functools.partial(relative_equation, part(w, "attention"))
+        assert w["attention/key_vectors"].shape == (3 if mask is past else 5, D // H)
+    expected = multi_head_equation(w, x, x, mask, equation)
+    for found, wanted in zip(layer(*inputs), expected, strict=True):
+        close(found, wanted)
+
+
+def test_rotation_is_its_equation_and_products_depend_on_distances_only():
+    query, key = random(B, T, 10), random(B, S, 10, seed=1)
+    close(rotate(single(query), 7), rotation_equation(query, 7))
+    here, there = (
+        tf.matmul(rotate(single(query), first), rotate(single(key), first + 2), transpose_b=True)
+        for first in (0, 300)
+    )
+    close(here, there, 1e-4)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "relative", "rotary"])
+def test_masked_attention_step_by_step_equals_whole_sequences(positions):
+    layer = randomised(MaskedMultiHeadAttention(D, H, positions=positions, max_distance=2))
+    x = single(random(B, T, D))
+    cache = layer.empty_cache(B)
+    outputs = []
+    for step in range(T):
+        output, *cache = layer.step(x[:, step], *cache)
+        outputs.append(output)
+    close(tf.stack(outputs, axis=1), layer(x)[0])
+    for leaf in cache:
+        assert leaf.shape == (B, H, T, D // H)
+
+
+def test_causal_mask_shows_the_past_and_the_present():
+    assert causal_mask(3).numpy()[0, 0].tolist() == [
+        [True, False, False],
+        [True, True, False],
+        [True, True, True],
+    ]
+
+
+def test_padding_mask_is_true_on_real_tokens():
+    assert padding_mask(tf.constant([[5, 0, 7]]), 0).numpy().tolist() == [[True, False, True]]
+    assert padding_mask(tf.constant([[5, 0, 7]]), 7).numpy().tolist() == [[True, True, False]]
+
+
+# Embeddings and positions
+
+
+def test_sinusoids_are_those_of_section_3_5():
+    positions, width = np.array([0, 1, 2, 50, 300]), 10
+    expected = np.empty((len(positions), width))
+    for i in range(width // 2):
+        angle = positions / 10000 ** (2 * i / width)
+        expected[:, 2 * i], expected[:, 2 * i + 1] = np.sin(angle), np.cos(angle)
+    close(sinusoidal_positions(tf.constant(positions, tf.int32), width), expected, 1e-4)
+
+
+def test_embedding_looks_up_and_scales_by_the_root_of_the_width():
+    layer = randomised(TokenEmbedding(7, D))
+    table = weights_of(layer)["embeddings"]
+    ids = np.array([[3, 3, 0], [6, 1, 2]], np.int32)
+    close(layer(tf.constant(ids)), table[ids] * np.sqrt(D))
+
+
+def test_fresh_embeddings_have_unit_variance_after_scaling():
+    keras.utils.set_random_seed(0)
+    layer = TokenEmbedding(500, 64)
+    vectors = layer(tf.range(500)[None]).numpy()
+    assert np.isclose(vectors.std(), 1.0, atol=0.05)
+
+
+# Blocks
+
+
+@pytest.mark.parametrize("shape", [(3, D), (B, T, D), (1, 1, D)])
+def test_layer_norm_and_its_gradients_are_those_of_keras(shape):
+    ours, keras_norm = layer_norm("norm", "float32"), keras.layers.LayerNormalization(epsilon=1e-6)
+    x, weight = (single(random(*shape, seed=i)) for i in (0, 1))
+    results = []
+    for layer in (ours, keras_norm):
+        layer.build(shape)
+        layer.gamma.assign(1 + random(D, seed=2))
+        layer.beta.assign(random(D, seed=3))
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = layer(x)
+            loss = tf.reduce_sum(weight * y)
+        results.append([y, *tape.gradient(loss, [x, layer.gamma.value, layer.beta.value])])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+
+
+def test_feed_forward_is_equation_2():
+    layer = randomised(FeedForward(D, F, 0.1))
+    x = random(B, T, D)
+    close(layer(single(x)), feed_forward_equation(weights_of(layer), x))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_encoder_layer_is_its_equations(norm):
+    layer = randomised(EncoderLayer({**BLOCK, "norm": norm}))
+    x = random(B, S, D)
+    output, weights = layer(single(x), tf.constant(SOURCE_MASK[:, None, None]))
+    close(output, encoder_equation(weights_of(layer), norm, x, SOURCE_MASK), 1e-4)
+    assert weights.shape == (B, H, S, S)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_decoder_layer_is_its_equations(norm):
+    layer = randomised(DecoderLayer({**BLOCK, "norm": norm}))
+    x, memory = random(B, T, D), random(B, S, D, seed=1)
+    output, self_weights, cross_weights = layer(single(x), single(memory), tf.constant(SOURCE_MASK))
+    expected = decoder_equation(weights_of(layer), norm, x, memory, SOURCE_MASK)
+    close(output, expected, 1e-4)
+    assert self_weights.shape == (B, H, T, T)
+    assert cross_weights.shape == (B, H, T, S)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_decoder_layer_steps_several_hypotheses_of_a_sentence_against_one_memory(norm):
+    beams = 3
+    layer = randomised(DecoderLayer({**BLOCK, "norm": norm}))
+    x, memory = single(random(B * beams, T, D)), single(random(B, S, D))
+    expected, _, cross = layer(
+        x, tf.repeat(memory, beams, 0), tf.constant(SOURCE_MASK.repeat(beams, 0))
+    )
+    keys, values = layer.cross_attention.project_memory(memory)
+    cache = layer.self_attention.empty_cache(B * beams)
+    for step in range(T):
+        output, cache, weights = layer.step(
+            x[:, step], cache, keys, values, tf.constant(SOURCE_MASK)
+        )
+        close(output, expected[:, step])
+        by_sentence = tf.reshape(cross[:, :, step], (B, beams, H, S))
+        close(weights, tf.transpose(by_sentence, (0, 2, 1, 3)))
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [
+        ("none", [0, 1, 2, 3, 4, 5, 6, 7, 8]),
+        ("sequence", [0, 0, 0, 1, 1, 1, 2, 2, 2]),
+        ("cycle", [0, 1, 2, 0, 1, 2, 0, 1, 2]),
+        ("cycle_reversed", [0, 1, 2, 0, 1, 2, 2, 1, 0]),
+    ],
+)
+def test_shared_layers_are_ordered_as_in_figure_2_of_takase_and_kiyono(order, expected):
+    assert layer_order(9, 3, order) == expected
+    for count in (1, 2, 3):  # Not more layers than sets of weights: nothing is shared.
+        assert layer_order(count, 3, order) == list(range(count))
+
+
+# Dropout
+
+# setting: sub-layers inside which it acts; "dropout" acts on the output of each sub-layer.
+DROPOUTS = {
+    "dropout": ("self_attention", "cross_attention", "feed_forward"),
+    "attention_dropout": ("self_attention", "cross_attention"),
+    "ffn_dropout": ("feed_forward",),
+}
+
+
+@pytest.mark.parametrize("setting", DROPOUTS)
+@pytest.mark.parametrize(
+    ("kind", "sublayer"),
+    [
+        *((EncoderLayer, name) for name in ("self_attention", "feed_forward")),
+        *((DecoderLayer, name) for name in ("self_attention", "cross_attention", "feed_forward")),
+    ],
+)
+def test_each_dropout_alone_acts_on_its_sub_layers(kind, sublayer, setting):
+    """The other sub-layers add nothing, so that a change can come only from this sub-layer."""
+    rates = {name: 0.5 if name == setting else 0.0 for name in DROPOUTS}
+    layer = randomised(kind({**BLOCK, **rates, "norm": "pre"}))
+    for weight in layer.weights:
+        if sublayer not in weight.path and re.search("/(output|outer)/", weight.path):
+            weight.assign(tf.zeros_like(weight))
+    x = random(8, T, D)
+    memory = () if kind is EncoderLayer else (single(random(8, S, D)),)
+    mask = tf.ones((8, 1, 1, T) if kind is EncoderLayer else (8, S), tf.bool)
+    added, trained = (
+        layer(single(x), *memory, mask, training=training)[0].numpy() - np.float32(x)
+        for training in (False, True)
+    )
+    if sublayer not in DROPOUTS[setting]:
+        close(trained, added)
+    elif setting == "dropout":  # Applied before the addition; Vaswani et al. 2017, section 5.4.
+        dropped = trained == 0
+        assert 0.35 < dropped.mean() < 0.65
+        close(trained[~dropped], 2 * added[~dropped])
+    else:
+        assert np.abs(trained - added).mean() > 0.1
+
+
+def test_feed_forward_dropout_hides_half_of_the_inner_layer():
+    layer = randomised(FeedForward(D, 64, 0.5))
+    x = single(random(1, 1, D))
+    layer.inner.bias.assign(np.full(64, 100.0))  # No unit is 0 without dropout.
+    with tf.GradientTape() as tape:
+        total = tf.reduce_sum(layer(x, training=True))
+    used = tape.gradient(total, layer.outer.kernel).numpy()
+    assert 0.3 < (used == 0).all(axis=1).mean() < 0.7
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.3])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_dropout_drops_its_share_and_scales_the_rest(rate, dtype):
+    layer = Dropout(rate, dtype=dtype, seed=1)
+    x = tf.ones((3, 101, 301), dtype)  # An odd number of units.
+    np.testing.assert_array_equal(layer(x, training=False), x)
+    first, second = (tf.cast(layer(x, training=True), tf.float32).numpy() for _ in range(2))
+    kept = tf.cast(tf.cast(1 / (1 - rate), dtype), tf.float32)
+    np.testing.assert_allclose(np.unique(first), [0, kept], rtol=1e-5)
+    dropped = first == 0
+    error = 4 * (rate * (1 - rate) / x.shape.num_elements()) ** 0.5
+    assert abs(dropped.mean() - rate) < error
+    # Both halves of a random number, and two calls, are independent.
+    for pair in (dropped.ravel()[:-1].reshape(-1, 2), np.stack([dropped, second == 0], -1)):
+        assert abs((pair[..., 0] & pair[..., 1]).mean() - rate**2) < 2 * error
+
+
+def test_dropout_goes_on_from_the_state_of_its_generator():
+    layer, x = Dropout(0.5), tf.ones((4, 8))
+    traced = tf.function(
+        lambda x: layer(x, training=True),
+        input_signature=[tf.TensorSpec([None, None])],
+        autograph=False,
+    )
+    (state,) = (variable.numpy() for variable in layer.variables)
+    first, second = traced(x).numpy(), traced(x).numpy()
+    assert (first != second).any()
+    layer.variables[0].assign(state)
+    np.testing.assert_array_equal(layer(x, training=True), first)
+
+
+# Every layer
+
+EXAMPLES = {
+    "multi-head": (
+        lambda: MultiHeadAttention(D, H, 0.1),
+        lambda layer, x: layer(x, x, causal_mask(tf.shape(x)[1]))[0],
+    ),
+    "masked": (lambda: MaskedMultiHeadAttention(D, H, 0.1), lambda layer, x: layer(x)[0]),
+    "relative": (
+        lambda: MultiHeadAttention(D, H, positions="relative", max_distance=2),
+        lambda layer, x: layer(x, x)[0],
+    ),
+    "rotary": (
+        lambda: MaskedMultiHeadAttention(D, H, positions="rotary"),
+        lambda layer, x: layer(x)[0],
+    ),
+    "feed-forward": (lambda: FeedForward(D, F, 0.1), lambda layer, x: layer(x)),
+    "encoder": (
+        lambda: EncoderLayer({**BLOCK, "norm": "post"}),
+        lambda layer, x: layer(x, tf.ones_like(x[:, None, None, :, 0], tf.bool))[0],
+    ),
+    "decoder": (
+        lambda: DecoderLayer({**BLOCK, "norm": "pre"}),
+        lambda layer, x: layer(x, x, tf.ones_like(x[:, :, 0], tf.bool))[0],
+    ),
+    "embedding": (
+        lambda: TokenEmbedding(7, D),
+        lambda layer, x: layer(tf.cast(x[:, :, 0] > 0, tf.int32)),
+    ),
+}
+
+
+@pytest.fixture(params=EXAMPLES, ids=str)
+def example(request):
+    create, function = EXAMPLES[request.param]
+    return randomised(create()), function
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        ScaledDotProductAttention(0.2, name="a"),
+        MultiHeadAttention(D, H, 0.3, name="b", dtype="mixed_bfloat16"),
+        MaskedMultiHeadAttention(D, H, 0.3, "relative", 5, name="c"),
+        RelativeAttention(4, 3, sees_future=False, dropout=0.2, name="e"),
+        TokenEmbedding(7, D, name="d"),
+        Dropout(0.2, name="f"),
+    ],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_registered_layers_are_found_again_by_keras(layer):
+    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
+    assert type(copy) is type(layer)
+    assert copy.get_config() == layer.get_config()
+    assert copy.dtype_policy.name == layer.dtype_policy.name
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "models",
+        "nmt_zoo.models.base",
+        "nmt_zoo.models.presets",
+        "nmt_zoo.models.rnn",
+        "nmt_zoo.models.transformer",
+        "nmt_zoo.models.transformer_simple",
+        "nmt_zoo.models.word_attention",
+        "nmt_zoo.models.layers.attention",
+        "nmt_zoo.models.layers.blocks",
+        "nmt_zoo.models.layers.embeddings",
+        "nmt_zoo.models.layers.masks",
+        "nmt_zoo.models.layers.recurrent",
+        "nmt_zoo.models.layers.recurrent_decoder",
+        "nmt_zoo.models.layers.attention_scores",
+    ],
+)
+def test_docstring_examples_do_what_they_say(module):
+    assert doctest.testmod(importlib.import_module(module)).failed == 0

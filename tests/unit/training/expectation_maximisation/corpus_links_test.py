@@ -1,0 +1,230 @@
+"""Tests of the alignments of a corpus."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from nmt_zoo.training.ways.expectation_maximisation.agreement import (
+    Directions,
+    em_steps,
+    index_directions,
+    links_of_both,
+)
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
+    best_links,
+    joined_links,
+    links_of_cells,
+)
+from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate, first_estimate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    DiagonalEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
+)
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from tests.unit.training.expectation_maximisation import textbook
+from tests.unit.training.expectation_maximisation.iteration_test import (
+    begin,
+    random_estimate,
+    random_index,
+    random_jumps,
+    table_of,
+)
+
+# (source, target, links that a person would draw); adjectives follow their nouns on one side.
+TEXT = [
+    ("la fleur", "the flower", "0-0 1-1"),
+    ("la maison", "the house", "0-0 1-1"),
+    ("la maison bleue", "the blue house", "0-0 1-2 2-1"),
+    ("une fleur bleue", "a blue flower", "0-0 1-2 2-1"),
+    ("une fleur", "a flower", "0-0 1-1"),
+    ("une maison rouge", "a red house", "0-0 1-2 2-1"),
+    ("la fleur rouge pousse", "the red flower grows", "0-0 1-2 2-1 3-3"),
+    ("la rose pousse", "the rose grows", "0-0 1-1 2-2"),
+    ("une rose rouge", "a red rose", "0-0 1-2 2-1"),
+    ("la maison brûle", "the house burns", "0-0 1-1 2-2"),
+]
+
+
+def text_corpus():
+    sides = [[row[side].split() for row in TEXT] for side in (0, 1)]
+    ids = [
+        {word: i for i, word in enumerate(sorted(set(itertools.chain(*side))), start=4)}
+        for side in sides
+    ]
+    numbers = [[[ids[k][w] for w in line] for line in side] for k, side in enumerate(sides)]
+    return textbook.corpus_of(list(zip(*numbers, strict=True)))
+
+
+def posterior_links(words, estimate, *, threshold=None):
+    """Returns the best links, or all whose posterior is above a threshold."""
+    posteriors = textbook.posteriors_in(words, estimate)
+    if threshold is None:
+        return best_links(words, posteriors)
+    parts = []
+    for block in words.blocks:
+        likely = posteriors[block.cells].reshape(-1, block.source_length) > threshold
+        parts.append(links_of_cells(words, block, *np.nonzero(likely)))
+    return joined_links(parts, words.num_sentences)
+
+
+def agreed_links(directions, estimates, threshold=0.4):
+    """Returns the links whose posteriors have a geometric mean above a threshold."""
+    posteriors = [
+        textbook.posteriors_in(*both).astype(np.float32)
+        for both in zip(directions, estimates, strict=True)
+    ]
+    return links_of_both(directions, posteriors, lambda p, q: p * q > threshold**2)
+
+
+def as_text(links):
+    return [" ".join(f"{j}-{i}" for j, i in sorted(line)) for line in links]
+
+
+@pytest.mark.parametrize(
+    "positions",
+    [UniformEstimate(), PositionTableEstimate({}), DiagonalEstimate(), JumpsEstimate.first()],
+)
+@pytest.mark.parametrize("alpha", [0, 0.01])
+def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
+    words = index_word_pairs(text_corpus(), target_end=False)
+    model_1, _ = textbook.fit(words, first_estimate(words), 10, alpha=alpha)
+    estimate, _ = textbook.fit(words, model_1._replace(positions=positions), 10, alpha=alpha)
+    wanted = [links for _, _, links in TEXT]
+    assert as_text(posterior_links(words, estimate)) == wanted
+
+
+def test_links_to_null_and_of_the_end_are_left_out():
+    words = index_word_pairs(textbook.corpus_of([([4, 5], [6, 7]), ([], [6]), ([4], [])]))
+    table = {(4, 6): 0.9, (5, 7): 0.1, (3, 7): 0.8, (4, 3): 0.9}
+    values = [table.get(key, 0.01) for key in table_of(words, words.source_words)]
+    links = posterior_links(words, Estimate(np.array(values)))
+    assert list(links) == [[(0, 0)], [], []]
+    links = posterior_links(words, Estimate(np.array(values)), threshold=0.05)
+    assert list(links) == [[(0, 0), (1, 1)], [], []]
+
+
+def enumerated(words, sentences, estimate):
+    """Returns `[T, S]` posteriors of every pair, by enumeration."""
+    jumps, t = estimate.positions, table_of(words, estimate.translation)
+    widest = jumps.starts.size
+    for source, target in sentences:
+        joints = list(
+            textbook.hmm_alignments(
+                source,
+                target,
+                t,
+                lambda d: jumps.widths[d + widest],
+                lambda j: jumps.starts[j],
+                jumps.null_probability,
+            )
+        )
+        matrix = np.zeros([len(target), len(source)])
+        for alignment, joint in joints:
+            matrix[range(len(target)), alignment] += joint
+        total = sum(joint for _, joint in joints)
+        yield matrix / total
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
+    words, sentences = random_index(count=40, longest=4, target_end=target_end)
+    estimate = random_estimate(words, random_jumps())
+    posteriors = list(enumerated(words, sentences, estimate))
+    for found, wanted in zip(textbook.soft_alignments(words, estimate), posteriors, strict=True):
+        np.testing.assert_allclose(found.reshape(wanted.shape), wanted, atol=1e-9)
+
+    ends = 1 if target_end else 0
+
+    def links_of(alignment, m):
+        return [(j, i) for i, j in enumerate(alignment[: m - ends]) if j >= 0]
+
+    rows = [np.where(p.argmax(1) < len(p[0]) - 1, p.argmax(1), -1) for p in posteriors if len(p)]
+    targets = [t for _, t in sentences if t]
+    wanted = [links_of(a.tolist(), len(t)) for a, t in zip(rows, targets, strict=True)]
+    found = list(posterior_links(words, estimate))
+    assert [f for f, (_, t) in zip(found, sentences, strict=True) if t] == wanted
+    for threshold in (0.1, 0.4):
+        wanted = [
+            [
+                (j, i)
+                for i, j in itertools.product(range(len(p) - ends), range(p.shape[1] - 1))
+                if p[i, j] > threshold
+            ]
+            for p in posteriors
+        ]
+        links = posterior_links(words, estimate, threshold=threshold)
+        assert list(links) == wanted
+
+
+def test_reversed_links_are_in_order_again():
+    words, _ = random_index(count=40, longest=6, target_end=False)
+    links = posterior_links(words, begin(words, DiagonalEstimate()), threshold=0.1)
+    wanted = [sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links]
+    assert list(links.reversed()) == wanted
+    assert list(links.reversed().reversed()) == list(links)
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+@pytest.mark.parametrize("alpha", [0.0, 0.1])
+def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5, words=8))
+    directions = index_directions(corpus, target_end=target_end)
+    positions = (DiagonalEstimate(), random_jumps())
+    estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
+    soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
+    steps, _ = em_steps(directions, estimates, alpha=alpha)
+    for side, words in enumerate(directions):
+        sentences = textbook.sentences_of(corpus, target_end=True)
+        sentences = [pair[:: -1 if side else 1] for pair in sentences]
+        counts = dict.fromkeys(table_of(words, words.source_words), 0.0)
+        for (source, target), own, other in zip(sentences, soft[side], soft[1 - side], strict=True):
+            for i, e in enumerate(target if target_end else target[:-1]):
+                is_end = i == len(target) - 1
+                row = [own[i, j] * (is_end or other[j, i]) for j in range(len(source) - 1)]
+                row.append(own[i, -1])
+                for f, value in zip(source, row, strict=True):
+                    counts[f, e] += value / sum(row)
+        if not alpha:
+            wanted = textbook.normalised(counts, lambda key: key[0])
+            found = table_of(words, steps[side].translation)
+            assert found == pytest.approx(wanted, abs=1e-5)  # Posteriors are stored in float32.
+        # The position model learns only from its own direction.
+        alone = textbook.fit(words, estimates[side], 1)[0].positions
+        for mine, others in zip(steps[side].positions, alone, strict=True):
+            np.testing.assert_allclose(mine, others)
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_agreed_links_are_the_same_from_either_side(target_end):
+    corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
+    directions = index_directions(corpus, target_end=target_end)
+    estimates = [textbook.fit(w, begin(w, JumpsEstimate.first()), 2)[0] for w in directions]
+    soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
+    links = agreed_links(directions, estimates, threshold=0.3)
+    wanted = [
+        sorted(
+            (
+                (j, i)
+                for i, j in itertools.product(range(m - 1), range(n - 1))
+                if own[i, j] * other[j, i] > 0.3**2
+            ),
+            key=lambda link: link[::-1],
+        )
+        for own, other, n, m in zip(*soft, *(side.lengths for side in corpus), strict=True)
+    ]
+    assert list(links) == wanted
+    assert sum(map(len, wanted)) > 20
+    swapped = agreed_links(Directions(*directions[::-1]), estimates[::-1], threshold=0.3)
+    assert list(swapped.reversed()) == wanted
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
+    directions = index_directions(text_corpus(), target_end=target_end)
+    estimates = [begin(w, JumpsEstimate.first()) for w in directions]
+    for _ in range(8):
+        estimates, _ = em_steps(directions, estimates)
+    assert as_text(agreed_links(directions, estimates)) == [links for _, _, links in TEXT]

@@ -1,0 +1,355 @@
+"""Compares expectation maximisation with textbook loops."""
+
+import itertools
+import math
+from collections import defaultdict
+
+import numpy as np
+import pytest
+
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    Estimate,
+    expect,
+    first_estimate,
+    maximise_translation,
+)
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    DiagonalEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
+)
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from tests.unit.training.expectation_maximisation import textbook
+
+WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
+
+POSITIONS = {
+    "uniform": UniformEstimate(),
+    "table": PositionTableEstimate({}),
+    "diagonal": DiagonalEstimate(),
+    "jumps": JumpsEstimate.first(max_jump=4),
+}
+
+
+def random_index(seed=1, count=40, target_end=True, **sizes):
+    corpus = textbook.corpus_of(textbook.random_pairs(count, seed, **sizes))
+    words = index_word_pairs(corpus, target_end=target_end)
+    return words, textbook.sentences_of(corpus, target_end)
+
+
+def begin(words, positions):
+    """Returns the `first_estimate` with the parameters of another position model."""
+    return first_estimate(words)._replace(positions=positions)
+
+
+def random_estimate(words, positions, seed=1):
+    values = np.random.default_rng(seed).random(words.source_words.size) + 0.05
+    return Estimate(maximise_translation(words, values), positions)
+
+
+def table_of(words, values):
+    """Returns (source word, target word) -> value."""
+    keys = zip(words.source_words.tolist(), words.target_words.tolist(), strict=True)
+    return dict(zip(keys, values.tolist(), strict=True))
+
+
+def assert_same_counts(words, counts, wanted):
+    found = table_of(words, counts)
+    assert found.keys() == wanted.keys()
+    for key, count in wanted.items():
+        assert found[key] == pytest.approx(count, abs=1e-9)
+
+
+def random_jumps(seed=1, widest=6):
+    rng = np.random.default_rng(seed)
+    return JumpsEstimate(rng.random(2 * widest + 1) + 0.1, rng.random(widest) + 0.1, 0.3)
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_model_1_is_the_textbook_loop(target_end):
+    words, sentences = random_index(target_end=target_end)
+    size = len({e for _, target in sentences for e in target})
+    t = defaultdict(lambda: 1 / size)
+    estimate = first_estimate(words)
+    for _ in range(6):
+        counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, textbook.uniform)
+        t = textbook.normalised(counts, lambda key: key[0])
+        estimate, found = textbook.em_step(words, estimate)
+        assert found == pytest.approx(log_likelihood, rel=1e-9)
+        assert_same_counts(words, estimate.translation, t)
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_model_2_with_a_table_is_the_textbook_loop(target_end):
+    words, sentences = random_index(target_end=target_end)
+    estimate = random_estimate(words, PositionTableEstimate({}))
+    t, positions = table_of(words, estimate.translation), textbook.uniform
+    for _ in range(6):
+        counts, places, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, positions)
+        t = textbook.normalised(counts, lambda key: key[0])
+        a = textbook.normalised(places, lambda key: key[1:])
+        positions = textbook.table(a)
+        estimate, found = textbook.em_step(words, estimate)
+        assert found == pytest.approx(log_likelihood, rel=1e-9)
+        assert_same_counts(words, estimate.translation, t)
+    for (j, i, n), probability in a.items():
+        assert estimate.positions.tables[n][i, j] == pytest.approx(probability, abs=1e-9)
+
+
+@pytest.mark.parametrize("target_end", [True, False])
+def test_model_2_on_the_diagonal_is_the_textbook_loop(target_end):
+    words, sentences = random_index(target_end=target_end)
+    estimate = random_estimate(words, DiagonalEstimate(tension=3.0, null_probability=0.15))
+    t = table_of(words, estimate.translation)
+    for _ in range(4):
+        positions = textbook.diagonal(estimate.positions.tension, 0.15)
+        counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, positions)
+        t = textbook.normalised(counts, lambda key: key[0])
+        estimate, found = textbook.em_step(words, estimate)
+        assert found == pytest.approx(log_likelihood, rel=1e-9)
+        assert_same_counts(words, estimate.translation, t)
+
+
+def test_the_tension_is_the_best_for_the_expected_distances():
+    """Slightly different tensions have a lower expected log-probability."""
+    words, sentences = random_index(count=60)
+    estimate = random_estimate(words, DiagonalEstimate())
+    _, places, _ = textbook.counts_of_model_1_or_2(
+        sentences, table_of(words, estimate.translation), textbook.diagonal(4.0, 0.08)
+    )
+    counts = defaultdict(float)  # Keyed by target length, too, unlike `places`.
+    for pair in sentences:
+        _, single, _ = textbook.counts_of_model_1_or_2(
+            [pair], table_of(words, estimate.translation), textbook.diagonal(4.0, 0.08)
+        )
+        for (j, i, n), count in single.items():
+            counts[j, i, n, len(pair[1])] += count
+    assert sum(counts.values()) == pytest.approx(sum(places.values()))
+
+    def value(tension):
+        positions = textbook.diagonal(tension, 0.08)
+        return sum(c * math.log(positions(i, m, n)[j]) for (j, i, n, m), c in counts.items())
+
+    best = textbook.em_step(words, estimate)[0].positions.tension
+    assert value(best) > max(value(best * 1.01), value(best * 0.99))
+
+
+def hmm_by_enumeration(words, sentences, estimate):
+    """Returns word counts, jump counts, start counts and log-likelihood, from every alignment."""
+    jumps, t = estimate.positions, table_of(words, estimate.translation)
+    widest = jumps.starts.size
+    widths = {d: jumps.widths[d + widest] for d in range(-widest, widest + 1)}
+    word_counts, moves, log_likelihood = defaultdict(float), defaultdict(float), 0.0
+    for source, target in sentences:
+        joints = list(
+            textbook.hmm_alignments(
+                source,
+                target,
+                t,
+                lambda d: widths[max(-widest, min(widest, d))],
+                lambda j: jumps.starts[min(j, widest - 1)],
+                jumps.null_probability,
+            )
+        )
+        total = sum(joint for _, joint in joints)
+        log_likelihood += math.log(total)
+        for alignment, joint in joints:
+            last = 0
+            for e, j in zip(target, alignment, strict=True):
+                word_counts[source[j], e] += joint / total
+                if j >= 0:
+                    moves[len(source) - 1, last, j] += joint / total
+                    last = j + 1
+    return word_counts, moves, log_likelihood
+
+
+@pytest.mark.parametrize("widest", [1, 2, 6])
+@pytest.mark.parametrize("target_end", [True, False])
+def test_the_hmm_sums_over_every_alignment(target_end, widest):
+    """If `widest` is below the length of sentences, far jumps share a weight."""
+    words, sentences = random_index(count=20, longest=4, target_end=target_end)
+    estimate = random_estimate(words, random_jumps(widest=widest))
+    wanted, moves, log_likelihood = hmm_by_enumeration(words, sentences, estimate)
+    expected = expect(words, estimate)
+    assert expected.log_likelihood == pytest.approx(log_likelihood, rel=1e-9)
+    assert_same_counts(words, expected.counts, wanted)
+    found = defaultdict(float)
+    for (counts,) in filter(None, expected.statistics):
+        for (last, j), count in np.ndenumerate(counts):
+            found[counts.shape[1], last, j] += count
+    for key in found.keys() | moves.keys():
+        assert found[key] == pytest.approx(moves[key], abs=1e-9)
+
+
+@pytest.mark.parametrize("widest", [2, 6])
+def test_new_jump_weights_are_the_best_for_the_expected_jumps(widest):
+    words, _ = random_index(count=60)
+    estimate = random_estimate(words, random_jumps(widest=widest))
+    statistics = expect(words, estimate).statistics
+    new = estimate.positions
+    for _ in range(20):  # Each call makes a limited number of steps.
+        new = new.maximise(statistics)
+
+    def value(jumps):
+        tables = {c.shape[1]: jumps.transitions(c.shape[1]) for (c,) in filter(None, statistics)}
+        return sum((c * np.log(tables[c.shape[1]])).sum() for (c,) in filter(None, statistics))
+
+    best = value(new)
+    assert best > value(estimate.positions.maximise(statistics)) - 1e-9 > value(estimate.positions)
+    for name in ("widths", "starts"):
+        weights = getattr(new, name)
+        for place, factor in itertools.product(range(weights.size), (0.97, 1.03)):
+            changed = weights.copy()
+            changed[place] *= factor
+            assert value(new._replace(**{name: changed})) <= best + 1e-9
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("target_end", [True, False])
+def test_expected_counts_sum_to_the_number_of_target_tokens(name, target_end):
+    words, sentences = random_index(target_end=target_end)
+    tokens = sum(len(target) for _, target in sentences)
+    assert words.num_tokens == tokens
+    for alpha in (0.0, 0.1):
+        estimate, _ = textbook.fit(words, begin(words, POSITIONS[name]), 3, alpha=alpha)
+        assert expect(words, estimate).counts.sum() == pytest.approx(tokens)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("seed", range(4))
+def test_the_likelihood_never_falls(name, seed):
+    words, _ = random_index(seed, count=30, words=12)
+    model_1, _ = textbook.fit(words, first_estimate(words), 3)
+    _, history = textbook.fit(words, model_1._replace(positions=POSITIONS[name]), 25)
+    assert np.all(np.diff(history) >= -1e-9 * abs(history[0]))
+    assert history[-1] > history[0]
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_translation_tables_sum_to_one(name):
+    words, _ = random_index()
+    estimate, _ = textbook.fit(words, begin(words, POSITIONS[name]), 3)
+    np.testing.assert_allclose(words.source_sums(estimate.translation), 1)
+
+
+def digamma(x):
+    """Returns the derivative of math.lgamma, by a difference quotient."""
+    return (math.lgamma(x * (1 + 1e-6)) - math.lgamma(x * (1 - 1e-6))) / (2e-6 * x)
+
+
+def test_a_row_under_a_sparse_prior_has_the_means_of_its_logarithms():
+    """Johnson 2007, section 2.3."""
+    (words, _), alpha = random_index(), 0.3
+    counts = np.random.default_rng(1).random(words.source_words.size) * 5
+    found = np.split(maximise_translation(words, counts, alpha), words.first_pairs[1:])
+    for row, of_row in zip(found, np.split(counts + alpha, words.first_pairs[1:]), strict=True):
+        expected = [math.exp(digamma(x) - digamma(of_row.sum())) for x in of_row]
+        np.testing.assert_allclose(row, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("alpha", [1e-9, 1e-6, 1e-3])
+def test_however_small_the_prior_rows_sum_to_at_most_one(alpha):
+    words, _ = random_index(words=12)
+    counts = np.random.default_rng(2).random(words.source_words.size) ** 9 * 5
+    counts[: words.first_pairs[1]] = 0  # A word that explains nothing.
+    found = maximise_translation(words, counts, alpha)
+    totals = words.source_sums(found)
+    assert np.all(found > 0) and np.all(totals <= 1 + 1e-9)
+    assert totals[0] < 1e-9 and np.median(totals) > 0.5
+
+
+def test_a_sparse_prior_never_lowers_its_bound():
+    """The bound of variational Bayes never falls.
+
+    It is the log-likelihood with expected logarithms, minus the divergence of the table's posterior
+    from the prior. The divergence uses math.lgamma; expected logarithms use its differences.
+    """
+    words, _ = random_index(count=30, words=10)
+    alpha, estimate = 0.05, first_estimate(words)
+
+    def divergence(counts):
+        total = 0.0
+        for row in np.split(counts + alpha, words.first_pairs[1:]):
+            prior = np.full(row.size, alpha)
+            for sign, parameters in ((1, row), (-1, prior)):
+                log_beta = sum(map(math.lgamma, parameters)) - math.lgamma(parameters.sum())
+                total -= sign * log_beta
+            total += sum((a - alpha) * (digamma(a) - digamma(row.sum())) for a in row)
+        return total
+
+    bounds, counts = [], None
+    for _ in range(12):
+        expected = expect(words, estimate)
+        if counts is not None:
+            bounds.append(expected.log_likelihood - divergence(counts))
+        counts = expected.counts
+        estimate = Estimate(maximise_translation(words, counts, alpha))
+    assert np.all(np.diff(bounds) > -1e-6)
+    assert bounds[-1] > bounds[0] + 1
+
+
+def test_a_sparse_prior_makes_sparse_tables():
+    words, _ = random_index(count=60, words=10)
+    plain, sparse = (
+        textbook.fit(words, first_estimate(words), 30, alpha=alpha)[0].translation
+        for alpha in (0, 0.01)
+    )
+    assert (sparse > 0.01).sum() < 0.8 * (plain > 0.01).sum()
+    assert np.all(words.source_sums(sparse) <= 1) and np.all(sparse > 0)
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_the_order_of_pairs_and_the_number_of_threads_change_nothing(name):
+    pairs = textbook.random_pairs(50, seed=3)
+    results = []
+    for order, threads in ((pairs, 1), (pairs[::-1], 3), (pairs, 200)):
+        words = index_word_pairs(textbook.corpus_of(order))
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 4, threads=threads)
+        results.append((table_of(words, estimate.translation), history))
+    for table, history in results[1:]:
+        assert table == pytest.approx(results[0][0])
+        assert history == pytest.approx(results[0][1])
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+def test_many_blocks_give_what_one_gives(name, monkeypatch):
+    corpus = textbook.corpus_of(textbook.random_pairs(80, seed=4))
+    results = []
+    for cells in (1 << 17, 40):
+        monkeypatch.setattr(f"{WORD_PAIRS}._BLOCK_CELLS", cells)
+        words = index_word_pairs(corpus)
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 4)
+        results.append((len(words.blocks), estimate.translation, history))
+    assert results[1][0] > 2 * results[0][0]
+    np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-12)
+    assert results[1][2] == pytest.approx(results[0][2])
+
+
+@pytest.mark.parametrize("name", POSITIONS)
+@pytest.mark.parametrize("pairs", [[], [([], [])], [([5], [])], [([], [5, 6])]])
+def test_corpora_of_next_to_nothing_are_no_error(name, pairs):
+    sides = [textbook.side(s) for s in zip(*pairs, strict=True)] or [textbook.side([])] * 2
+    for target_end in (True, False):
+        words = index_word_pairs(EncodedCorpus(*sides), target_end=target_end)
+        estimate, history = textbook.fit(words, begin(words, POSITIONS[name]), 2, alpha=0.1)
+        assert estimate.translation.size == words.source_words.size
+        assert np.all(np.isfinite(history))
+
+
+def test_the_small_case_of_the_chapter():
+    """Both words of `por qué` explain `why`, and so the right translation of each is too rare."""
+    por, que, why, for_, what = range(4, 9)
+    pairs = [([por, que], [why])] * 3 + [([por], [for_]), ([que], [what])]
+    words = index_word_pairs(textbook.corpus_of(pairs))
+    estimate, _ = textbook.fit(words, first_estimate(words), 3000, threads=1)
+    t = defaultdict(float, table_of(words, estimate.translation))
+    for source, own in ((por, for_), (que, what)):
+        assert t[source, why] == pytest.approx(0.49, abs=0.005)
+        assert t[source, own] == pytest.approx(0.33, abs=0.005)
+        assert t[source, textbook.EOS] == pytest.approx(0.18, abs=0.005)
+    assert t[textbook.EOS, textbook.EOS] == pytest.approx(1, abs=0.005)
+    # So `qué` alone is translated wrongly.
+    assert (t[que, why] + t[textbook.EOS, why]) / 2 == pytest.approx(0.245, abs=0.005)
+    assert (t[que, what] + t[textbook.EOS, what]) / 2 == pytest.approx(0.165, abs=0.005)
