@@ -16,6 +16,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     first_collapsed,
 )
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 
