@@ -14,7 +14,6 @@ class Budget:
     """Compares the time of a run with its limit; all times are in seconds.
 
     Args:
-        limits: `Limits`.
         state: the `state` of the `training.loop.trainer.Trainer`, which is read as it changes.
         began: `time.monotonic()` from which this process counts; None: from the call of `start`.
         chooses_penalty: whether the run ends with the choice of a length penalty.

@@ -52,7 +52,6 @@ class WayOfTraining:
         """Returns the second `ModelDirectory` that a run writes, or None.
 
         Args:
-            directory: `ModelDirectory` of the run.
             config: configuration of the run, as far as it is known before the tokenizer.
 
         Raises:

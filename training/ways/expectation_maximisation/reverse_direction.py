@@ -23,7 +23,6 @@ def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> Mode
     """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
 
     Args:
-        directory: `ModelDirectory` of the run.
         config: configuration of the run, as far as it is known before the tokenizer.
 
     Raises:

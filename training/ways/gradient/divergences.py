@@ -70,7 +70,6 @@ def training_losses(
     Args:
         outputs: `[P B, T, V]` logits or `[P B, T, D]` features of P passes.
         weights: (kernel, bias or None) if `outputs` are features; None if they are logits.
-        wanted: `Wanted`.
         compared: `Compared`; None without divergences.
 
     Returns:
@@ -91,8 +90,6 @@ def diverging_cross_entropy(logits: tf.Tensor, wanted: Wanted, compared: Compare
     Args:
         logits: `[P B, T, V]` float32 of P passes; rows `b` and `B + b` are two passes over one
             sentence.
-        wanted: `Wanted`.
-        compared: `Compared`.
 
     Returns:
         As `losses.smoothed_cross_entropy`: sums over the real tokens of one pass. The negative

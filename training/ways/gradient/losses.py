@@ -87,7 +87,6 @@ def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Want
     Args:
         features: `[B, T, D]`.
         weights: (kernel `[D, V]`, bias `[V]` or None).
-        wanted: `Wanted`.
 
     Returns:
         As `smoothed_cross_entropy`.
