@@ -49,7 +49,7 @@ class Counting(WayOfTraining):
 
 
 class CountingUpdate(Update):
-    """Leaves a model unchanged, since `training.corpus.preparation.NgramTable` has filled it.
+    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it.
 
     Args:
         model: `NgramLanguageModel`, prepared.

@@ -13,8 +13,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
+from nmt_zoo.training.ways.preparation import WordTable
 
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
