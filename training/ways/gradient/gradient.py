@@ -41,6 +41,8 @@ _NOT_WITH_SCORES = {
     "copy_share": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
+# Options that are arguments of the update, by the same names.
+_OF_UPDATE = ["label_smoothing", "clip_norm", "loss_average", "jit_compile", "ema_decay", "r_drop"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
@@ -99,25 +101,18 @@ class Gradient(WayOfTraining):
             of_schedule = {"decay_steps": options["decay_steps"]}
         elif BY_NAME["plateau_patience"].applies(options):
             of_schedule = {"patience": options["plateau_patience"]}
+        names = ("learning_rate", "warmup_steps", "schedule", "weight_decay")
         optimizer = adam(
-            learning_rate=options["learning_rate"],
-            warmup_steps=options["warmup_steps"],
-            schedule=options["schedule"],
+            **{name: options[name] for name in names},
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
-            weight_decay=options["weight_decay"],
             **of_schedule,
         )
         rate = options["token_dropout"]
         update = GradientUpdate(
             model,
             optimizer,
-            label_smoothing=options["label_smoothing"],
-            clip_norm=options["clip_norm"],
-            loss_average=options["loss_average"],
-            jit_compile=options["jit_compile"],
-            ema_decay=options["ema_decay"],
-            r_drop=options["r_drop"],
+            **{name: options[name] for name in _OF_UPDATE},
             token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
