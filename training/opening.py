@@ -21,13 +21,13 @@ from nmt_zoo.model_directory.combined_models import (
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import timing
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.corpus.preparation import prepare
 from nmt_zoo.training.corpus.texts import open_text, print_faults
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
 from nmt_zoo.training.ways.catalogue import update_of
 from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
+from nmt_zoo.training.ways.preparation import prepare
 
 
 def open_run(request: Request) -> Run | None:

@@ -1,7 +1,6 @@
 """Lists the ways of training, and the ways that suit each model."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
@@ -12,7 +11,7 @@ from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from nmt_zoo.training.ways.update import WayOfTraining
+from nmt_zoo.training.ways.update import Options, WayOfTraining
 
 UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
@@ -34,7 +33,7 @@ def ways_of(preset: str) -> tuple[str, ...]:
     return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
-def update_of(preset: str, options: dict[str, Any]) -> type[WayOfTraining]:
+def update_of(preset: str, options: Options) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
     Args:
@@ -54,9 +53,7 @@ def update_of(preset: str, options: dict[str, Any]) -> type[WayOfTraining]:
     return UPDATES[name]
 
 
-def check_options(
-    preset: str, options: dict[str, Any], given: dict[str, Any], undecided: Iterable[str] = ()
-):
+def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:

@@ -44,7 +44,6 @@ class PositionEstimate(Protocol):
         """Makes the expectation step on a block.
 
         Args:
-            block: `Block`.
             translation: `[R, n]` float64, t(target word | source word).
         """
 
