@@ -147,7 +147,7 @@ METHODS = {
     "bpe_dropout": ("--bpe_dropout=0.1",),
     "copies": ("--copy_share=0.05",),
     "r_drop": ("--r_drop=5",),
-    "token_dropout": ("--source_token_dropout=0.1", "--target_token_dropout=0.1"),
+    "token_dropout": ("--token_dropout=0.1",),
     "relative": ("--set=positions=relative",),
     "rotary": ("--set=positions=rotary",),
     "deep_shallow": ("--set=num_encoder_layers=7", "--set=num_decoder_layers=1"),
@@ -170,8 +170,6 @@ TRIALS = {
     "tried_unchanged": (),
     "tried_no_bpe_dropout": ("--bpe_dropout=0",),
     "tried_less_bpe_dropout": ("--bpe_dropout=0.05",),
-    "tried_bpe_dropout_of_source": ("--bpe_dropout_side=source",),
-    "tried_more_dropout": ("--bpe_dropout_side=source", "--set=dropout=0.3"),
     "tried_more_updates": ("--max_steps=32000",),
     "tried_less_bpe_dropout_more_updates": ("--bpe_dropout=0.05", "--max_steps=32000"),
 }

@@ -34,6 +34,7 @@ def call(name: str, **options: Any) -> None:
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        getattr(module, "define_flags", lambda: None)()
         status = module.main(parse([name, *arguments_of(options)])) or 0
     except SettingError as error:
         raise UserError(str(error)) from None

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from absl import flags
 
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.configuration.options import AUTO, BY_NAME, LENGTH_PENALTY, MAX_LENGTH_PENALTY
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
@@ -209,7 +210,7 @@ def parse(argv, about=""):
         print(*help_lines(about, max(width, 60)), sep="\n")
         raise SystemExit(0)
     try:
-        rest = flags.FLAGS(argv)
+        rest = flags.FLAGS(_with_own_code(argv))
     except SystemExit:  # absl exits with status 1 after printing help.
         raise SystemExit(0) from None
     except (flags.Error, ValueError) as error:
@@ -222,6 +223,33 @@ def parse(argv, about=""):
             "spaces needs quotation marks"
         )
     return rest
+
+
+# Flags whose value may be `file.py:Name`.
+_OWN = re.compile(r"--?(model|update|dataset|rules)")
+_OWN_VALUE = re.compile(r"([^,]+\.py):(\w+)")
+
+
+def _with_own_code(argv):
+    """Loads the files that values like `my_model.py:Name` name; returns `argv` with the names.
+
+    Training options that these files register become flags.
+    """
+    before, found = dict(BY_NAME), []
+    for argument in argv:
+        flag, equals, value = argument.partition("=")
+        if equals and _OWN.fullmatch(flag):
+            for path, _ in _OWN_VALUE.findall(value):
+                own_code.load(path)
+            argument = f"{flag}={_OWN_VALUE.sub(lambda own: own[2], value)}"
+        found.append(argument)
+    for name, option in BY_NAME.items():
+        if option is not before.get(name) and "update" in flags.FLAGS:
+            if name in flags.FLAGS:
+                delattr(flags.FLAGS, name)
+            with group(option.group):
+                define(option)
+    return found
 
 
 def shortened(text, length=60):

@@ -11,9 +11,11 @@ from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of a
 
 # isort: split
 
+import inspect
 import itertools
 import json
 import os
+import re
 import shlex
 
 from absl import flags
@@ -45,83 +47,110 @@ from nmt_zoo.training.request import (
 
 FLAGS = flags.FLAGS
 
-_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
 
-with group("Model and model directory"):
-    flags.DEFINE_string(
-        "model",
-        "",
-        f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of the text and --max_minutes; "
-        "transformer_tiny for the demo corpus, transformer_base for WMT14.",
-    )
-    flags.DEFINE_multi_string("set", [], "Changes a setting of the model: name=value. Repeatable.")
-    flags.DEFINE_multi_string(
-        "model_dir",
-        ["runs/demo"],
-        "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
-    )
-    flags.DEFINE_bool(
-        "verbose", False, "Also prints all options of the run, as config.json has them."
-    )
-with group("Text"):
-    flags.DEFINE_string(
-        "dataset",
-        "",
-        "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
-    )
-    for _split, _what in (("train", "training"), ("valid", "validation")):
-        for _side in tokenizers.SIDES:
-            flags.DEFINE_string(
-                f"{_split}_{_side}",
-                "",
-                f"File of your own {_what} text, {_side} side, one sentence a line"
-                + (_split == "train") * ", or several files, separated by commas"
-                + "; or a .tsv, given for both sides.",
-            )
-    flags.DEFINE_integer(
-        "valid_size",
-        None,
-        "Training pairs that are held out for validation if there is no --valid_source. Default: "
-        "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
-        "training text validates.",
-        lower_bound=1,
-    )
-    flags.DEFINE_integer(
-        "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
-    )
-    flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
-    flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
-    flags.DEFINE_string(
-        "mirror", "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
-    )
-with group("Instead of training"):
-    flags.DEFINE_bool(
-        "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
-    )
-    flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
-    flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
-for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
-    with group(_title):
-        for _option in _options:
-            define(_option)
-with group("Several devices"):
-    flags.DEFINE_enum(
-        "distribution",
-        "none",
-        KINDS,
-        "Which devices train together: GPUs of one host, several hosts, or a TPU (never run on a "
-        "TPU).",
-    )
-    flags.DEFINE_integer(
-        "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
-    )
-    flags.DEFINE_string(
-        "tpu_address",
-        "",
-        "Name or address of the TPU. Default: the TPU named by the variable TPU_NAME, or else "
-        "local, the TPU of this host.",
-    )
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    _define_run()
+    _define_text()
+    for title, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
+        with group(title):
+            for option in options:
+                define(option)
+    with group("Several devices"):
+        flags.DEFINE_enum(
+            "distribution",
+            "none",
+            KINDS,
+            "Which devices train together: GPUs of one host, several hosts, or a TPU: the one "
+            "that the variable TPU_NAME names, or else that of this host (never run on a TPU).",
+        )
+        flags.DEFINE_integer(
+            "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+        )
+
+
+def _define_run():
+    names = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+    with group("Model and model directory"):
+        flags.DEFINE_string(
+            "model",
+            "",
+            f"Model to train, one of: {names}; or my_model.py:Name, a model of your own. Default: "
+            "the model of the resumed run or of --init_from. Without these, a model that suits the "
+            "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+            "transformer_base for WMT14.",
+        )
+        flags.DEFINE_multi_string(
+            "set", [], "Changes a setting of the model: name=value. Repeatable."
+        )
+        flags.DEFINE_multi_string(
+            "model_dir",
+            ["runs/demo"],
+            "Directory of the run. If it holds a run, this run is resumed. Repeatable with "
+            "--summary.",
+        )
+    with group("Instead of training"):
+        flags.DEFINE_bool(
+            "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
+        )
+        flags.DEFINE_bool("list_settings", False, "Lists the settings of --model, for --set.")
+        flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
+        flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
+
+
+def _define_text():
+    with group("Text"):
+        flags.DEFINE_string(
+            "dataset",
+            "",
+            "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are "
+            "given.",
+        )
+        for split, what in (("train", "training"), ("valid", "validation")):
+            for side in tokenizers.SIDES:
+                flags.DEFINE_string(
+                    f"{split}_{side}",
+                    "",
+                    f"File of your own {what} text, {side} side, one sentence a line"
+                    + (split == "train") * ", or several files, separated by commas"
+                    + "; or a .tsv, given for both sides.",
+                )
+        flags.DEFINE_integer(
+            "valid_size",
+            None,
+            "Training pairs that are held out for validation if there is no --valid_source. "
+            "Default: one for twenty different source sentences, at most 1,000. With fewer than "
+            "twenty, the training text validates.",
+            lower_bound=1,
+        )
+        flags.DEFINE_integer(
+            "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
+        )
+        flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
+        flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
+        flags.DEFINE_string(
+            "mirror",
+            "",
+            "Address of a copy of the downloads in a --data_dir; downloads try it first.",
+        )
+
+
+def list_settings(preset: str) -> list[str]:
+    """Returns a line for each setting of a model: name=value, and what it is.
+
+    Raises:
+        UserError: no model is named.
+        SettingError: there is no such model.
+    """
+    if not preset:
+        raise UserError("--list_settings needs --model")
+    documents = [inspect.getdoc(kind) or "" for kind in models.model_class(preset).__mro__]
+    texts = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "\n".join(documents[::-1]), re.M)
+    meanings = {name: " ".join(text.split()) for name, text in texts}
+    settings = models.preset_settings(preset)
+    shown = {name: f"{name}={value}" for name, value in settings.items()}
+    width = max(map(len, shown.values()), default=0)
+    return [f"{shown[name]:{width}}  {meanings.get(name, '')}".rstrip() for name in shown]
 
 
 def settings_given(preset, begun):
@@ -302,7 +331,6 @@ def read_flags():
         data_dir=FLAGS.data_dir,
         distribution=FLAGS.distribution,
         num_replicas=FLAGS.num_replicas,
-        tpu_address=FLAGS.tpu_address,
         dry_run=FLAGS.dry_run,
     )
 
@@ -360,7 +388,6 @@ def print_run(this, model):
     """Prints the model, options, text and limits of a `Run` that is about to train."""
     config = this.config
     bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
-    options = ", ".join(f"{name}={value}" for name, value in config["options"].items())
     limits = ("max_steps", "max_epochs", "max_minutes", "patience")
     until = [f"--{name}={this.options[name]}" for name in limits if this.options[name]]
     falls_until = this.options["decay_steps"]
@@ -368,7 +395,6 @@ def print_run(this, model):
     for line in (
         f"model: {config['model']}, {model.count_params():,} parameters"
         + "".join(f", {name}={value}" for name, value in config["settings"].items()),
-        *([f"options: {options}"] * FLAGS.verbose),
         *this.update.describe(this),
         *this.prepared.report(),
         *this.devices.describe(this.options),
@@ -411,6 +437,9 @@ def print_end(this, test=None):
 def main(argv):
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
     del argv
+    if FLAGS.list_settings:
+        console.write_result(*list_settings(FLAGS.model))
+        return 0
     if FLAGS.list_datasets:
         console.write_result(*datasets.listing())
         return 0
@@ -428,4 +457,5 @@ def main(argv):
 
 def command():
     """Runs the script on the command line, and exits."""
+    define_flags()
     console.run(main)

@@ -50,7 +50,7 @@ from nmt_zoo.decoding.scores import (
 )
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.requests import FILES, OPTIONS, check_requests, translator_options
-from nmt_zoo.decoding.search.shortlist import SIZES, make_shortlist
+from nmt_zoo.decoding.search.shortlist import make_shortlist
 from nmt_zoo.decoding.text import formats
 from nmt_zoo.decoding.text.input_text import open_text
 from nmt_zoo.decoding.text.kept import file_facts
@@ -393,8 +393,7 @@ def search_options(directories, model, tokenizer):
     options = {"beam_size": FLAGS.beam_size, **found}
     if FLAGS.shortlist:
         lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
-        sizes = {name: asked[f"shortlist_{name}"] for name in SIZES if f"shortlist_{name}" in asked}
-        options["shortlist"] = make_shortlist(lexical, tokenizer.shared, **sizes)
+        options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     return options
 
 

@@ -83,7 +83,7 @@ _BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and reg
 _ITERATIONS = "Expectation maximisation"
 _END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
 
-OPTIONS = (
+OPTIONS = [
     Option(
         "update",
         "gradient",
@@ -189,14 +189,6 @@ OPTIONS = (
         only_with=("tokenizer", ("bpe",)),
     ),
     Option(
-        "bpe_dropout_side",
-        "both",
-        "Side of the pairs to which --bpe_dropout applies.",
-        _PAIRS,
-        choices=("both", "source", "target"),
-        only_with=("tokenizer", ("bpe",)),
-    ),
-    Option(
         "copy_share",
         0.0,
         "Share of the training pairs that get a string to copy on both sides, such as an emoji, "
@@ -224,13 +216,6 @@ OPTIONS = (
         1,
     ),
     Option("pad_to_bucket", False, "Pads batches to at most 24 shapes, for XLA and TPU.", _BATCHES),
-    Option(
-        "largest_batch_first",
-        False,
-        "Starts each epoch with its largest batch, so that lack of memory shows at once.",
-        _BATCHES,
-    ),
-    Option("optimizer", "adam", "Optimizer of gradient descent.", _RATE, choices=("adam", "adamw")),
     Option(
         "adam_beta_2", 0.98, "Decay of Adam's average of squared gradients.", _RATE, 0.0, 0.99999
     ),
@@ -270,22 +255,13 @@ OPTIONS = (
         only_with=_PLATEAU,
     ),
     Option(
-        "plateau_factor",
-        0.5,
-        "Factor by which the learning rate is multiplied when it falls.",
-        _RATE,
-        0.001,
-        0.999,
-        only_with=_PLATEAU,
-    ),
-    Option(
         "weight_decay",
-        0.01,
-        "Share of each weight that an update subtracts, times the learning rate.",
+        0.0,
+        "Share of each weight that an update subtracts, times the learning rate (AdamW; 0: none, "
+        "plain Adam).",
         _RATE,
         0.0,
         1.0,
-        only_with=("optimizer", ("adamw",)),
     ),
     Option("clip_norm", 1.0, "Largest norm of the gradient (0: no limit).", _RATE, 0.0),
     Option(
@@ -330,29 +306,13 @@ OPTIONS = (
         1000.0,
     ),
     Option(
-        "source_token_dropout",
+        "token_dropout",
         0.0,
-        "Probability that a source token is replaced by <unk> in training (0: never).",
+        "Probability that a token that the model reads, source or target, is replaced by <unk> in "
+        "training; tokens to predict stay (0: never).",
         _LOSS,
         0.0,
         0.999,
-    ),
-    Option(
-        "target_token_dropout",
-        0.0,
-        "Probability that a target token that the model reads is replaced by <unk> in training; "
-        "the token to predict stays (0: never).",
-        _LOSS,
-        0.0,
-        0.999,
-    ),
-    Option(
-        "token_dropout_unit",
-        "token",
-        "Whether --source_token_dropout and --target_token_dropout replace tokens one by one, or "
-        "all tokens of a word together.",
-        _LOSS,
-        choices=("token", "word"),
     ),
     Option(
         "teacher",
@@ -446,14 +406,6 @@ OPTIONS = (
         resumable=True,
     ),
     Option(
-        "max_bad_steps",
-        10,
-        "Stops after this many skipped steps in a row.",
-        _END,
-        1,
-        resumable=True,
-    ),
-    Option(
         "eval_every_steps",
         500,
         "Number of updates from one validation to the next.",
@@ -528,14 +480,26 @@ OPTIONS = (
         1024,
         resumable=True,
     ),
-)
+]
 BY_NAME = {option.name: option for option in OPTIONS}
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
-LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
-PATHS = tuple(option.name for option in OPTIONS if option.is_path)
+LIMITS = [option.name for option in OPTIONS if option.resumable]
+PATHS = [option.name for option in OPTIONS if option.is_path]
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
+
+
+def add_option(option: Option) -> None:
+    """Adds a training option, or replaces the one of its name."""
+    if option.name in BY_NAME:
+        OPTIONS[list(BY_NAME).index(option.name)] = option
+    else:
+        OPTIONS.append(option)
+        LIMITS.extend([option.name] * option.resumable)
+        PATHS.extend([option.name] * option.is_path)
+    BY_NAME[option.name] = option
+    DEFAULTS[option.name] = option.default
 
 
 def check_given(options, given):

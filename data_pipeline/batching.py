@@ -25,8 +25,6 @@ class Batching(NamedTuple):
             have, with the pairs of a shape in random order whatever their lengths; None allows any
             shape.
         num_workers: the number of batches is made a multiple of it, by halving batches.
-        largest_first: whether the batch with the most cells comes first, so that running out of
-            memory happens in the first step.
         mixture: `data_pipeline.mixing.Mixture`, which decides how often an epoch has each pair;
             None takes every pair once.
     """
@@ -35,7 +33,6 @@ class Batching(NamedTuple):
     max_sentences: int = 0
     shapes: np.ndarray | None = None
     num_workers: int = 1
-    largest_first: bool = False
     mixture: Mixture | None = None
 
 
@@ -110,7 +107,7 @@ def plan_epoch(
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
     rng = None if seed is None else np.random.default_rng([seed, epoch])
-    max_tokens, max_sentences, shapes, num_workers, largest_first, _ = batching
+    max_tokens, max_sentences, shapes, num_workers, _ = batching
     if shapes is None:
         order, sizes = _by_length(source_lengths, target_lengths, max_tokens, max_sentences, rng)
         sizes = _split_to_multiple(sizes, num_workers)
@@ -122,11 +119,7 @@ def plan_epoch(
         steps = steps[rng.permutation(steps.shape[0])]
         if num_workers > 1:  # So that no worker always gets the shorter sentences.
             steps = rng.permuted(steps, axis=1)
-    if largest_first and steps.size:
-        largest = largest_batch(plan, source_lengths, target_lengths)
-        step = np.flatnonzero((steps == largest).any(axis=1))[0]
-        steps = np.concatenate([steps[step : step + 1], steps[:step], steps[step + 1 :]])
-    return plan if rng is None and not largest_first else plan.select(steps.ravel())
+    return plan if rng is None else plan.select(steps.ravel())
 
 
 def largest_batch(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:

@@ -27,6 +27,10 @@ class EncodedSide(NamedTuple):
         shift = np.repeat(starts[rows] - (ends - lengths), lengths)
         return EncodedSide(self.ids[np.arange(shift.size) + shift], lengths)
 
+    def joined(self, other: "EncodedSide") -> "EncodedSide":
+        """Returns these sentences, and those of another side after them."""
+        return EncodedSide(*map(np.concatenate, zip(self, other, strict=True)))
+
 
 class EncodedCorpus(NamedTuple):
     """Both sides of a parallel corpus as ids."""

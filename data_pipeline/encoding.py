@@ -62,17 +62,6 @@ def text_hash(source_lines: Lines, target_lines: Lines) -> str:
     return hashlib.sha256(b"".join(sides)).hexdigest()[:32]
 
 
-def encode_corpus(
-    source_lines: Lines,
-    target_lines: Lines,
-    tokenizer: Tokenizer,
-    cache_dir: FilePath,
-    name: str = "corpus",
-) -> EncodedCorpus:
-    """Encodes all pairs; arguments as for `encode_pairs`."""
-    return encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name).corpus
-
-
 def encode_pairs(
     source_lines: Lines,
     target_lines: Lines,
@@ -153,17 +142,7 @@ def _chunks(*lines):
 def _write(folder, settings, chunks, name, pair_filter):
     """Writes chunks of an `EncodedCorpus` as a cache; the index comes last and makes it valid."""
     index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
-    for path in (index, *arrays.values()):
-        if path.is_dir():
-            raise UserError(
-                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
-                "made again"
-            )
-    if index.exists():
-        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
-        index.unlink()
-    for left in folder.glob(".unfinished-*"):  # Left by a process that was killed.
-        left.unlink()
+    _make_room(folder, (index, *arrays.values()))
     sums = dict.fromkeys(_ARRAYS, 0)
     counts = dict.fromkeys(_ARRAYS, 0)
     dropped, kept_parts = collections.Counter(), []
@@ -200,6 +179,20 @@ def _write(folder, settings, chunks, name, pair_filter):
         "arrays": {array: {"size": counts[array], "crc32": sums[array]} for array in _ARRAYS},
     }
     write_text(index, json.dumps({**found, "crc32": _crc32(found)}, indent=2) + "\n")
+
+
+def _make_room(folder, paths):
+    """Removes what a killed process left, and the index of a damaged cache, the first path."""
+    for path in paths:
+        if path.is_dir():
+            raise UserError(
+                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
+                "made again"
+            )
+    if paths[0].exists():
+        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
+    for left in (paths[0], *folder.glob(".unfinished-*")):
+        left.unlink(missing_ok=True)
 
 
 def _read(folder):

@@ -93,9 +93,7 @@ def mixture(
     Args:
         sizes: number of pairs of each corpus, at least 1.
         weights: relative share of each corpus in an epoch, in any unit; () for their sizes.
-        temperature: at least 1. Weights are raised to the power of 1 / temperature, so 1 keeps
-            them and higher values make the shares more equal (Arivazhagan et al. 2019, section 4,
-            use 5).
+        temperature: from 1; shares are raised to 1 / temperature, which favours small corpora.
 
     Returns:
         `Mixture`, or None if an epoch takes every pair exactly once.

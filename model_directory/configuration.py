@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import BY_NAME, OPTIONS, VOCABULARY
@@ -35,6 +36,7 @@ def read_configuration(path: Path) -> dict[str, Any]:
                 f"{path}: 'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; "
                 "written by another version of nmt_zoo; train again or use that version"
             )
+        _load_code(config.get("code", []), path.parent)
         _check(config)
         return config
     except json.JSONDecodeError as error:
@@ -64,6 +66,20 @@ def _check(config):
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
             _require(option.takes(value), f"options.{option.name}", value, option.expected())
+
+
+def _load_code(paths, model_dir):
+    """Loads the files of the user's own that register what the configuration names."""
+    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    _require(fits, "code", paths, "a list of Python files")
+    for path in paths:
+        if Path(path).resolve().is_relative_to(model_dir.resolve()):
+            raise UserError(
+                f"{path}: code inside a model directory is never run, because the directory may "
+                "come from someone else; read the file, move it elsewhere, and write its place "
+                "under `code` in config.json"
+            )
+        own_code.load(path)
 
 
 def _check_sizes(config):

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.registry import register
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
     from nmt_zoo.trained_model import TrainedModel
 
-__all__ = ["UserError", "align", "load", "train"]
+__all__ = ["UserError", "align", "load", "register", "train"]
 
 _TEXTS = ("train_source", "train_target", "valid_source", "valid_target")
 Links = list[list[tuple[int, int]]]

@@ -41,6 +41,7 @@ def run_script(name, arguments, capsys=None):
     module = importlib.util.module_from_spec(spec)
     try:
         spec.loader.exec_module(module)
+        getattr(module, "define_flags", lambda: None)()
         status = status_of(module.main, [name, *map(str, arguments)])
     finally:
         for flag in set(flags.FLAGS) - before:

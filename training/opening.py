@@ -1,6 +1,7 @@
 """Opens a run: starts the devices, reads the text, and compares it with the model directory."""
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.settled import MODEL
@@ -39,9 +40,7 @@ def open_run(request: Request) -> Run | None:
         UserError: flags, text and directory do not fit together.
     """
     update = _checked_way(request)
-    devices = start_devices(
-        request.options, request.distribution, request.num_replicas, request.tpu_address
-    )
+    devices = start_devices(request.options, request.distribution, request.num_replicas)
     text = open_text(request.model, request.splits, request.options)
     directory = devices.directory(request.model_dir)
     requested = _configuration(request, update, text)
@@ -132,6 +131,7 @@ def _configuration(request, update, text):
         "settings": request.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
+        **own_code.record(),
         **text.hashes(),
         **_guide_hash(options),
         **teacher_weights(options),
@@ -260,7 +260,6 @@ def _make_epochs(encoded, tokenizer, options, devices, data_dir):
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
         num_workers=devices.num_replicas,
-        largest_first=options["largest_batch_first"],
         mixture=mixed,
     )
     text = _epoch_text(tokenizer, options)
@@ -277,8 +276,7 @@ def _epoch_text(tokenizer, options):
     if options["copy_share"]:
         altered = AlteredPairs(tokenizer, options["copy_share"], *common)
     if options["bpe_dropout"]:
-        sides = {"source": (0,), "target": (1,)}.get(options["bpe_dropout_side"], (0, 1))
-        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common, sides)
+        dropout = BpeDropout(tokenizer, options["bpe_dropout"], *common)
     return EpochText(options["max_length"], altered, dropout) if altered or dropout else None
 
 

@@ -33,7 +33,6 @@ class Request(NamedTuple):
         data_dir: folder of the caches.
         distribution: kind of devices, of `training.devices.strategies.KINDS`.
         num_replicas: number of mirrored devices; 0: all GPUs.
-        tpu_address: name or address of a TPU.
         dry_run: whether the run is only planned.
     """
 
@@ -47,7 +46,6 @@ class Request(NamedTuple):
     data_dir: str
     distribution: str = "none"
     num_replicas: int = 0
-    tpu_address: str = ""
     dry_run: bool = False
 
     def resuming(self, begun: dict[str, Any]) -> "Request":

@@ -100,7 +100,7 @@ def _languages(texts, blocks, held_out):
 
     Args:
         texts: {name: sides}, with "training".
-        blocks: {name: list of `samples.Block`}.
+        blocks: {name: blocks}.
         held_out: {name: pairs}, all pairs of the other texts.
     """
     judge = languages.Judge([pair for block in blocks["training"] for pair in block.pairs])

@@ -3,7 +3,6 @@
 import collections
 import html.entities
 import re
-import unicodedata
 from typing import Any, NamedTuple
 
 # White space other than the plain space, including line separators, and control characters.
@@ -29,7 +28,6 @@ class Rules(NamedTuple):
         drop_duplicates: keeps only the first of several equal pairs.
         drop_identical: drops pairs whose two sides are equal.
         undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.
-        nfkc: applies Unicode's compatibility composition: `ﬁ` becomes `fi`, `①` becomes `1`.
     """
 
     max_characters: int | None = 2000
@@ -37,7 +35,6 @@ class Rules(NamedTuple):
     drop_duplicates: bool = True
     drop_identical: bool = True
     undo_entities: bool = True
-    nfkc: bool = False
 
 
 # For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
@@ -75,9 +72,6 @@ class Cleaner:
         text = "\n".join(lines)
         if self.rules.undo_entities and "&" in text:
             text = _ENTITY.sub(self._undone, text)
-        if self.rules.nfkc and not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text)
-            self.mended["blocks of lines composed by NFKC"] += 1
         text, count = _ODD_SPACES.subn(" ", text)
         self.mended["odd spaces, controls and line separators"] += count
         if not text.isascii():

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_lines
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import mixed
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
@@ -87,7 +87,8 @@ class AlteredPairs:
         new = list(map(encode_lines, self.vocabularies, zip(*altered, strict=True)))
         fits = np.all([side.lengths <= self.max_length for side in new], axis=0)
         rows[chosen[fits]] = rows.size + np.flatnonzero(fits)
-        return EncodedCorpus(*(joined(*sides).take(rows) for sides in zip(part, new, strict=True)))
+        sides = zip(part, new, strict=True)
+        return EncodedCorpus(*(usual.joined(other).take(rows) for usual, other in sides))
 
     @staticmethod
     def _lines(vocabulary, side, rows):
@@ -171,8 +172,3 @@ def _shared_words(pair):
             found[match[0]].append(match.span())
         spans.append({word: at[0] for word, at in found.items() if len(at) == 1})
     return [(span, spans[1][word]) for word, span in spans[0].items() if word in spans[1]]
-
-
-def joined(one: EncodedSide, other: EncodedSide) -> EncodedSide:
-    """Returns the sentences of one side, and those of another after them."""
-    return EncodedSide(*map(np.concatenate, zip(one, other, strict=True)))

@@ -163,15 +163,14 @@ class BpeDropout:
 
     def _shortened(self, sampled, part):
         """Returns the sentences of `sampled`, but of `part` where they are too long."""
-        both = EncodedSide(*(np.concatenate(arrays) for arrays in zip(sampled, part, strict=True)))
         rows = np.arange(part.lengths.size)
-        return both.take(rows + rows.size * (sampled.lengths > self.max_length))
+        return sampled.joined(part).take(rows + rows.size * (sampled.lengths > self.max_length))
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
 
         Args:
-            merges: `Merges`.
+            merges: those of the side.
             symbols: `[num_characters]` ids, word after word.
             words: `[num_words]` number of each word's first character.
             stream: `[num_words]` uint64, where the random numbers of each word begin.

@@ -21,7 +21,7 @@ GIVEN = {
 
 def is_constrained(options: SearchOptions, given: Collection[str]) -> bool:
     """Returns whether `Constrained` is needed, by `SearchOptions` and the names of inputs."""
-    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample")
+    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
     return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
 
 
@@ -152,6 +152,8 @@ class Constrained:
             scores = self._requiring(scores, log_probs, step, state, context)
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
+        for rule in options.rules:
+            scores = rule.change(scores, state["ids"])
         if "prefix" in given:
             # A column of padding, so that there is one to read after the longest prefix.
             prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)

@@ -15,7 +15,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     join_pieces,
 )
 from nmt_zoo.decoding.search.phrases import banned_phrases, has_phrase
-from nmt_zoo.decoding.search.shortlist import SIZES
+from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
 from nmt_zoo.models.base import Searchable
@@ -39,18 +39,11 @@ OPTIONS = (
     Option(
         "max_length_factor",
         _UNASKED.max_length_factor,
-        "Most tokens of a translation, with </s>, for each token of its source.",
+        f"Most tokens of a translation, with </s>, for each token of its source, besides "
+        f"{_UNASKED.max_length_extra}.",
         _SHAPE,
         0,
         1000,
-    ),
-    Option(
-        "max_length_extra",
-        _UNASKED.max_length_extra,
-        "Tokens that a translation may have besides --max_length_factor.",
-        _SHAPE,
-        1,
-        100_000,
     ),
     Option(
         "no_repeat_ngram",
@@ -91,21 +84,19 @@ OPTIONS = (
         "banned", "", "File of words or phrases, one a line, that no translation contains.", _WORDS
     ),
     Option(
+        "rules",
+        "",
+        "Rules of your own for translations, my_rules.py:Name, separated by commas; see "
+        "docs/extending.md.",
+        _WORDS,
+    ),
+    Option(
         "diversity_groups",
         _UNASKED.diversity_groups,
         "Groups into which the beam is divided; each avoids the tokens of those before it (diverse "
         "beam search of Vijayakumar et al. 2016).",
         _DIVERSITY,
         1,
-        1000,
-    ),
-    Option(
-        "diversity_strength",
-        _UNASKED.diversity_strength,
-        "Cost of a token, in log-probability, for each hypothesis of an earlier group that has "
-        "it at the same place.",
-        _DIVERSITY,
-        0,
         1000,
     ),
     Option(
@@ -156,24 +147,8 @@ OPTIONS = (
         "the tokens of a line are considered for it, which is faster.",
         _SHORTLIST,
     ),
-    Option(
-        "shortlist_translations",
-        SIZES["translations"],
-        "Number of translations of each source token that --shortlist considers.",
-        _SHORTLIST,
-        1,
-        10_000,
-    ),
-    Option(
-        "shortlist_frequent",
-        SIZES["frequent"],
-        "Number of frequent tokens that --shortlist considers for every line.",
-        _SHORTLIST,
-        0,
-    ),
 )
 FILES = ("prefix", "required", "banned")  # Options that name a file of text.
-_SHORTLIST_SIZES = tuple(f"shortlist_{name}" for name in SIZES)
 _NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
 _EXCLUDED_BY_SAMPLE = ("beam_size", "coverage_penalty", "diversity_groups", "required")
 
@@ -216,12 +191,8 @@ def check_requests(
         raise UserError(
             f"--diversity_groups={groups} must divide --beam_size={beam_size} into equal groups"
         )
-    if groups == 1:
-        _refuse_any(given, ("diversity_strength",), "needs --diversity_groups of at least 2")
-    else:
+    if groups > 1:
         _refuse(given, ("required",), "cannot be combined with --diversity_groups")
-    if not values["shortlist"]:
-        _refuse_any(given, _SHORTLIST_SIZES, "needs --shortlist")
     if split:
         _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
     if n_best > 1 and "--split_sentences" in split:
@@ -266,9 +237,7 @@ def translator_options(
         UserError: a file cannot be read or does not fit the model.
     """
     found = {
-        name: value
-        for name, value in given.items()
-        if name not in (*FILES, "keep", "shortlist", *_SHORTLIST_SIZES)
+        name: value for name, value in given.items() if name not in (*FILES, "keep", "shortlist")
     }
     if found.get("coverage_penalty") and not model.has_alignment:
         raise UserError(
@@ -281,6 +250,8 @@ def translator_options(
         found["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
         found["keep"] = KeptParts("", tokenizer)
+    if given.get("rules"):
+        found["rules"] = rules_of(given["rules"], tokenizer.target)
     banned = []
     if given.get("banned"):
         banned = [

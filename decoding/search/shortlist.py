@@ -20,10 +20,8 @@ from nmt_zoo.models.base import Searchable, TranslationModel
 # Fields of `SearchOptions` for requests that look at the whole vocabulary.
 _EXCLUDED = (
     *("min_length_factor", "no_repeat_ngram", "coverage_penalty", "banned"),
-    *("diversity_groups", "sample"),
+    *("diversity_groups", "sample", "rules"),
 )
-# Numbers of tokens in a shortlist: translations of each source token, and frequent tokens.
-SIZES = {"translations": 20, "frequent": 100}
 _CELLS = 1 << 24  # Most cells of the table of translations that are in memory at once.
 
 
@@ -55,10 +53,7 @@ class Shortlist:
 
 
 def make_shortlist(
-    lexical: TranslationModel,
-    is_shared: bool,
-    translations: int = SIZES["translations"],
-    frequent: int = SIZES["frequent"],
+    lexical: TranslationModel, is_shared: bool, translations: int = 20, frequent: int = 100
 ) -> Shortlist:
     """Makes a `Shortlist` from a table of word translations.
 

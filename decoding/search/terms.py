@@ -64,6 +64,7 @@ class SearchOptions(NamedTuple):
     top_p: float = 1.0
     banned: Any = None  # `phrases.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
+    rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
 
     def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""

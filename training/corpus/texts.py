@@ -92,7 +92,7 @@ class PairText(NamedTuple):
         Returns:
             `Encoded`.
         """
-        valid = encoding.encode_corpus(*self.valid, tokenizer, data_dir, "validation pairs")
+        valid = encoding.encode_pairs(*self.valid, tokenizer, data_dir, "validation pairs").corpus
         corpus, dropped, sizes = encoding.encode_pairs(
             *self.train,
             tokenizer,

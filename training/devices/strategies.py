@@ -23,7 +23,7 @@ SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-def start_devices(options, kind, num_replicas=0, tpu_address=""):
+def start_devices(options, kind, num_replicas=0):
     """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
@@ -31,7 +31,6 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         kind: one of `KINDS`.
         num_replicas: for "mirrored": number of devices; 0 for all GPUs, or for one device if there
             is no GPU. Without a GPU, the processor is split into as many logical devices.
-        tpu_address: for "tpu": name or address; empty for the TPU in `TPU_NAME`, or else "local".
 
     Returns:
         `OneDevice` or `Replicas`.
@@ -42,8 +41,6 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
     """
     if num_replicas and kind != "mirrored":
         raise UserError(f"--num_replicas needs --distribution=mirrored, found {kind}")
-    if tpu_address and kind != "tpu":
-        raise UserError(f"--tpu_address needs --distribution=tpu, found {kind}")
     if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
@@ -55,7 +52,7 @@ def start_devices(options, kind, num_replicas=0, tpu_address=""):
         "none": OneDevice,
         "mirrored": functools.partial(_mirrored, num_replicas),
         "multi_worker": _multi_worker,
-        "tpu": functools.partial(_tpu, tpu_address),
+        "tpu": _tpu,
     }[kind]
     threads = options["intra_op_threads"]
     return quiet.start(threads or _threads_of_replica(kind, num_replicas), make)
@@ -145,8 +142,8 @@ def read_cluster(text):
         ) from None
 
 
-def _tpu(address):
-    address = address or os.environ.get("TPU_NAME") or "local"
+def _tpu():
+    address = os.environ.get("TPU_NAME") or "local"
     try:
         resolver = tf.distribute.cluster_resolver.TPUClusterResolver(tpu=address)
         tf.config.experimental_connect_to_cluster(resolver)
@@ -156,6 +153,6 @@ def _tpu(address):
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (BUILD.md, Several devices), give another "
-            "--tpu_address, or leave out --distribution"
+            "TensorFlow's package for TPUs (BUILD.md, Several devices), name another "
+            "TPU in the variable TPU_NAME, or leave out --distribution"
         ) from None

@@ -19,13 +19,15 @@ _WAYS = {
     AlignmentModel: ("em", "gradient"),
     NgramLanguageModel: ("counting",),
 }
+# Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
+OWN_WAYS: dict[str, list[str]] = {}
 
 
 def ways_of(preset):
     """Returns the names of the ways in which the model of a preset can be trained."""
     model_class = models.model_class(preset)
     found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
-    return next(found, ("gradient",))
+    return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
 def update_of(preset, options):

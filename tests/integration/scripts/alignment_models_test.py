@@ -4,7 +4,6 @@ import contextlib
 import io
 import json
 import math
-import shutil
 import signal
 import subprocess
 import sys
@@ -162,18 +161,3 @@ def test_bad_flags_are_one_line(folder, corpus, capsys, more, expected):
     assert done.status == 1 and not (folder / "never").exists()
     assert done.err.startswith("error: ") and done.err.count("\n") == 1
     assert expected in done.err
-
-
-def test_a_run_that_an_earlier_version_let_begin_with_an_unread_option_goes_on(
-    plain, folder, corpus, capsys
-):
-    more = ("--model=ibm1", "--temperature=5", "--max_steps=11")
-    done = run_script("train", flags(folder, corpus, "never", *more), capsys)
-    assert done.status == 1 and "--temperature=5.0: an iteration" in done.err
-    earlier = shutil.copytree(plain, folder / "earlier")
-    config = json.loads((earlier / "config.json").read_text())
-    config["options"]["temperature"] = 5.0
-    (earlier / "config.json").write_text(json.dumps(config))
-    done = run_script("train", flags(folder, corpus, "earlier", *more), capsys)
-    assert done.status == 0, done.err
-    assert records(earlier, "train")[-1]["step"] == 11

@@ -17,7 +17,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
-from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
@@ -59,7 +59,7 @@ def tokenizer(text):
 
 @pytest.fixture(scope="module")
 def corpus(text, tokenizer, tmp_path_factory):
-    return encode_corpus(*text, tokenizer, tmp_path_factory.mktemp("cache"))
+    return encode_pairs(*text, tokenizer, tmp_path_factory.mktemp("cache")).corpus
 
 
 def started(path, tokenizer, preset, settings):

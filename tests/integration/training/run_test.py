@@ -19,15 +19,9 @@ UNFIT = {
     "counts of a network": ("lstm_luong", {"update": "em"}, "by em: ibm1, ibm2, hmm_align"),
     "batches of an iteration": ("ibm2", {"max_sentences_per_batch": 9}, "batch=9: not with"),
     "shapes of an iteration": ("ibm1", {"pad_to_bucket": True}, "--pad_to_bucket=True: not"),
-    "a batch first in an iteration": ("ibm1", {"largest_batch_first": True}, "first=True: not"),
     "means of no loss": ("ibm1", {"loss_average": "sentences"}, "--loss_average=sentences: not"),
     "smooth counts": ("ibm1", {"label_smoothing": 0.1}, "--label_smoothing=0.1: not"),
     "shares of an iteration": ("ibm1", {"corpus_weights": "1,3"}, "takes every pair exactly once"),
-    "target words that nothing reads": (
-        "attention_ibm2",
-        {"target_token_dropout": 0.1},
-        "not with --model=attention_ibm2, which does not read the target",
-    ),
     "best of no translations": (
         "lstm_luong",
         {"keep_best_by": "bleu", "bleu_lines": 0},
@@ -71,7 +65,6 @@ def test_the_size_of_each_corpus_may_change_where_the_corpora_have_no_shares(tmp
     for given, is_allowed in (
         ({}, True),
         ({"corpus_weights": "1,1"}, False),
-        ({"temperature": 5.0}, False),
     ):
         config = {
             **{"model": "lstm_luong", "settings": {}, "tokenizer": "bpe", "vocab_sizes": [9, 9]},

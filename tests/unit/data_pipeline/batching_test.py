@@ -255,14 +255,3 @@ def test_largest_batch_has_the_most_cells(many, static):
         )
     ]
     assert cells[largest_batch(plan, *many)] == max(cells)
-
-
-@pytest.mark.parametrize("num_workers", [1, 3])
-def test_largest_batch_can_come_first_and_the_others_keep_their_order(many, num_workers):
-    plan = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers), seed=1)
-    first = plan_epoch(*many, Batching(BUDGET, num_workers=num_workers, largest_first=True), seed=1)
-    assert largest_batch(first, *many) < num_workers
-    step = largest_batch(plan, *many) // num_workers
-    steps = np.arange(plan.batch_sizes.size).reshape(-1, num_workers)
-    moved = plan.select([*steps[step], *np.delete(steps, step, axis=0).ravel()])
-    assert same(first[:2], moved[:2])

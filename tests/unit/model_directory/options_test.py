@@ -16,7 +16,6 @@ from nmt_zoo.training.validation.evaluation import CRITERIA
 from nmt_zoo.training.ways.gradient.gradient import LOSS_AVERAGES
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 from nmt_zoo.training.ways.gradient.schedules import SCHEDULES
-from nmt_zoo.training.ways.gradient.token_dropout import UNITS
 
 
 @pytest.mark.parametrize(
@@ -26,7 +25,6 @@ from nmt_zoo.training.ways.gradient.token_dropout import UNITS
         ("precision", PRECISIONS),
         ("loss_average", LOSS_AVERAGES),
         ("keep_best_by", CRITERIA),
-        ("token_dropout_unit", UNITS),
     ],
 )
 def test_choices_are_those_that_the_training_knows(name, known):

@@ -12,7 +12,13 @@ from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.training.validation.evaluation import perplexity
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_step
+from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps
+from nmt_zoo.training.ways.expectation_maximisation.chain import (
+    FERTILITIES,
+    MODEL_1,
+    MODEL_2,
+    Stage,
+)
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     Collapsed,
     agree,
@@ -25,11 +31,10 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
-    em_step,
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
@@ -114,13 +119,12 @@ class ExpectationMaximisation(WayOfTraining):
 class EMUpdate(Update):
     """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
 
-    The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
-    table makes a richer model less sensitive to initialisation.
+    The first iterations may use simpler models, see `chain`.
 
     Args:
         model: `AlignmentModel`, prepared.
         words: `WordPairs` of the training corpus.
-        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
+        alpha: as `iteration.maximise_translation`.
         model1_steps: iterations of Model 1 before all others.
         model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
         hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
@@ -144,10 +148,13 @@ class EMUpdate(Update):
         self.corpus = words
         self.num_tokens = words.num_tokens
         self.alpha = alpha
-        self.model1_steps, self.model2_steps = model1_steps, model2_steps
-        self.hmm_steps = hmm_steps
         self.size = model.settings["max_positions"]
-        self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
+        kind = model.settings["positions"]
+        self.own = POSITIONS[kind].first(**model.settings)
+        own = Stage(f"positions: {kind}", self.own)
+        fertile = FERTILITIES._replace(positions=self.own)
+        self.last = fertile if isinstance(model, FertilityModel) else own
+        self.chain = (MODEL_1, model1_steps), (MODEL_2, model2_steps), (own, hmm_steps)
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
         self.diagonal = tf.Variable(Diagonal().pack())
@@ -177,19 +184,12 @@ class EMUpdate(Update):
         return found
 
     def stage(self, iteration):
-        """Returns the name of an iteration's model, such as "Model 1"; iterations count from 0."""
-        if iteration < self.model1_steps:
-            return "Model 1"
-        if iteration < self.model1_steps + self.model2_steps:
-            return "Model 2"
-        if self._is_fertile(iteration):
-            return "HMM with fertilities"
-        return f"positions: {self.model.settings['positions']}"
-
-    def _is_fertile(self, iteration):
-        """Returns whether an iteration is one with fertilities; iterations count from 0."""
-        before = self.model1_steps + self.model2_steps + self.hmm_steps
-        return isinstance(self.model, FertilityModel) and iteration >= before
+        """Returns the `Stage` of an iteration; iterations count from 0."""
+        for stage, count in self.chain:
+            if iteration < count:
+                return stage
+            iteration -= count
+        return self.last
 
     def step(self, words):
         """Makes one iteration.
@@ -202,12 +202,27 @@ class EMUpdate(Update):
             under the estimate before the iteration. NaN with fertilities, whose likelihood is known
             only up to a factor for each sentence.
         """
+        return self._means(*self._iterate([self], [words]))
+
+    def _iterate(self, updates, directions):
+        """Makes one iteration of one direction, or of two that are to agree.
+
+        Returns:
+            List of the log-likelihood of each direction before the iteration.
+        """
+        both = list(zip(updates, directions, strict=True))
         if self.posteriors is not None:
-            log_likelihood = self.take_collapsed(self.collapsed_step(words), words)
-        else:
-            before = self.estimate(words)
-            estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
-            self.take(estimate, words)
+            states = [update.collapsed_step(words) for update, words in both]
+            states = agree(directions, states, threads=THREADS)
+            takes = zip(both, states, strict=True)
+            return [update.take_collapsed(state, words) for (update, words), state in takes]
+        before = [update.estimate(words) for update, words in both]
+        after, log_likelihoods = em_steps(directions, before, alpha=self.alpha, threads=THREADS)
+        for (update, words), estimate in zip(both, after, strict=True):
+            update.take(estimate, words)
+        return log_likelihoods
+
+    def _means(self, log_likelihood):
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
@@ -224,15 +239,15 @@ class EMUpdate(Update):
         """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
-        fertile = self._is_fertile(int(self.iteration))
+        fertile = self._next_stage().fertile
         return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
     def take_collapsed(self, state, words):
         """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood or NaN."""
-        fertile = self._is_fertile(int(self.iteration))
+        fertile = self._next_stage().fertile
         self.posteriors.assign(state.posteriors)
         self.counted.assign(state.counted)
-        translation = expected_translation(words, state.counted, self.alpha, THREADS)
+        translation = expected_translation(words, state.counted, self.alpha, threads=THREADS)
         self.take(Estimate(translation, state.positions), words)
         if isinstance(self.model, FertilityModel):
             self._take_fertilities(words, state.posteriors)
@@ -248,7 +263,7 @@ class EMUpdate(Update):
 
     def take(self, estimate, words):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
-        _, variable = self._positions()
+        variable = self._variable()
         self.iteration.assign_add(1)
         self.translation.assign(estimate.translation)
         self.model.table.set_probabilities(estimate.translation)
@@ -257,19 +272,22 @@ class EMUpdate(Update):
         if variable is self.packed:
             self.model.positions.unpack(variable.numpy())
 
-    def _positions(self):
-        """Returns (position model of the next iteration, variable of its parameters or None)."""
-        stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
-        return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
+    def _next_stage(self):
+        return self.stage(int(self.iteration))
+
+    def _variable(self):
+        """Returns the variable of the parameters of the next position model; None: it has none."""
+        variables = {MODEL_1.name: None, MODEL_2.name: self.diagonal}
+        return variables.get(self._next_stage().name, self.packed)
 
     def _current_positions(self):
         """Returns the parameters of the position model of the next iteration."""
-        positions, variable = self._positions()
+        positions, variable = self._next_stage().positions, self._variable()
         return positions if variable is None else positions.unpack(variable.numpy())
 
     def progress_line(self, step, means):
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
-        line = f"iteration {step} ({self.stage(step - 1)})"
+        line = f"iteration {step} ({self.stage(step - 1).name})"
         if math.isnan(means["nll"]):
             return line
         return (
@@ -284,7 +302,7 @@ class EMUpdate(Update):
 
 
 class AgreementUpdate(EMUpdate):
-    """Training of two `AlignmentModel`s, one for each direction, with `agreement.agreeing_step`.
+    """Training of two `AlignmentModel`s, one for each direction, to agree.
 
     Args:
         model: `AlignmentModel` from source to target, prepared.
@@ -317,35 +335,8 @@ class AgreementUpdate(EMUpdate):
         Returns:
             As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`.
         """
-        updates = self, self.reverse
-        both = list(zip(updates, directions, strict=True))
-        if self.posteriors is not None:
-            states = [update.collapsed_step(words) for update, words in both]
-            states = agree(directions, states, THREADS)
-            log_likelihoods = [
-                update.take_collapsed(state, words)
-                for (update, words), state in zip(both, states, strict=True)
-            ]
-        else:
-            log_likelihoods = self._agreeing_step(both, directions)
-        forward, reverse = log_likelihoods
-        nll = -forward, self.num_tokens
-        return {
-            "loss": nll,
-            "nll": nll,
-            "log_likelihood": (forward, 1),
-            "reverse_log_likelihood": (reverse, 1),
-        }
-
-    def _agreeing_step(self, both, directions):
-        """Makes one step of `agreeing_step`; returns the two log-likelihoods before it."""
-        before = [update.estimate(words) for update, words in both]
-        estimates, log_likelihoods = agreeing_step(
-            directions, before, alpha=self.alpha, threads=THREADS
-        )
-        for (update, words), estimate in zip(both, estimates, strict=True):
-            update.take(estimate, words)
-        return log_likelihoods
+        forward, reverse = self._iterate([self, self.reverse], directions)
+        return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 
     def companions(self):
         """As `Update.companions`: the reverse model."""

@@ -5,7 +5,6 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME
-from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
@@ -32,7 +31,7 @@ _NOT_WITH_SCORES = {
     "teacher": "which maximises its exact likelihood",
     "bpe_dropout": "whose table has only the word pairs of the usual pieces",
     "copy_share": "whose table has only the word pairs of the text",
-    "source_token_dropout": "whose table has only the word pairs of the text",
+    "token_dropout": "whose table has only the word pairs of the text",
 }
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
@@ -42,12 +41,11 @@ class Gradient(WayOfTraining):
 
     name = "gradient"
     options = (
-        *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "largest_batch_first"),
-        *("precision", "jit_compile", "ema_decay", "optimizer", "adam_beta_2", "weight_decay"),
+        *("max_sentences_per_batch", "accumulate_steps", "pad_to_bucket", "precision"),
+        *("jit_compile", "ema_decay", "adam_beta_2", "weight_decay", "clip_norm"),
         *("learning_rate", "warmup_steps", "schedule", "decay_steps", "plateau_patience"),
-        *("plateau_factor", "clip_norm", "loss_average", "label_smoothing", "r_drop"),
-        *("bpe_dropout", "bpe_dropout_side", "guide", "guide_weight", "teacher", "teacher_weight"),
-        *("source_token_dropout", "target_token_dropout", "token_dropout_unit", "copy_share"),
+        *("loss_average", "label_smoothing", "r_drop", "bpe_dropout", "token_dropout"),
+        *("guide", "guide_weight", "teacher", "teacher_weight", "copy_share"),
     )
     takes_batches = True
 
@@ -59,25 +57,10 @@ class Gradient(WayOfTraining):
                     f"--{name}={options[name]}: not with --model={preset}, "
                     f"{_NOT_WITH_SCORES[name]}; leave it out"
                 )
-        if models.model_class(preset).tracks_coverage and given.get("target_token_dropout"):
-            raise UserError(
-                f"--target_token_dropout={options['target_token_dropout']}: not with --model="
-                f"{preset}, which does not read the target before a word; leave it out"
-            )
         if options["guide"] and models.model_class(preset).predicts != "features":
             raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
         if "guide_weight" in given and not options["guide"]:
             raise UserError(f"--guide_weight={options['guide_weight']} needs --guide")
-        rates = [options[f"{side}_token_dropout"] for side in SIDES]
-        if given.get("token_dropout_unit") and not any(rates):
-            raise UserError(
-                f"--token_dropout_unit={options['token_dropout_unit']} needs "
-                "--source_token_dropout or --target_token_dropout above 0"
-            )
-        if "bpe_dropout_side" in given and not options["bpe_dropout"]:
-            raise UserError(
-                f"--bpe_dropout_side={options['bpe_dropout_side']} needs --bpe_dropout above 0"
-            )
         if "teacher_weight" in given and not options["teacher"]:
             raise UserError("--teacher_weight needs --teacher")
         if options["teacher"] and options["new_vocabulary"]:
@@ -107,16 +90,17 @@ class Gradient(WayOfTraining):
         if BY_NAME["decay_steps"].applies(options):
             of_schedule = {"decay_steps": options["decay_steps"]}
         elif BY_NAME["plateau_patience"].applies(options):
-            of_schedule = {name: options[f"plateau_{name}"] for name in ("patience", "factor")}
+            of_schedule = {"patience": options["plateau_patience"]}
         optimizer = adam(
             learning_rate=options["learning_rate"],
             warmup_steps=options["warmup_steps"],
             schedule=options["schedule"],
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
-            weight_decay=options["weight_decay"] if options["optimizer"] == "adamw" else 0.0,
+            weight_decay=options["weight_decay"],
             **of_schedule,
         )
+        rate = options["token_dropout"]
         update = GradientUpdate(
             model,
             optimizer,
@@ -126,7 +110,7 @@ class Gradient(WayOfTraining):
             jit_compile=options["jit_compile"],
             ema_decay=options["ema_decay"],
             r_drop=options["r_drop"],
-            token_dropout=TokenDropout.of(options, run.tokenizer),
+            token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
         )

@@ -39,7 +39,7 @@ def two():
 def create_update(replicas, preset="attention_ibm2", sizes=None, drop_tokens=False, **settings):
     keras.utils.set_random_seed(1)
     with replicas.scope():
-        settings["token_dropout"] = TokenDropout((0.5, 0.5)) if drop_tokens else None
+        settings["token_dropout"] = TokenDropout(0.5) if drop_tokens else None
         model = models.create(preset, 11, 11, **(sizes or {"width": 8}))
         optimizer = adam(**OF_ADAM, kind=replicas.make_adam)
         return replicas.replicate(GradientUpdate(model, optimizer, **settings))
@@ -231,8 +231,8 @@ def test_a_tpu_is_found_by_its_address_or_name(monkeypatch):
 
     monkeypatch.setattr(tf.distribute.cluster_resolver, "TPUClusterResolver", resolver)
     options = {**options_of("transformer_tiny", "demo", {}), "pad_to_bucket": True}
-    for name, address in (("", ""), ("pod", ""), ("pod", "grpc://10.0.0.2:8470")):
+    for name in ("", "pod", "grpc://10.0.0.2:8470"):
         monkeypatch.setenv("TPU_NAME", name)
         with pytest.raises(UserError, match="no TPU found"):
-            start_devices(options, "tpu", tpu_address=address)
+            start_devices(options, "tpu")
     assert asked == ["local", "pod", "grpc://10.0.0.2:8470"]

@@ -15,7 +15,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory, restore
 from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_step, index_directions
+from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps, index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     agree,
     collapsed_step,
@@ -51,7 +51,7 @@ def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
         if step == 2:
             own = POSITIONS[positions].first(**update.model.settings)
             estimates = [estimate._replace(positions=own) for estimate in estimates]
-        estimates, log_likelihoods = agreeing_step(directions, estimates)
+        estimates, log_likelihoods = em_steps(directions, estimates)
         expected.append(log_likelihoods)
         result = update.step(directions)
         found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])

@@ -187,7 +187,7 @@ def test_both_passes_read_the_same_tokens_where_tokens_are_dropped(batch):
     found = []
     for alpha in (0.0, 5.0):
         update = update_of(0.0, alpha)
-        update.token_dropout = TokenDropout((0.5, 0.5))
+        update.token_dropout = TokenDropout(0.5)
         found.append(gradients(update, batch)[1])
     np.testing.assert_allclose(*found, rtol=1e-5)
 
@@ -233,7 +233,7 @@ def test_a_teacher_predicts_as_it_translates_without_dropout(preset, batch):
 
 def test_a_teacher_reads_the_tokens_that_its_student_does_not_see(batch):
     update = distilled("transformer_tiny", 1.0)
-    update.token_dropout = TokenDropout((1.0, 1.0))
+    update.token_dropout = TokenDropout(1.0)
     _, (_, loss, _, _) = gradients(update, batch)
     ids = batch["target_ids"]
     read = {"source_ids": batch["source_ids"], "target_in_ids": models.shift_right(ids, 2)}

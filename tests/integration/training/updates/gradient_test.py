@@ -258,11 +258,11 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
     teacher.start(config, tokenizer)
     teacher.write_best(model_arrays(model), {"step": 1})
     given = {"label_smoothing": 0.21, "clip_norm": 0.22, "ema_decay": 0.23, "r_drop": 0.24}
-    given |= {"source_token_dropout": 0.25, "target_token_dropout": 0.26, "guide_weight": 0.27}
+    given |= {"token_dropout": 0.25, "guide_weight": 0.27}
     given |= {"teacher": str(teacher.path), "teacher_weight": 0.28, "adam_beta_2": 0.29}
-    given |= {"optimizer": "adamw", "weight_decay": 0.3, "learning_rate": 0.31}
-    given |= {"schedule": "plateau", "plateau_patience": 32, "plateau_factor": 0.33}
-    given |= {"warmup_steps": 34, "loss_average": "sentences", "token_dropout_unit": "word"}
+    given |= {"weight_decay": 0.3, "learning_rate": 0.31}
+    given |= {"schedule": "plateau", "plateau_patience": 32}
+    given |= {"warmup_steps": 34, "loss_average": "sentences"}
     options = options_of("transformer_tiny", "files", given)
     no_data = dict.fromkeys(("epochs", "prepared", "valid", "valid_lines", "companion"))
     run = Run(
@@ -279,15 +279,14 @@ def test_an_update_is_made_with_the_options_of_its_run(tmp_path):
         **no_data,
     )
     update = Gradient.make(run, model)
-    rate, dropout, optimizer = update.plateau, update.token_dropout, update.optimizer
+    rate, optimizer = update.plateau, update.optimizer
     found = {
         **{name: getattr(update, name) for name in ("label_smoothing", "clip_norm", "r_drop")},
         **{"ema_decay": update.average.decay, "loss_average": update.loss_average},
         **{"guide_weight": update.guide.weight, "teacher_weight": update.teacher.weight},
         **{"adam_beta_2": optimizer.beta_2, "weight_decay": optimizer.weight_decay},
-        **{"plateau_patience": rate.patience, "plateau_factor": rate.factor},
+        **{"plateau_patience": rate.patience, "token_dropout": update.token_dropout.rate},
         **{"learning_rate": rate.peak, "warmup_steps": rate.warmup_steps},
     }
     assert found == {name: options[name] for name in found}
-    assert (dropout.rates, dropout.joints is not None) == ([0.25, 0.26], True)
     assert update.warmup_steps == 34

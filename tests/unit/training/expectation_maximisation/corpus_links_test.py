@@ -7,11 +7,15 @@ import pytest
 
 from nmt_zoo.training.ways.expectation_maximisation.agreement import (
     Directions,
-    agreed_links,
-    agreeing_step,
+    em_steps,
     index_directions,
+    links_of_both,
 )
-from nmt_zoo.training.ways.expectation_maximisation.corpus_links import posterior_links
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
+    best_links,
+    joined_links,
+    links_of_cells,
+)
 from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate, first_estimate
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
@@ -52,6 +56,27 @@ def text_corpus():
     ]
     numbers = [[[ids[k][w] for w in line] for line in side] for k, side in enumerate(sides)]
     return textbook.corpus_of(list(zip(*numbers, strict=True)))
+
+
+def posterior_links(words, estimate, *, threshold=None):
+    """Returns the best links, or all whose posterior is above a threshold."""
+    posteriors = textbook.posteriors_in(words, estimate)
+    if threshold is None:
+        return best_links(words, posteriors)
+    parts = []
+    for block in words.blocks:
+        likely = posteriors[block.cells].reshape(-1, block.source_length) > threshold
+        parts.append(links_of_cells(words, block, *np.nonzero(likely)))
+    return joined_links(parts, words.num_sentences)
+
+
+def agreed_links(directions, estimates, threshold=0.4):
+    """Returns the links whose posteriors have a geometric mean above a threshold."""
+    posteriors = [
+        textbook.posteriors_in(*both).astype(np.float32)
+        for both in zip(directions, estimates, strict=True)
+    ]
+    return links_of_both(directions, posteriors, lambda p, q: p * q > threshold**2)
 
 
 def as_text(links):
@@ -147,7 +172,7 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
     positions = (Diagonal(), random_jumps())
     estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
     soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
-    steps, _ = agreeing_step(directions, estimates, alpha=alpha)
+    steps, _ = em_steps(directions, estimates, alpha=alpha)
     for side, words in enumerate(directions):
         sentences = textbook.sentences_of(corpus, target_end=True)
         sentences = [pair[:: -1 if side else 1] for pair in sentences]
@@ -198,5 +223,5 @@ def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
     directions = index_directions(text_corpus(), target_end=target_end)
     estimates = [begin(w, Jumps.first()) for w in directions]
     for _ in range(8):
-        estimates, _ = agreeing_step(directions, estimates)
+        estimates, _ = em_steps(directions, estimates)
     assert as_text(agreed_links(directions, estimates)) == [links for _, _, links in TEXT]

@@ -77,7 +77,7 @@ def log_ratios(words, posteriors):
 def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_fertilities(both):
     update, given = new_update(text(), both=both)
     for number, stage in enumerate(STAGES):
-        assert update.stage(number) == stage
+        assert update.stage(number).name == stage
         values = update.step(given)
         line = update.progress_line(number + 1, {n: total / c for n, (total, c) in values.items()})
         # The likelihood with fertilities is known up to a factor only.

@@ -10,7 +10,6 @@ import pytest
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
-    em_step,
     expect,
     first_estimate,
     maximise_translation,
@@ -77,7 +76,7 @@ def test_model_1_is_the_textbook_loop(target_end):
     for _ in range(6):
         counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, textbook.uniform)
         t = textbook.normalised(counts, lambda key: key[0])
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
 
@@ -92,7 +91,7 @@ def test_model_2_with_a_table_is_the_textbook_loop(target_end):
         t = textbook.normalised(counts, lambda key: key[0])
         a = textbook.normalised(places, lambda key: key[1:])
         positions = textbook.table(a)
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
     for (j, i, n), probability in a.items():
@@ -108,7 +107,7 @@ def test_model_2_on_the_diagonal_is_the_textbook_loop(target_end):
         positions = textbook.diagonal(estimate.positions.tension, 0.15)
         counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, positions)
         t = textbook.normalised(counts, lambda key: key[0])
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
 
@@ -133,7 +132,7 @@ def test_the_tension_is_the_best_for_the_expected_distances():
         positions = textbook.diagonal(tension, 0.08)
         return sum(c * math.log(positions(i, m, n)[j]) for (j, i, n, m), c in counts.items())
 
-    best = em_step(words, estimate)[0].positions.tension
+    best = textbook.em_step(words, estimate)[0].positions.tension
     assert value(best) > max(value(best * 1.01), value(best * 0.99))
 
 
