@@ -28,7 +28,7 @@ def call(name: str, **options: Any) -> None:
         KeyboardInterrupt: Ctrl-C stopped the script.
     """
     quiet.BEGAN = time.monotonic()
-    before = set(flags.FLAGS)
+    before, is_parsed = set(flags.FLAGS), flags.FLAGS.is_parsed()
     path = Path(__file__).with_name(f"{name}.py")
     spec = importlib.util.spec_from_file_location(f"script_{name}", path)
     module = importlib.util.module_from_spec(spec)
@@ -41,7 +41,8 @@ def call(name: str, **options: Any) -> None:
     finally:
         for flag in set(flags.FLAGS) - before:
             delattr(flags.FLAGS, flag)
-        flags.FLAGS.unparse_flags()
+        if not is_parsed:  # By a program that has flags of its own.
+            flags.FLAGS.unparse_flags()
     if status:
         raise KeyboardInterrupt if status == 128 + signal.SIGINT else SystemExit(status)
 
