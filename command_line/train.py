@@ -364,6 +364,10 @@ def print_chosen(model, options, settings, size):
 def train_or_plan():
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
     request = read_flags()
+    if request.dry_run and not request.way.has_plan:
+        raise UserError(
+            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
+        )
     this = opening.open_run(request)
     if this is None:
         print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
