@@ -93,7 +93,9 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
 
     `tensor` converts an array of ids to a tensor of the framework.
     """
-    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 
@@ -104,7 +106,7 @@ def tensorflow_update(vocab_sizes, settings, options, seed):
     from nmt_zoo.training.ways.gradient.adam import adam
     from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 
-    quiet.start()
+    process.start_tensorflow()
     keras.utils.set_random_seed(seed)
     model = models.create(PRESET, *vocab_sizes, **settings)
     schedule = {name: options[name] for name in ("learning_rate", "warmup_steps")}
@@ -233,7 +235,9 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 

@@ -2,7 +2,8 @@
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
@@ -67,8 +68,4 @@ def check_options(preset, options, given, undecided=()):
             f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
             "out"
         )
-    check_given(options, given)
-    if options["new_vocabulary"] and not options["init_from"]:
-        raise UserError("--new_vocabulary needs --init_from")
-    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
-        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
+    rules.check("train", options, given)

@@ -95,21 +95,6 @@ class EMUpdate(Update):
     @classmethod
     def check(cls, preset, options, given, undecided=()):
         """As `Update.check`."""
-        if given.get("corpus_weights"):
-            raise UserError(
-                f"--corpus_weights={options['corpus_weights']}: an iteration of --update=em takes "
-                "every pair exactly once; leave it out"
-            )
-        if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
-            raise UserError(
-                "--reverse_model_dir cannot average checkpoints; leave out "
-                f"--average_checkpoints={options['average_checkpoints']}"
-            )
-        if options["leave_one_out"] and not options["alpha"]:
-            raise UserError(
-                "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
-                "impossible; add --alpha=0.001"
-            )
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
