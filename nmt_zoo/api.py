@@ -120,7 +120,7 @@ def align(
     else:
         threshold = AGREED if threshold is None else threshold
         links = text_alignment.align_agreeing(sides, model, iterations, threshold)
-    return [[tuple(map(int, link)) for link in pair] for pair in links]
+    return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 
 def _start() -> None:
