@@ -19,7 +19,7 @@ from nmt_zoo.data_pipeline.encoding import (
     encoded_chunks,
     text_hash,
 )
-from nmt_zoo.data_pipeline.streams import FileLines, open_splits
+from nmt_zoo.data_pipeline.streams import open_splits
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
@@ -77,16 +77,6 @@ def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp
     assert same_corpus(from_files, corpus)
     encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "cache")
     assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_number_of_threads_changes_nothing(tokenizer, monkeypatch):
-    monkeypatch.setattr(encoding, "_PAIRS_AT_ONCE", 7)
-    found = [
-        [pair for chunk in encoded_chunks(SOURCE, TARGET, tokenizer, n) for pair in pairs_of(chunk)]
-        for n in (1, 2, 5)
-    ]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) == len(SOURCE)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
@@ -148,19 +138,6 @@ def test_missing_part_of_a_cache_is_made_anew(tokenizer, corpus, tmp_path, capsy
         assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
 
 
-def test_a_folder_in_the_place_of_a_file_of_a_cache_is_named(tokenizer, tmp_path):
-    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
-    folder, cache = cache_of(tmp_path)
-    for file in cache:
-        whole = file.read_bytes()
-        file.unlink()
-        file.mkdir()
-        with pytest.raises(UserError, match=f"^{file}: a folder .*remove {folder}"):
-            encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
-        file.rmdir()
-        file.write_bytes(whole)
-
-
 def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
     text = open_splits(files)
     write_lines(files[1], [*TARGET[:-1], "another line"])
@@ -216,12 +193,6 @@ def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, limit):
     assert "Traceback" not in done.stderr
     assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".unfinished")]
     assert not list(tmp_path.glob("*/index.json"))
-
-
-def test_cache_folder_that_cannot_be_made_is_named(tokenizer, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/encoded-.*cannot be written"):
-        encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "file")
 
 
 def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):
@@ -344,10 +315,6 @@ def test_nothing_left_is_an_error_with_the_reasons():
         in message
     )
     assert "ratio above" not in message and "--max_length" in message and "\n" not in message
-
-
-def test_hash_of_files_is_that_of_their_lines(files):
-    assert text_hash(*map(FileLines, files)) == text_hash(SOURCE, TARGET)
 
 
 @pytest.mark.parametrize(
