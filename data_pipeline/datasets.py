@@ -60,58 +60,44 @@ def _both_sides(file, member, languages):
     return tuple(Text(file, member.format(language)) for language in languages)
 
 
+def _of_wmt(folder, name, size, checksum, *copies):
+    """Returns a file in a folder of a server of WMT, with folders of copies at Hugging Face."""
+    folders = f"https://{folder}", f"http://{folder}", *(f"{_HUGGING_FACE}/{c}" for c in copies)
+    return RemoteFile(f"wmt14/{name}", tuple(f"{f}/{name}" for f in folders), size, checksum)
+
+
 # Sizes and checksums come from TensorFlow Datasets (wmt14_translate). The checksum of the test set
 # comes from sacreBLEU, which gives no size.
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
-_EUROPARL = RemoteFile(
-    "wmt14/training-parallel-europarl-v7.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-europarl-v7.tgz",
-    ),
+_EUROPARL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-europarl-v7.tgz",
     657_632_379,
     "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_COMMON_CRAWL = RemoteFile(
-    "wmt14/training-parallel-commoncrawl.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-commoncrawl.tgz",
-    ),
+_COMMON_CRAWL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-commoncrawl.tgz",
     918_311_367,
     "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_NEWS_COMMENTARY = RemoteFile(
-    "wmt14/training-parallel-nc-v9.tgz",
-    (
-        "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        f"{_HUGGING_FACE}/wmt14-data/resolve/main/training-parallel-nc-v9.tgz",
-    ),
+_NEWS_COMMENTARY = _of_wmt(
+    "www.statmt.org/wmt14",
+    "training-parallel-nc-v9.tgz",
     80_418_416,
     "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+    "wmt14-data/resolve/main",
 )
-_WMT_DEV = RemoteFile(
-    "wmt14/dev.tgz",
-    (
-        "https://data.statmt.org/wmt19/translation-task/dev.tgz",
-        "http://data.statmt.org/wmt19/translation-task/dev.tgz",
-    ),
+_WMT_DEV = _of_wmt(
+    "data.statmt.org/wmt19/translation-task",
+    "dev.tgz",
     38_654_961,
     "sha256:7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )
-_WMT14_TEST = RemoteFile(
-    "wmt14/test-full.tgz",
-    (
-        "https://statmt.org/wmt14/test-full.tgz",
-        "http://www.statmt.org/wmt14/test-full.tgz",
-    ),
-    None,
-    "md5:a8cd784e006feb32ac6f3d9ec7eb389a",
+_WMT14_TEST = _of_wmt(
+    "statmt.org/wmt14", "test-full.tgz", None, "md5:a8cd784e006feb32ac6f3d9ec7eb389a"
 )
 
 

@@ -19,9 +19,6 @@ def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     sacreBLEU itself counts the n-grams of both texts anew for each pair, which for 100 samples of
     a line takes seconds.
 
-    Args:
-        texts: list of n str.
-
     Returns:
         `[n, n]` float64, 0 to 100: row h, column r has text h as hypothesis and r as reference.
     """

@@ -87,9 +87,7 @@ class Scorer:
 
     Args:
         length_penalty: alpha of Wu et al. 2016, for `Translation.score`.
-        batch_size: pairs scored at once.
         max_input_tokens: longest line of either side, in tokens including `</s>`.
-        name: the model's name in error messages.
 
     Attributes:
         log_prob: sum over all pairs that were scored.

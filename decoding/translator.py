@@ -74,7 +74,6 @@ class Translator:
             being left untranslated.
         split_sentences: most sentences of a line that are translated at once: each sentence of the
             lines with more is translated by itself, see `sentences`; 0: no line is split.
-        name: the model's name in error messages.
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
@@ -83,7 +82,6 @@ class Translator:
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
         keep: `decoding.text.kept_parts.KeptParts`, which are not translated; None for none.
-        seed: of random draws.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         **search: fields of `SearchOptions`, such as `beam_size`.

@@ -117,9 +117,6 @@ class Frozen:
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
 
-    Args:
-        *values: tensors.
-
     Attributes:
         variables: list of `keras.Variable`.
     """

@@ -177,9 +177,6 @@ def preset_names() -> list[str]:
 def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
 
-    Args:
-        **overrides: settings with other values.
-
     Raises:
         SettingError: no such preset.
     """
@@ -271,7 +268,6 @@ def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
 
     Args:
-        name: name of a setting.
         given: name -> value, settings that differ from the preset's.
     """
     other, values = model_class(preset).read_with.get(name, (None, ()))

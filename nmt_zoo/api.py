@@ -125,9 +125,9 @@ def align(
 
 def _start() -> None:
     """Starts TensorFlow without its messages, before anything else imports it."""
-    from nmt_zoo.command_line import quiet
+    from nmt_zoo.common import process
 
-    quiet.start()
+    process.start_tensorflow()
 
 
 def _file_of(lines: Sequence[str], folder: Path) -> Path:

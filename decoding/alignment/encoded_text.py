@@ -64,7 +64,6 @@ class EncodedText:
         """Counts the lines that have words, but no word of the vocabulary.
 
         Args:
-            model_name: name of the model in errors.
             is_start: False for a later part of a longer text, which may be as short as one line: it
                 is not refused.
 

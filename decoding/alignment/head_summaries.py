@@ -95,7 +95,6 @@ def summarise_heads(
     Args:
         text: (names of source and target, (source lines, target lines)); lines may be
             `data_pipeline.streams.FileLines`.
-        name: name of the model in errors.
         gold: `GoldAlignment` of every pair, or None.
         linker: `Aligner` whose links take the place of `gold`, or None.
 

@@ -27,10 +27,6 @@ def lexicon_entries(
 ) -> list[tuple[str, str, float]]:
     """Counts how words of a text are translated.
 
-    Args:
-        alignments: links of every sentence pair.
-        source_words: the words of every source sentence.
-
     Returns:
         (source word, target word, probability) of all linked words. The probability is the target
         word's share of all links of the source word. Entries are sorted by source word, then by
@@ -120,7 +116,6 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
 
     Args:
-        path: the file.
         entries: (source word, target word, probability from 0 to 1), in the order to write.
 
     Returns:

@@ -119,7 +119,6 @@ def parse_gold(
 
     Args:
         text: as a line of the first form of `read_gold`.
-        name: name of the text in errors.
         pair: (source words, target words), the numbers of words to check the links against.
 
     Raises:
@@ -137,7 +136,7 @@ def _first_number(links, name):
         return 0
     print(
         f"{name}: no link names word 0, so words are counted from 1; if they are counted from 0, "
-        "give --gold_base=0",
+        "add 1 to every number",
         file=sys.stderr,
     )
     return 1
@@ -174,7 +173,7 @@ def _numbered_links(lines, path, pairs, base):
     if num_null:
         print(
             f"{path}: {num_null:,} of {len(found):,} links are to word 0 (NULL) and do not count; "
-            "if words are counted from 0, give --gold_base=0",
+            "if words are counted from 0, add 1 to every number",
             file=sys.stderr,
         )
     return links
@@ -344,10 +343,6 @@ def score_alignments(
     """Computes the alignment error rate, precision and recall of a corpus.
 
     Och and Ney 2003, section 5.1.
-
-    Args:
-        alignments: links of every sentence pair.
-        gold: gold alignment of every sentence pair.
 
     Returns:
         `AlignmentScore`. Precision is 1 if there are no links, recall is 1 if there are no sure

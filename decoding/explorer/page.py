@@ -42,7 +42,6 @@ def model_data(
     """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`.
 
     Args:
-        name: of the model.
         texts: (source, translation), as people write them.
         tokens: (source tokens, target tokens), both with `</s>`.
         maps: name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may be there.
@@ -94,7 +93,6 @@ def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
     """Returns an HTML page with links to other pages.
 
     Args:
-        title: heading of the page.
         rows: list of (address of a page or "", source text, translation or remark).
     """
     lines = [

@@ -29,7 +29,6 @@ class SentenceExplorer:
     """Makes the data with which `explorer.js` shows how a model translates sentences.
 
     Args:
-        name: name of the model, for people.
         **search: fields of `SearchOptions`; the page lists `beam_size` translations.
 
     Example:
@@ -63,8 +62,6 @@ class SentenceExplorer:
         Args:
             target: its translation; "": the best one that the search finds.
             gold: `GoldAlignment` of the words of both, which then must both be given.
-            name: name of the source in errors.
-            number: of its line in errors.
 
         Returns:
             A MODEL of `explorer.js`.

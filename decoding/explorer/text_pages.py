@@ -18,7 +18,6 @@ def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[
     """Writes a page.
 
     Args:
-        path: file to write.
         models: list of MODELs of `explorer.js`, of one source sentence.
         choice: what is shown first, the "choice" of `explorer.js`.
     """

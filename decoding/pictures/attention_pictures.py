@@ -133,7 +133,6 @@ def title_of(
     """Describes a picture: model, kind of attention, layers and heads.
 
     Args:
-        name: name of the model.
         maps: maps `[H, T, S]` by name, as for `save_attention`, and the three choices after it.
 
     Example:

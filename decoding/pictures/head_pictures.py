@@ -35,7 +35,6 @@ def save_heads(heads: Sequence[Head], path: str | os.PathLike, *, title: str) ->
     Args:
         heads: from `head_summaries.summarise_heads`.
         path: file to write, ending in .png, .svg or .pdf.
-        title: a line above the picture.
 
     Raises:
         ValueError: the file ending is unknown, or a .png would be too large.

@@ -39,7 +39,6 @@ def save_points(
         groups: name -> (n labels, their points `[n, 2]`). Labels of over 40 characters are
             shortened.
         path: file to write, ending in .png, .svg or .pdf.
-        title: a line above the picture.
 
     Raises:
         ValueError: the file ending is unknown, there are no points, labels and points differ in

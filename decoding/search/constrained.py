@@ -153,7 +153,7 @@ class Constrained:
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
         for rule in options.rules:
-            scores = rule.change(scores, state["ids"])
+            scores = tf.ensure_shape(rule.change(scores, state["ids"]), scores.shape)
         if "prefix" in given:
             # A column of padding, so that there is one to read after the longest prefix.
             prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)

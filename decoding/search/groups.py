@@ -19,7 +19,6 @@ def in_halves(function: Callable[..., list], *lists: Sequence) -> list:
 
     Args:
         function: takes lists of equal length; returns a list with an entry for each of theirs.
-        *lists: the batch.
 
     Returns:
         The list of all entries; None for those that do not fit into memory even alone.

@@ -119,12 +119,7 @@ def make_search(
 
 
 class Searcher:
-    """Searches batches of sentences, with all that each of them asks for.
-
-    Args:
-        vocabulary: of the target.
-        seed: of random draws.
-    """
+    """Searches batches of sentences, with all that each of them asks for."""
 
     def __init__(
         self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary, seed: int = 0
@@ -141,9 +136,6 @@ class Searcher:
         """Searches a batch.
 
         A batch that does not fit into memory is halved, again and again if need be.
-
-        Args:
-            n_best: number of translations of each.
 
         Returns:
             For each sentence the `Hypotheses`, arrays without the axis B, or None if it does not

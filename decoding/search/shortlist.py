@@ -64,7 +64,6 @@ def make_shortlist(
         is_shared: whether both sides have the same vocabulary; source tokens, such as the pieces of
             names, then belong to the shortlist, too.
         translations: M, number of translations of each source token.
-        frequent: number of frequent tokens.
     """
     source_size, vocab_size = lexical.source_vocab_size, lexical.target_vocab_size
     rows_at_once = max(_CELLS // vocab_size, 1)

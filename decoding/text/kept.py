@@ -36,7 +36,6 @@ class KeptTranslations:
     a line, its text and its translations. The file is never in memory as a whole.
 
     Args:
-        path: the file.
         made_by: everything besides the text that translations depend on, such as model and beam
             size; a dict of JSON values.
 

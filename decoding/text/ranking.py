@@ -17,9 +17,6 @@ class NBestList:
 
     There may be several scores. The file is never in memory as a whole.
 
-    Args:
-        path: the file.
-
     Raises:
         UserError: the file cannot be read. A line of another form raises when it is reached.
     """

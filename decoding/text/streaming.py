@@ -15,7 +15,6 @@ def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple
 
     Args:
         read: function of the most lines to return; an empty list ends the text. See `LiveLines`.
-        batch_size: lines of the first window.
 
     Yields:
         (number of the first line, counted from 0; list of str).
@@ -38,7 +37,6 @@ def translations(
 
     Args:
         window: from `windows`.
-        n_best: translations for each line.
         advance: function that is called with the number of lines that are done, after every batch.
 
     Returns:

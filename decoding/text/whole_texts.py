@@ -49,7 +49,6 @@ def translate_text(
 
     Args:
         output: `Output`; translations for a file are kept until all are done.
-        n_best: translations of each line.
         formatted: function of a window and its results; returns lines, see `formats`.
         remarks: `Remarks`, which counts what is to be reported.
 

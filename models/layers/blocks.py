@@ -240,7 +240,6 @@ def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
 
     Args:
-        count: number of layers.
         num_distinct: number of sets of weights, if they are shared; at most `count` are used.
         order: as `Transformer`'s `share_layers`.
 

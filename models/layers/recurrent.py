@@ -263,7 +263,6 @@ class RecurrentLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U.
         fed_width: as `RecurrentCell`; only `step` takes such inputs.
 
@@ -335,7 +334,6 @@ class BidirectionalLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U, of each direction.
     """
 

@@ -333,7 +333,6 @@ def write_saved_model(
 
     Args:
         folder: `Path` of the version, which does not exist or is empty.
-        name: of the model.
         make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
             requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
 

@@ -55,7 +55,6 @@ def check(
     """Calls every signature of a SavedModel and compares its answers with the model's.
 
     Args:
-        saved_model: its folder.
         lines: list of str, none of more than `max_tokens`.
         translations: list of `Translation`, one for each line, found by the same search.
         max_tokens: longest line that the SavedModel accepts, on either side.

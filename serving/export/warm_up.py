@@ -66,11 +66,9 @@ def write_requests(
     """Writes the warm-up requests of a version.
 
     Args:
-        folder: of the version.
         requests: with the attributes of `WarmUpRequest`. Of each signature, the first and the last
             one are taken.
         signatures: name -> `SignatureDef`.
-        name: of the model.
 
     Raises:
         OSError: the file cannot be written.

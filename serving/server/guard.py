@@ -37,7 +37,6 @@ class Guard:
     """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
 
     Args:
-        app: ASGI application.
         names: lower-case host names that are allowed besides addresses and `localhost`.
         log: function that is called with a line for each request, or None.
     """

@@ -16,9 +16,6 @@ from nmt_zoo.serving.server.refusals import not_an_answer
 class LoadedModel:
     """A SavedModel that answers requests; several threads may call it.
 
-    Args:
-        folder: the SavedModel's folder.
-
     Attributes:
         signatures: name -> `SignatureDef`.
         training_text: `TrainingText` of a translation model, or None if it has no such record.
@@ -46,7 +43,6 @@ class LoadedModel:
         """Calls a signature.
 
         Args:
-            signature: its name.
             seconds: time after which the computation is stopped.
 
         Returns:

@@ -187,7 +187,6 @@ def make_app(
     """Makes the ASGI application.
 
     Args:
-        name: of the model.
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.
     """

@@ -23,7 +23,6 @@ class ServedVersions:
 
     Args:
         folder: holds the versions 1, 2, 3, ...
-        name: of the model.
         load: function of a version's folder -> `LoadedModel`.
 
     Raises:

@@ -45,9 +45,6 @@ class LineTranslations:
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Answers a request.
 
-        Args:
-            signature: name of the signature.
-
         Returns:
             `(name -> array, list of warnings, each a str)`.
 

@@ -1,12 +1,16 @@
 """The zoo from Python: train, load, translate, score, align, draw, export."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import nmt_zoo
 from nmt_zoo.command_line.calls import arguments_of
+from nmt_zoo.configuration.options import OPTIONS
+from nmt_zoo.data_pipeline.datasets import DATASETS
 from tests.running import ROOT, client_in_this_process
 
 SOURCES = ["a dog runs", "a cat sleeps", "a dog sleeps", "a cat runs"] * 10
@@ -52,6 +56,14 @@ def test_a_loaded_model_is_the_trained_one(trained):
     assert nmt_zoo.load(trained[1] / "run").translate(SOURCES[:4]) == TARGETS[:4]
 
 
+def test_the_python_of_the_readme_runs(trained, monkeypatch, capsys):
+    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text("utf-8"), re.S)
+    monkeypatch.chdir(trained[1])
+    exec(code.replace("runs/demo", "run"), {})
+    assert capsys.readouterr().out.count("\n") == 2
+    assert Path("attention.png").exists()
+
+
 def test_translations_and_attention_show_in_a_notebook(trained):
     page = trained[0].translate(["a dog runs"])._repr_html_()
     assert "<td>a dog runs</td>" in page and ">Hund</span>" in page
@@ -81,6 +93,9 @@ def test_an_export_is_checked_and_published(trained):
         (lambda: nmt_zoo.train("ibm1", model_dir="nowhere", nothing=1), "nothing"),
         (lambda: nmt_zoo.align(["a"], []), "1 source lines and 0 target lines"),
         (lambda: nmt_zoo.align(["a"], ["b"], model="ibm9"), "expected one of ibm1"),
+        (lambda: nmt_zoo.register(3), "expected a model, way of training"),
+        (lambda: nmt_zoo.register(OPTIONS[0]), "already a training option 'update'"),
+        (lambda: nmt_zoo.register(DATASETS["demo"]), "a dataset needs a name"),
     ],
 )
 def test_errors_say_what_to_mend(call, message):

@@ -6,7 +6,7 @@ All copies of a variable change by the same gradient, and so stay equal.
 """
 
 import contextlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
@@ -15,6 +15,7 @@ from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
 from nmt_zoo.training.ways.update import Update
 
@@ -38,7 +39,7 @@ class Share(NamedTuple):
 class ReplicaAdam(FusedAdam):
     """Adam that each replica runs on its own copies, with the gradient summed over all replicas."""
 
-    def __init__(self, *args, **settings):
+    def __init__(self, *args: Any, **settings: Any):
         super().__init__(*args, **settings)
         # By default only the first replica would count, and the others wait for it; an update
         # inside of a conditional cannot wait.
@@ -56,12 +57,11 @@ class ReplicatedUpdate(Update):
 
     Args:
         update: `GradientUpdate`, made, like this object, in the scope of the replicas.
-        replicas: `Replicas`.
     """
 
     takes_batches = True
 
-    def __init__(self, update, replicas):
+    def __init__(self, update: GradientUpdate, replicas: Any):
         self.update = update
         self.replicas = replicas
         self.model = update.model
@@ -76,7 +76,7 @@ class ReplicatedUpdate(Update):
         self.accumulator = Accumulator(self.model.trainable_variables)
         self._step_alone, self._add, self._step_with_added = self._make_functions()
 
-    def step(self, *shares):
+    def step(self, *shares: Share) -> dict[str, tuple]:
         """As `GradientUpdate.step`, on the batches of all replicas.
 
         Args:

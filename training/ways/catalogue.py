@@ -1,14 +1,18 @@
 """Lists the ways of training, and the ways that suit each model."""
 
+from collections.abc import Iterable
+
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
+from nmt_zoo.training.ways.update import Options, WayOfTraining
 
 UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
@@ -23,14 +27,14 @@ _WAYS = {
 OWN_WAYS: dict[str, list[str]] = {}
 
 
-def ways_of(preset):
+def ways_of(preset: str) -> tuple[str, ...]:
     """Returns the names of the ways in which the model of a preset can be trained."""
     model_class = models.model_class(preset)
     found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
     return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
-def update_of(preset, options):
+def update_of(preset: str, options: Options) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
     Args:
@@ -50,7 +54,7 @@ def update_of(preset, options):
     return UPDATES[name]
 
 
-def check_options(preset, options, given, undecided=()):
+def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:
@@ -69,8 +73,4 @@ def check_options(preset, options, given, undecided=()):
             f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
             "out"
         )
-    check_given(options, given)
-    if options["new_vocabulary"] and not options["init_from"]:
-        raise UserError("--new_vocabulary needs --init_from")
-    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
-        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
+    rules.check("train", options, given)

@@ -1,9 +1,13 @@
 """Chains of models: each stage begins with what the simpler model before it has found."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    DiagonalEstimate,
+    PositionEstimate,
+    UniformEstimate,
+)
 
 
 class Stage(NamedTuple):
@@ -16,16 +20,16 @@ class Stage(NamedTuple):
     """
 
     name: str
-    positions: Any
+    positions: PositionEstimate | None
     fertile: bool = False
 
 
 # Model 1 comes first because it has a single optimum, so that starting from its table makes a
 # richer model less sensitive to initialisation.
-MODEL_1 = Stage("Model 1", Uniform())
-MODEL_2 = Stage("Model 2", Diagonal())
-HMM = Stage("HMM", Jumps.first())
-HMM_BEFORE_FERTILITIES = Stage("HMM", Jumps.first(null_probability=0.08))
+MODEL_1 = Stage("Model 1", UniformEstimate())
+MODEL_2 = Stage("Model 2", DiagonalEstimate())
+HMM = Stage("HMM", JumpsEstimate.first())
+HMM_BEFORE_FERTILITIES = Stage("HMM", JumpsEstimate.first(null_probability=0.08))
 FERTILITIES = Stage("HMM with fertilities", None, fertile=True)
 
 # Model of align.py -> its chain.

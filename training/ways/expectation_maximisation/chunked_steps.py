@@ -5,32 +5,19 @@ float64 sums; those of the whole text are float32.
 """
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
+from nmt_zoo.training.ways.expectation_maximisation import collapsed, iteration
 from nmt_zoo.training.ways.expectation_maximisation.agreement import expect_directions
 from nmt_zoo.training.ways.expectation_maximisation.chain import Stage
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, Direction, Part
-from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
-    MOST,
-    Collapsed,
-    Known,
-    agree,
-    count_links,
-    expected_fertilities,
-    first_collapsed,
-    log_ratios,
-    new_posteriors,
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import Collapsed
+from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
 )
-from nmt_zoo.training.ways.expectation_maximisation.iteration import (
-    Estimate,
-    maximise_translation,
-    posteriors_of,
-    spread_missing,
-    translation_of,
-)
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
 
 
 class Sums:
@@ -47,7 +34,7 @@ class Sums:
         log_likelihood: float.
     """
 
-    def __init__(self, direction: Direction, positions: Any):
+    def __init__(self, direction: Direction, positions: PositionEstimate):
         self.counts = np.zeros(direction.rows.num_pairs, np.float32)
         self.positions = positions
         self.statistics, self.log_likelihood = [], 0.0
@@ -91,7 +78,7 @@ class ChunkedTraining:
     def __init__(self, text: ChunkedText, alpha: float):
         self._text, self._alpha = text, alpha
         self._fertile = False
-        self.positions = [Uniform()] * len(text.directions)
+        self.positions = [UniformEstimate()] * len(text.directions)
 
     def begin(self, stage: Stage):
         """Goes on with the model of a stage."""
@@ -140,7 +127,7 @@ class ExpectationMaximisationText(ChunkedTraining):
         tables = [t[p.numbers].astype(np.float64) for p, t in zip(parts, self.tables, strict=True)]
         return list(map(Estimate, tables, self.positions))
 
-    def step(self):
+    def step(self) -> list[float]:
         def work(_, parts):
             cells = [part.cells for part in parts]
             found = expect_directions(cells, self._estimates(parts), threads=1)
@@ -159,18 +146,19 @@ class ExpectationMaximisationText(ChunkedTraining):
         """Replaces the counts of a direction by probabilities."""
 
         def change(pairs, _, rows):
-            new = maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
-            table[pairs] = spread_missing(rows, new, direction.vocab_sizes[1], self._smoothing)
+            new = iteration.maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
+            table[pairs] = iteration.spread_missing(
+                rows, new, direction.vocab_sizes[1], self._smoothing
+            )
 
         direction.for_rows(change)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         results = []
         for part, estimate in zip(parts, self._estimates(parts), strict=True):
-            translation = translation_of(part.cells, estimate)
-            how = {"threads": 1, "dtype": np.float64}
-            found, _, _ = posteriors_of(part.cells, estimate.positions, translation, **how)
-            results.append(found)
+            translation = iteration.translation_of(part.cells, estimate)
+            given = part.cells, estimate.positions, translation
+            results.append(iteration.posteriors_of(*given, threads=1, dtype=np.float64)[0])
         return results
 
 
@@ -190,7 +178,7 @@ class CollapsedText(ChunkedTraining):
         self._places = {}  # Number of a chunk -> (posteriors, counted) of each direction.
 
         def work(number, parts):
-            states = [first_collapsed(part.cells) for part in parts]
+            states = [collapsed.first_collapsed(part.cells) for part in parts]
             self._places[number] = [tuple(map(text.file.add, state[:2])) for state in states]
             return _results(parts, states, [()] * len(parts))
 
@@ -206,16 +194,16 @@ class CollapsedText(ChunkedTraining):
             for place, values in zip(places, state[:2], strict=True):
                 self._text.file.write(place, values)
 
-    def posteriors(self, number, parts):
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         return [state.posteriors for state in self._read(number)]
 
-    def step(self):
+    def step(self) -> list[float]:
         sides = range(len(self.counts))
         ratios = self._log_ratios() if self._fertile else [None for _ in sides]
         totals = list(map(self._totals, self._text.directions, self.counts))
 
         def known(side, part):
-            return Known(
+            return collapsed.Known(
                 self.counts[side][part.numbers] + np.float64(self._alpha),
                 totals[side][part.source_words],
                 ratios[side][:, part.source_words] if self._fertile else None,
@@ -224,10 +212,10 @@ class CollapsedText(ChunkedTraining):
         def work(number, parts):
             cells = [part.cells for part in parts]
             found = [
-                new_posteriors(part.cells, state, known(side, part), threads=1)
+                collapsed.new_posteriors(part.cells, state, known(side, part), threads=1)
                 for side, part, state in zip(sides, parts, self._read(number), strict=True)
             ]
-            states = agree(cells, [state for state, _ in found], threads=1)
+            states = collapsed.agree(cells, [state for state, _ in found], threads=1)
             self._write(number, states)
             return _results(parts, states, [statistics for _, statistics in found])
 
@@ -252,21 +240,21 @@ class CollapsedText(ChunkedTraining):
         def work(number, parts):
             both = zip(parts, self.posteriors(number, parts), strict=True)
             return [
-                (part.source_words, expected_fertilities(part.cells, posteriors, 1))
+                (part.source_words, collapsed.expected_fertilities(part.cells, posteriors, 1))
                 for part, posteriors in both
             ]
 
-        sums = [np.zeros([MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
+        sums = [np.zeros([collapsed.MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
         for results in self._text.each(work):
             for total, (words, found) in zip(sums, results, strict=True):
                 total[:, words] += found
-        return [log_ratios(total) for total in sums]
+        return [collapsed.log_ratios(total) for total in sums]
 
 
 def _results(parts, states, statistics):
     """Returns what `Sums.add` takes of each `chunks.Part` and its new `Collapsed`."""
     results = []
     for part, state, found in zip(parts, states, statistics, strict=True):
-        counts = count_links(part.cells, state.counted, threads=1)
+        counts = collapsed.count_links(part.cells, state.counted, threads=1)
         results.append((part, counts, state.positions.merged(found), state.log_likelihood))
     return results

@@ -11,7 +11,7 @@ Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for th
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,10 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     in_threads,
     posteriors_of,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
+)
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells, WordPairs
 
 # Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
@@ -44,7 +47,7 @@ class Collapsed(NamedTuple):
 
     posteriors: np.ndarray
     counted: np.ndarray
-    positions: Any
+    positions: PositionEstimate
     log_likelihood: float = 0.0
 
 
@@ -53,7 +56,7 @@ def first_collapsed(words: Cells) -> Collapsed:
     posteriors = np.empty(words.cell_pairs.size, np.float32)
     for block in words.blocks:
         posteriors[block.cells] = 1 / block.source_length
-    return Collapsed(posteriors, posteriors, Uniform())
+    return Collapsed(posteriors, posteriors, UniformEstimate())
 
 
 def collapsed_step(
@@ -67,12 +70,9 @@ def collapsed_step(
     """Makes one iteration: finds new posteriors, then new parameters of the position model.
 
     Args:
-        words: `WordPairs`.
-        state: `Collapsed`.
         alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
             table, over the target words that occur in a sentence pair with it.
         fertile: whether the number of target words of each source word has a distribution.
-        threads: as `iteration.expect`.
 
     Returns:
         `Collapsed`, with `counted` equal to `posteriors`.
@@ -106,12 +106,6 @@ def new_posteriors(
 ) -> tuple[Collapsed, list]:
     """Finds the posteriors of one iteration, for all sentence pairs of a corpus or for some.
 
-    Args:
-        words: `Cells` of the sentence pairs.
-        state: `Collapsed`.
-        known: `Known`.
-        threads: as `iteration.expect`.
-
     Returns:
         (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
         statistics of all blocks, from which `positions.maximise` makes new parameters).
@@ -142,7 +136,6 @@ def agree(
     Args:
         directions: `Cells` of each direction.
         states: the `Collapsed` of each.
-        threads: as `iteration.expect`.
 
     Returns:
         List of `Collapsed`, with new `counted`.
@@ -178,9 +171,7 @@ def _others_translation(words, counted, block, counts, totals):
     """Computes t(target word | source word) of a block from the other target tokens' counts.
 
     Args:
-        words: `WordPairs`.
         counted: as `Collapsed`.
-        block: `Block`.
         counts: `[P]` float64, counts of all cells plus the prior.
         totals: `[B, n]` float64, sums of the counts of every source token's word.
 
@@ -220,9 +211,7 @@ def expected_fertilities(words: Cells, posteriors: np.ndarray, threads: int = 2)
     """Sums the distributions of the fertilities of all tokens of each source word.
 
     Args:
-        words: `Cells`.
         posteriors: as `Collapsed`.
-        threads: as `iteration.expect`.
 
     Returns:
         `[MOST + 1, F]` float64.
@@ -266,7 +255,6 @@ def fertilities(block: Block, posteriors: np.ndarray) -> np.ndarray:
     """Computes the distribution of every source token's number of target words.
 
     Args:
-        block: `Block`.
         posteriors: `[R, n]`; the links of different target words count as independent.
 
     Returns:

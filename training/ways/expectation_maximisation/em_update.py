@@ -1,18 +1,22 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
-from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
-from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps
+from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions, em_steps
 from nmt_zoo.training.ways.expectation_maximisation.chain import (
     FERTILITIES,
     MODEL_1,
@@ -34,13 +38,14 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import DiagonalEstimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
 )
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update, WayOfTraining
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
@@ -53,26 +58,9 @@ class ExpectationMaximisation(WayOfTraining):
         *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
         "reverse_model_dir",
     )
-    # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
-        for name in ("corpus_weights", "temperature"):
-            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
-                raise UserError(
-                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
-                    "exactly once; leave it out"
-                )
-        if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
-            raise UserError(
-                "--reverse_model_dir cannot average checkpoints; leave out "
-                f"--average_checkpoints={options['average_checkpoints']}"
-            )
-        if options["leave_one_out"] and not options["alpha"]:
-            raise UserError(
-                "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
-                "impossible; add --alpha=0.001"
-            )
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
@@ -88,12 +76,12 @@ class ExpectationMaximisation(WayOfTraining):
             )
 
     @classmethod
-    def companion(cls, directory, config):
+    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
         """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
-    def make(cls, run, model):
+    def make(cls, run: Any, model: keras.Model) -> "EMUpdate":
         """As `WayOfTraining.make`; trains both directions if the run has a companion directory."""
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
@@ -103,7 +91,7 @@ class ExpectationMaximisation(WayOfTraining):
         return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
 
     @classmethod
-    def closing_line(cls, run, step):
+    def closing_line(cls, run: Any, step: int) -> str | None:
         """As `WayOfTraining.closing_line`: advice if the model's own iterations never began."""
         names = ("model1_steps", "model2_steps", "hmm_steps")
         before = {name: run.options[name] for name in names if run.options[name]}
@@ -116,59 +104,50 @@ class ExpectationMaximisation(WayOfTraining):
         )
 
 
+@dataclass(eq=False)
 class EMUpdate(Update):
     """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
 
     The first iterations may use simpler models, see `chain`.
-
-    Args:
-        model: `AlignmentModel`, prepared.
-        words: `WordPairs` of the training corpus.
-        alpha: as `iteration.maximise_translation`.
-        model1_steps: iterations of Model 1 before all others.
-        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
-        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
-        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
-            `FertilityModel` must be.
     """
 
-    def __init__(
-        self,
-        model,
-        words,
-        *,
-        alpha=0.0,
-        model1_steps=0,
-        model2_steps=0,
-        hmm_steps=0,
-        leave_one_out=False,
-    ):
-        self.model = model
+    model: AlignmentModel  # Prepared.
+    words: WordPairs  # Of the training corpus.
+    _: KW_ONLY
+    alpha: float = 0.0  # As in `iteration.maximise_translation`.
+    model1_steps: int = 0  # Iterations of Model 1 before all others.
+    model2_steps: int = 0  # Then of Model 2 by distance from the diagonal.
+    hmm_steps: int = 0  # Then, for a `FertilityModel`, of the HMM without fertilities.
+    # Whether iterations are those of `collapsed_step`, as those of a `FertilityModel` must be.
+    leave_one_out: bool = False
+
+    def __post_init__(self):
+        model, words = self.model, self.words
         self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
         self.corpus = words
         self.num_tokens = words.num_tokens
-        self.alpha = alpha
         self.size = model.settings["max_positions"]
         kind = model.settings["positions"]
         self.own = POSITIONS[kind].first(**model.settings)
         own = Stage(f"positions: {kind}", self.own)
         fertile = FERTILITIES._replace(positions=self.own)
         self.last = fertile if isinstance(model, FertilityModel) else own
-        self.chain = (MODEL_1, model1_steps), (MODEL_2, model2_steps), (own, hmm_steps)
+        steps = self.model1_steps, self.model2_steps, self.hmm_steps
+        self.chain = list(zip((MODEL_1, MODEL_2, own), steps, strict=True))
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(Diagonal().pack())
+        self.diagonal = tf.Variable(DiagonalEstimate().pack())
         self.packed = tf.Variable(self.own.pack(words, self.size))
         self.posteriors = self.counted = None
-        if leave_one_out:
+        if self.leave_one_out:
             first = first_collapsed(words)
             self.posteriors = self.counted = tf.Variable(first.posteriors)
 
-    def examples(self, first, batches):
+    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
         """As `Update.examples`: the whole corpus, once."""
         return [self.corpus][first:]
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes."""
         found = {
             **model_arrays(self.model),
@@ -183,7 +162,7 @@ class EMUpdate(Update):
             found["em/counted"] = self.counted
         return found
 
-    def stage(self, iteration):
+    def stage(self, iteration: int) -> Stage:
         """Returns the `Stage` of an iteration; iterations count from 0."""
         for stage, count in self.chain:
             if iteration < count:
@@ -191,7 +170,7 @@ class EMUpdate(Update):
             iteration -= count
         return self.last
 
-    def step(self, words):
+    def step(self, words: WordPairs) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -226,7 +205,7 @@ class EMUpdate(Update):
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
-    def estimate(self, words):
+    def estimate(self, words: WordPairs) -> Estimate:
         """Returns the `Estimate` that the next iteration begins with, smoothed as the model is."""
         positions = self._current_positions()
         translation = self.translation.numpy()
@@ -235,14 +214,14 @@ class EMUpdate(Update):
             translation = spread_missing(words, translation, *sizes)
         return Estimate(translation, positions)
 
-    def collapsed_step(self, words):
+    def collapsed_step(self, words: WordPairs) -> Collapsed:
         """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
         fertile = self._next_stage().fertile
         return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
-    def take_collapsed(self, state, words):
+    def take_collapsed(self, state: Collapsed, words: WordPairs) -> float:
         """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood or NaN."""
         fertile = self._next_stage().fertile
         self.posteriors.assign(state.posteriors)
@@ -261,7 +240,7 @@ class EMUpdate(Update):
         table[known] = ratios[:-1]
         self.model.log_ratios.assign(table)
 
-    def take(self, estimate, words):
+    def take(self, estimate: Estimate, words: WordPairs):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
         variable = self._variable()
         self.iteration.assign_add(1)
@@ -285,7 +264,7 @@ class EMUpdate(Update):
         positions, variable = self._next_stage().positions, self._variable()
         return positions if variable is None else positions.unpack(variable.numpy())
 
-    def progress_line(self, step, means):
+    def progress_line(self, step: int, means: dict[str, float]) -> str:
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
         line = f"iteration {step} ({self.stage(step - 1).name})"
         if math.isnan(means["nll"]):
@@ -296,7 +275,7 @@ class EMUpdate(Update):
         )
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Computes the likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}
 
@@ -312,7 +291,15 @@ class AgreementUpdate(EMUpdate):
         **options: as `EMUpdate`.
     """
 
-    def __init__(self, model, directions, reverse_model, *, reverse_directory=None, **options):
+    def __init__(
+        self,
+        model: keras.Model,
+        directions: Directions,
+        reverse_model: keras.Model,
+        *,
+        reverse_directory: ModelDirectory | None = None,
+        **options: Any,
+    ):
         super().__init__(model, directions.forward, **options)
         self.corpus = directions
         self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
@@ -321,12 +308,12 @@ class AgreementUpdate(EMUpdate):
                 update.counted = tf.Variable(update.posteriors)
         self.reverse_directory = reverse_directory
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes, in both directions."""
         reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
         return {**super().variables(), **reverse}
 
-    def step(self, directions):
+    def step(self, directions: Directions) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -338,6 +325,6 @@ class AgreementUpdate(EMUpdate):
         forward, reverse = self._iterate([self, self.reverse], directions)
         return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 
-    def companions(self):
+    def companions(self) -> dict[ModelDirectory, keras.Model]:
         """As `Update.companions`: the reverse model."""
         return {self.reverse_directory: self.reverse.model} if self.reverse_directory else {}

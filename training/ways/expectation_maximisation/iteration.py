@@ -1,8 +1,7 @@
 """Expectation maximisation for the IBM models and the HMM alignment model.
 
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model consists of a
-translation table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1),
-`PositionTable` or `Diagonal` (Model 2), `Jumps` (HMM).
+translation table over the `WordPairs` of a corpus, and a position model.
 """
 
 import concurrent.futures
@@ -12,11 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
@@ -27,7 +27,12 @@ from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
 )
 
 # Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
-POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}
+POSITIONS = {
+    "uniform": UniformEstimate,
+    "table": PositionTableEstimate,
+    "diagonal": DiagonalEstimate,
+    "jumps": JumpsEstimate,
+}
 
 
 class Estimate(NamedTuple):
@@ -39,7 +44,7 @@ class Estimate(NamedTuple):
     """
 
     translation: np.ndarray
-    positions: Any = Uniform()
+    positions: PositionEstimate = UniformEstimate()
 
 
 class Expected(NamedTuple):
@@ -66,8 +71,6 @@ def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
     """Makes the expectation step for one direction.
 
     Args:
-        words: `Cells` of the sentence pairs.
-        estimate: `Estimate`.
         threads: how many parts of the corpus are processed at once, which changes only the order of
             sums.
     """
@@ -91,7 +94,7 @@ def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
 
 def posteriors_of(
     words: Cells,
-    positions: Any,
+    positions: PositionEstimate,
     translation: Callable[[Block], np.ndarray],
     *,
     threads: int = 2,
@@ -100,11 +103,9 @@ def posteriors_of(
     """Makes the expectation step, and keeps the posterior of every cell.
 
     Args:
-        words: `Cells` of the sentence pairs.
         positions: parameters of a position model.
         translation: function of a block; returns t(target word | source word) of its cells,
             `[R, n]` float64.
-        threads: as `expect`.
         dtype: of the posteriors.
 
     Returns:
@@ -152,9 +153,7 @@ def count(words: Cells, values: Callable[[Block], np.ndarray], *, threads: int =
     """Sums values of cells for every word pair, `[P]` float64.
 
     Args:
-        words: `Cells`.
         values: function of a block; returns the values of its cells, `[R, n]` or `[R * n]`.
-        threads: as `expect`.
     """
 
     def work(blocks):
@@ -194,7 +193,6 @@ def maximise_translation(words: Rows, counts: np.ndarray, alpha: float = 0.0) ->
     tables become sparse.
 
     Args:
-        words: `Rows` of the word pairs.
         counts: `[P]` float64, expected counts, at least 0.
         alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
             the target words that occur in a sentence pair with it; 0 for maximum likelihood.
@@ -220,7 +218,6 @@ def spread_missing(
     The result is what `models.layers.translation_table` makes of the same table.
 
     Args:
-        words: `Rows` of the word pairs.
         translation: `[P]` float64; no row sums to more than 1.
         vocab_size: number of target words, of which those outside a row get a share, too.
         smoothing: share of every row that is divided evenly even if nothing is missing, in [0, 1).

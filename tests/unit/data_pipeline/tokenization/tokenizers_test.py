@@ -115,10 +115,6 @@ def test_bpe_decodes_to_one_line_whatever_the_ids(bpe):
     assert "\n" not in bpe.decode([*the[:-1], line_feed, *the])
 
 
-def test_bpe_special_ids_are_the_first_four(bpe):
-    assert bpe.pieces([PAD_ID, UNK_ID, BOS_ID, EOS_ID]) == list(SPECIALS)
-
-
 def test_bpe_merges_what_is_frequent(bpe):
     assert bpe.pieces(bpe.encode(["the quick"])[0]) == ["▁the", "▁quick", "</s>"]
 
@@ -237,13 +233,6 @@ def test_words_seen_less_than_the_least_count_are_unknown():
     (ids,) = vocabulary.encode(["a c d b"])
     assert ids == [4, UNK_ID, UNK_ID, 5, EOS_ID]
     assert vocabulary.decode(ids) == "a <unk> <unk> b"
-
-
-def test_each_side_has_the_words_of_its_own_text():
-    tokenizer = train_tokenizer("word", ["a b"], ["c b"], min_word_count=1)
-    assert tokenizer.source.words[4:] == ["a", "b"]
-    assert tokenizer.target.words[4:] == ["b", "c"]
-    assert not tokenizer.shared
 
 
 def test_limit_keeps_the_most_frequent_words_and_counts_the_specials():

@@ -6,7 +6,6 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
@@ -16,7 +15,8 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     first_collapsed,
 )
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 
@@ -48,7 +48,7 @@ def collapsed(directions):
     states = [first_collapsed(words) for words in directions]
     for number, stage in enumerate(STAGES):
         if number == OPTIONS["model1_steps"]:
-            first = Jumps.first(null_probability=0.08)
+            first = JumpsEstimate.first(null_probability=0.08)
             states = [state._replace(positions=first) for state in states]
         states = [
             collapsed_step(words, state, alpha=0.01, fertile=stage.endswith("fertilities"))
