@@ -63,9 +63,9 @@ class Arguments(flag_values.Arguments):
         _RUN,
         "",
         f"Model to train, one of: {_NAMES}; or my_model.py:Name, a model of your own. Default: "
-        "the model of the resumed run or of --init_from. Without these, a model that suits the size "
-        "of the text and --max_minutes; transformer_tiny for the demo corpus, transformer_base for "
-        "WMT14.",
+        "the model of the resumed run or of --init_from. Without these, a model that suits the "
+        "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+        "transformer_base for WMT14.",
     )
     set: list[str] = flag(
         _RUN, [], "Changes a setting of the model: name=value. Repeatable.", repeatable=True
