@@ -33,16 +33,6 @@ def trained(tmp_path_factory):
     return model, folder
 
 
-def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r"```python\n(.*?)```", text, re.S)
-    monkeypatch.chdir(tmp_path)
-    exec(code, {})
-    *_, translated, links = capsys.readouterr().out.splitlines()
-    assert translated.startswith("['")
-    assert links.startswith("[(")
-
-
 def test_importing_and_aligning_need_no_tensorflow():
     code = (
         "import sys, nmt_zoo; pair = ['a dog', 'a cat'] * 9, ['ein Hund', 'eine Katze'] * 9;"
