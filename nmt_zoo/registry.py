@@ -55,6 +55,9 @@ def register(
     if kind == "training option":
         add_option(thing)
     elif kind == "model":
+        import keras
+
+        keras.saving.register_keras_serializable("own")(thing)
         about = f"{(thing.__doc__ or name).splitlines()[0]}; your own"
         table[name] = thing, settings or {}, about
         recipes.BY_MODEL[name] = options or {}
