@@ -190,16 +190,12 @@ def test_the_tag_is_one_token_and_pairs_without_a_translation_are_left_out(writt
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        (["--tag=A B"], "expected one word"),
-        (["--tag=XBT", "--scores"], "--tag is for plain translations"),
-        (["--tag=XBT", "--format=jsonl"], "--tag is for plain translations"),
-    ],
-)
-def test_a_tag_that_cannot_be_written_is_refused(flags, expected, written, capsys):
-    flags = [f"--model_dir={written / 'runs/forward'}", f"--input={written / 'mono.de'}", *flags]
+def test_a_tag_that_cannot_be_written_is_refused(written, capsys):
+    flags = [
+        f"--model_dir={written / 'runs/forward'}",
+        f"--input={written / 'mono.de'}",
+        "--tag=A B",
+    ]
     done = run_script("translate", flags, capsys)
     assert done.status == 1 and done.err.count("\n") == 1
-    assert expected in done.err
+    assert "expected one word" in done.err

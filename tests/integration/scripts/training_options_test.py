@@ -262,17 +262,13 @@ BAD = {
         "width was 16, is 32; leave these flags out\n",
     ),
     "its share": (["--corpus_weights=7"], "--corpus_weights=7 chooses the shares of several"),
-    "words": (["--tokenizer=word", "--vocab_file=x"], "needs --tokenizer=bpe"),
     "no model": (["--init_from={}/x"], "no such model directory"),
     "no such guide": (["--guide={}/x"], "no such model directory"),
-    "a weight of no guide": (["--guide_weight=0.1"], "--guide_weight=0.1 needs --guide"),
-    "no merges": (["--tokenizer=word", "--bpe_dropout=0.1"], "needs --tokenizer=bpe"),
     "two equal passes": (["--r_drop=5", "--set=dropout=0"], "--r_drop=5: transformer_tiny has no"),
     "no end of the fall": (
         ["--schedule=linear", "--max_epochs=1"],
         "give --decay_steps or --max_steps",
     ),
-    "XLA without static shapes": (["--jit_compile"], "needs --pad_to_bucket"),
 }
 
 
