@@ -227,9 +227,8 @@ def answer_requests(asked: Arguments, app: Any, opened: socket.socket, name: str
         # For the moment before uvicorn handles signals; and for the end, when running requests have
         # been answered and uvicorn sends this process its signal again.
         signal.signal(signal.SIGTERM, lambda *_: setattr(server, "should_exit", True))
-    with errors_of_the_address(
-        asked
-    ):  # Another server may have begun to listen while this one loaded.
+    # Another server may have begun to listen while this one loaded.
+    with errors_of_the_address(asked):
         opened.listen(2048)
     host, port, *_ = opened.getsockname()
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

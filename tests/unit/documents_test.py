@@ -1,14 +1,16 @@
 """The documents agree with the code."""
 
+import functools
+import importlib
 import re
 from pathlib import Path
 
 import pytest
+from absl import flags
 
 from benchmarks import results_table
 from nmt_zoo import models
-from nmt_zoo.configuration.options import DEFAULTS
-from nmt_zoo.decoding.search.requests import OPTIONS
+from nmt_zoo.command_line.flag_values import defined
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPTS = ("train", "translate", "visualize_attention", "align", "export", "serve")
@@ -23,18 +25,12 @@ TASKS = {path.name: path.read_text(encoding="utf-8") for path in sorted(ROOT.glo
 COMMANDS = {**{name: TEXTS[name] for name in MANUAL}, **TASKS}
 
 
+@functools.cache
 def flags_of(script):
     """Returns the names of the flags that a script defines."""
-    text = (ROOT / "command_line" / f"{script}.py").read_text(encoding="utf-8")
-    names = re.findall(r'DEFINE_\w+\(\s*"(\w+)"', text) + re.findall(r" define_(\w+)\(", text)
-    if script == "translate":
-        names += [option.name for option in OPTIONS]
-    if script == "train":
-        names += [*DEFAULTS, "help"]
-        names += [
-            f"{split}_{side}" for split in ("train", "valid") for side in ("source", "target")
-        ]
-    return set(names)
+    module = importlib.import_module(f"nmt_zoo.command_line.{script}")
+    with defined(module.define_flags):
+        return {*flags.FLAGS, "help"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -114,7 +114,7 @@ def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path
 def test_answers_are_those_of_translate(server, model, folder):
     text, out = folder / "lines", folder / "out"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--scores"]
+    flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--format=scores"]
     assert run_script("translate", flags).status == 0
     expected = [line.split("\t", 1) for line in read_lines(out)]
     with ThreadPoolExecutor(8) as threads:
