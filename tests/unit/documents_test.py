@@ -57,8 +57,8 @@ def test_every_measurement_is_documented_and_the_flags_of_its_commands_exist(pat
     assert re.search(command, documents + code)
     used = re.findall(rf"{command}([^`]*)`", documents)
     used += re.findall(rf"{command}((?:[^\n\\]|\\\n)*)", code)
-    for flags in used:
-        names = re.findall(r"\s--(\w+)", flags)
+    for text in used:
+        names = re.findall(r"\s--(\w+)", text)
         assert {name if name in known else name.removeprefix("no") for name in names} <= known
 
 
