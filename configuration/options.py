@@ -482,6 +482,7 @@ OPTIONS = [
     ),
 ]
 BY_NAME = {option.name: option for option in OPTIONS}
+BUILT_IN = frozenset(BY_NAME)  # `add_option` adds others.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
 LIMITS = [option.name for option in OPTIONS if option.resumable]

@@ -9,7 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.configuration.options import BY_NAME, OPTIONS, VOCABULARY
+from nmt_zoo.configuration.options import BUILT_IN, DEFAULTS, OPTIONS, VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.models.base import LARGEST
@@ -38,7 +38,9 @@ def read_configuration(path: Path) -> dict[str, Any]:
             )
         _load_code(config.get("code", []), path.parent)
         _check(config)
-        return config
+        # Options of the user's own may be registered after the run.
+        added = {name: DEFAULTS[name] for name in DEFAULTS if name not in BUILT_IN}
+        return {**config, "options": {**added, **config["options"]}}
     except json.JSONDecodeError as error:
         raise UserError(f"{path}, line {error.lineno}: damaged ({error.msg}); {remedy}") from None
     except RecursionError:
@@ -61,7 +63,7 @@ def _check(config):
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
     # Counted models have no options but those of their vocabulary.
-    required = VOCABULARY if not models.model_class(config["model"]).reads_source else BY_NAME
+    required = BUILT_IN if models.model_class(config["model"]).reads_source else VOCABULARY
     for option in OPTIONS:
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)

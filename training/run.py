@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from nmt_zoo.command_line import quiet
+from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.settled import Settled
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -15,7 +15,6 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.corpus.preparation import Preparation
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
@@ -23,6 +22,7 @@ from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 from nmt_zoo.training.ways.catalogue import update_of
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.preparation import Preparation
 
 
 class Run(NamedTuple):
@@ -83,7 +83,7 @@ def begin(run):
         UserError: --max_minutes are over before a new run begins.
     """
     if run.is_new:
-        limit, took = run.options["max_minutes"], (time.monotonic() - quiet.BEGAN) / 60
+        limit, took = run.options["max_minutes"], (time.monotonic() - process.BEGAN) / 60
         if limit and took > limit:  # The directory would keep the pace of a run without updates.
             raise UserError(
                 f"--max_minutes={limit:g}: starting took {took:.1f} minutes, which left no time "
@@ -132,7 +132,7 @@ def make_trainer(run):
         limits,
         keep_best_by=options["keep_best_by"],
         accumulate_steps=options["accumulate_steps"],
-        began=quiet.BEGAN,
+        began=process.BEGAN,
         devices=run.devices,
         penalty_choice=penalty_choice if penalty_choice.is_possible else None,
     )

@@ -87,11 +87,7 @@ class PairText(NamedTuple):
         return tokenizer
 
     def encode(self, tokenizer: Tokenizer, options: dict[str, Any], data_dir: str) -> Encoded:
-        """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped.
-
-        Returns:
-            `Encoded`.
-        """
+        """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped."""
         valid = encoding.encode_pairs(*self.valid, tokenizer, data_dir, "validation pairs").corpus
         corpus, dropped, sizes = encoding.encode_pairs(
             *self.train,

@@ -119,7 +119,7 @@ class OneDevice:
         return self.on_chief(evaluator)
 
     def on_chief(self, function: Callable[[], Any]) -> Any:
-        """Runs a function on the chief only, which keeps the result to itself.
+        """Runs a function that only the chief calls.
 
         Returns:
             The result of the function; None if a signal arrived before or during the call.

@@ -5,6 +5,7 @@ import hashlib
 import json
 import signal
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -226,12 +227,8 @@ class Replicas(OneDevice):
         return found
 
 
-class _NoLock:
-    def acquire(self):
-        pass
-
-    def release(self):
-        pass
+def _do_nothing(*_, **__):
+    pass
 
 
 class _ReadOnlyDirectory(ModelDirectory):
@@ -239,7 +236,7 @@ class _ReadOnlyDirectory(ModelDirectory):
 
     def __init__(self, path):
         super().__init__(path)
-        self.lock = _NoLock()
+        self.lock = SimpleNamespace(acquire=_do_nothing, release=_do_nothing)
         self.tensorboard_path = None
 
     def restore_newest(self, variables):
@@ -254,17 +251,7 @@ class _ReadOnlyDirectory(ModelDirectory):
     def best_state(self):
         return self._read_best()[1] if self.best_path.exists() else None
 
-    def save_checkpoint(self, variables, state, *, keep, every):
-        pass
-
-    def write_best(self, arrays, state):
-        pass
-
     def keep_bad_batches(self, step, taken, state):
         return self.bad_batch_folder
 
-    def rewind_metrics(self, step, evaluated_step):
-        pass
-
-    def append_metrics(self, record):
-        pass
+    save_checkpoint = write_best = rewind_metrics = append_metrics = _do_nothing

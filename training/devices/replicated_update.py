@@ -57,7 +57,6 @@ class ReplicatedUpdate(Update):
 
     Args:
         update: `GradientUpdate`, made, like this object, in the scope of the replicas.
-        replicas: `Replicas`.
     """
 
     takes_batches = True

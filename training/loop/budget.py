@@ -1,6 +1,7 @@
 """The time of a run: what is left of --max_minutes, and what its end takes."""
 
 import time
+from dataclasses import dataclass
 from typing import Any
 
 from nmt_zoo.training.loop.limits import Limits
@@ -10,42 +11,28 @@ _SHARE = 0.05  # Of the time, for averages, and for the choice of the length pen
 _LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
 
 
+@dataclass(eq=False)
 class Budget:
-    """Compares the time of a run with its limit; all times are in seconds.
+    """Compares the time of a run with its limit; all times are in seconds."""
 
-    Args:
-        limits: `Limits`.
-        state: the `state` of the `training.loop.trainer.Trainer`, which is read as it changes.
-        began: `time.monotonic()` from which this process counts; None: from the call of `start`.
-        chooses_penalty: whether the run ends with the choice of a length penalty.
+    limits: Limits
+    state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
+    # `time.monotonic()` from which this process counts; None: from the call of `start`.
+    began: float | None = None
+    chooses_penalty: bool = False  # Whether the run ends with the choice of a length penalty.
+    validation: float | None = None  # Duration of the last validation of this process.
+    save: float = 0.0  # Duration of the last save.
+    late: bool = False  # Whether the time limit has been reached.
 
-    Attributes:
-        validation: duration of the last validation; None before the first one of this process.
-        save: duration of the last save.
-        late: whether the time limit has been reached.
-    """
-
-    def __init__(
-        self,
-        limits: Limits,
-        state: dict[str, Any],
-        began: float | None = None,
-        chooses_penalty: bool = False,
-    ):
-        self.validation: float | None = None
-        self.save = 0.0
-        self.late = False
-        self._limits = limits
-        self._state = state
-        self._began = began
-        self._chooses_penalty = chooses_penalty
-        self._limit = limits.max_minutes * 60
+    @property
+    def _limit(self):
+        return self.limits.max_minutes * 60
 
     def start(self):
         """Starts to count, after all that earlier processes have used."""
         now = time.monotonic()
-        self._start = (self._began or now) - self._state["seconds"]
-        self._state["seconds"] = now - self._start
+        self._start = (self.began or now) - self.state["seconds"]
+        self.state["seconds"] = now - self._start
 
     def seconds(self) -> float:
         """Returns the time that all processes of the run have used."""
@@ -53,7 +40,7 @@ class Budget:
 
     def is_late(self) -> bool:
         """Returns whether the run has to end, so that its end is within the limit, too."""
-        late = self._limits.is_late(self._state["seconds"], self.closing())
+        late = self.limits.is_late(self.state["seconds"], self.closing())
         self.late = self.late or late
         return late
 
@@ -65,26 +52,26 @@ class Budget:
         """
         share = self._limit * _SHARE
         if self.validation is None:  # Only an earlier process has measured anything.
-            return self._state.get("closing_seconds", min(2 * share, 120.0))
-        closing = self.save + (share if self._chooses_penalty else 0.0)
-        if self._state["evaluated_step"] != self._state["step"]:
+            return self.state.get("closing_seconds", min(2 * share, 120.0))
+        closing = self.save + (share if self.chooses_penalty else 0.0)
+        if self.state["evaluated_step"] != self.state["step"]:
             closing += self.validation
-        tries = most_tries(self._limits.keep_checkpoints)
+        tries = most_tries(self.limits.keep_checkpoints)
         if tries:
             # An average reads checkpoints, which takes about as long as writing them.
-            an_average = self.validation + self._limits.keep_checkpoints * self.save
+            an_average = self.validation + self.limits.keep_checkpoints * self.save
             closing += min(tries * an_average, max(an_average, share))
         return closing
 
     def closing_to_save(self) -> float:
         """Returns `closing` for a process that resumes; a run that has ended does not go on."""
-        left = self._limit - self._state["seconds"]
+        left = self._limit - self.state["seconds"]
         return max(self.closing(), left) if self.late else self.closing()
 
     def has_time_for_average(self, is_first: bool) -> bool:
         """Returns whether an average can be validated; the first may take a tenth more."""
         used = self.seconds() - (0.1 * self._limit if is_first else 0.0)
-        return not self._limits.is_late(used, self.validation or 0.0)
+        return not self.limits.is_late(used, self.validation or 0.0)
 
     def end_of_penalty_choice(self) -> float:
         """Returns the `time.monotonic()` at which the choice of the length penalty ends."""

@@ -21,35 +21,20 @@ from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 
 @dataclass
 class Ending:
-    """Completes a run that has reached one of its limits.
-
-    Attributes:
-        directory: directory of the run.
-        model: the model, with the weights of the last step.
-        step: number of the last step.
-        best: the best weights so far.
-        evaluator: returns an `Evaluation` of the model when called.
-        devices: devices of the run; only the chief works here.
-        limits: limits of the run.
-        budget: time of the run.
-        penalty_choice: chooses the length penalty; None: nothing is chosen.
-        stop: request to stop, on which all processes agree.
-        say: prints a line.
-        best_average: `Evaluation` of the best average so far.
-    """
+    """Completes a run that has reached one of its limits."""
 
     directory: ModelDirectory
-    model: keras.Model
-    step: int
+    model: keras.Model  # With the weights of the last step.
+    step: int  # The last step.
     best: BestWeights
     evaluator: Callable[[], Evaluation]
-    devices: OneDevice
+    devices: OneDevice  # Only the chief works here.
     limits: Limits
     budget: Budget
-    penalty_choice: PenaltyChoice | None
-    stop: StopRequest
-    say: Callable[[str], None]
-    best_average: Evaluation | None = None
+    penalty_choice: PenaltyChoice | None  # None: no length penalty is chosen.
+    stop: StopRequest  # On which all processes agree.
+    say: Callable[[str], None]  # Prints a line.
+    best_average: Evaluation | None = None  # Of the averages so far.
 
     def average(self):
         """Keeps the best average of the last checkpoints as the best model if it is better."""

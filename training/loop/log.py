@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from nmt_zoo.model_directory.directory import ModelDirectory
@@ -11,30 +12,18 @@ from nmt_zoo.training.validation.evaluation import Evaluation, perplexity
 from nmt_zoo.training.ways.update import Update
 
 
+@dataclass(eq=False)
 class Log:
-    """Adds up the values of steps, and records their means.
+    """Adds up the values of steps, and records their means."""
 
-    Args:
-        directory: directory of the run.
-        update: update of the run.
-        limits: limits of the run.
-        state: the `state` of the `training.loop.trainer.Trainer`, which is read as it changes.
-
-    Attributes:
-        sums: of the steps since the last record: name -> (sum, count).
-        shown: name -> text beside the progress bar.
-    """
-
-    def __init__(
-        self, directory: ModelDirectory, update: Update, limits: Limits, state: dict[str, Any]
-    ):
-        self.sums: dict[str, tuple] = {}
-        self.shown: dict[str, Any] = {}
-        self._directory = directory
-        self._update = update
-        self._limits = limits
-        self._state = state
-        self._tokens_before = 0.0  # Tokens of `sums` that an earlier process has trained on.
+    directory: ModelDirectory
+    update: Update
+    limits: Limits
+    state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
+    # Of the steps since the last record: name -> (sum, count).
+    sums: dict[str, tuple] = field(default_factory=dict)
+    shown: dict[str, Any] = field(default_factory=dict)  # Name -> text beside the progress bar.
+    _tokens_before: float = 0.0  # Tokens of `sums` that an earlier process has trained on.
 
     def restore(self, sums: dict[str, list[float]]):
         """Restores the `sums` of an earlier process from its checkpoint."""
@@ -43,7 +32,7 @@ class Log:
 
     def start(self):
         """Starts to count time, and opens the files."""
-        self._board = Board(self._directory.tensorboard_path)
+        self._board = Board(self.directory.tensorboard_path)
         self._since = time.monotonic()
 
     def close(self):
@@ -58,7 +47,7 @@ class Log:
 
     def epoch(self) -> int:
         """Returns the number of the last step's epoch, counted from 1."""
-        return max(self._state["epoch"] + (self._state["batch"] > 0), 1)
+        return max(self.state["epoch"] + (self.state["batch"] > 0), 1)
 
     def training(self) -> str | None:
         """Records the means since the last record; returns a line to print, or None."""
@@ -70,17 +59,17 @@ class Log:
         rate = (float(self.sums["nll"][1]) - self._tokens_before) / max(seconds, 1e-9)
         self._tokens_before = 0.0
         self.sums = {}
-        rates = self._update.rates()
+        rates = self.update.rates()
         record = {
             **means,
             "perplexity": perplexity(means["nll"]),
             **rates,
-            "skipped_steps": self._state["skipped_steps"],
+            "skipped_steps": self.state["skipped_steps"],
             "tokens_per_second": round(rate, 1),
         }
         self._record("train", record)
         self._show(means["loss"], rates, rate)
-        return self._update.progress_line(self._state["step"], means)
+        return self.update.progress_line(self.state["step"], means)
 
     def _show(self, loss, rates, rate):
         self.shown = {"epoch": self.epoch()}
@@ -88,12 +77,12 @@ class Log:
             self.shown["loss"] = f"{loss:.3f}"
         if "learning_rate" in rates:
             self.shown["rate"] = f"{rates['learning_rate']:.2g}"
-        step, warmup_steps = self._state["step"], self._update.warmup_steps
+        step, warmup_steps = self.state["step"], self.update.warmup_steps
         if step < warmup_steps:
             self.shown["warm-up"] = f"{step:,} of {warmup_steps:,}"
         self.shown["tokens/s"] = f"{rate:,.0f}"
-        if self._limits.max_minutes:  # The bar itself shows only steps.
-            left = self._limits.max_minutes - self._state["seconds"] / 60
+        if self.limits.max_minutes:  # The bar itself shows only steps.
+            left = self.limits.max_minutes - self.state["seconds"] / 60
             self.shown["minutes left"] = f"{max(left, 0):.0f}"
 
     def leave_out(self, seconds: float):
@@ -102,12 +91,12 @@ class Log:
 
     def validation(self, evaluation: Evaluation):
         """Records a validation."""
-        figures = {**evaluation.figures(), "skipped_steps": self._state["skipped_steps"]}
+        figures = {**evaluation.figures(), "skipped_steps": self.state["skipped_steps"]}
         self._record("valid", figures)
-        self._board.samples(evaluation, self._state["step"])
+        self._board.samples(evaluation, self.state["step"])
 
     def _record(self, kind, values):
-        state = self._state
+        state = self.state
         record = {
             "step": state["step"],
             "epoch": self.epoch(),
@@ -115,5 +104,5 @@ class Log:
             "kind": kind,
             **values,
         }
-        self._directory.append_metrics(record)
+        self.directory.append_metrics(record)
         self._board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])

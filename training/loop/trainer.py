@@ -3,6 +3,7 @@
 import itertools
 import time
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
@@ -23,46 +24,25 @@ from nmt_zoo.training.ways.update import Update
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
 
 
+@dataclass(eq=False)
 class Trainer:
-    """Trains a model until a limit is reached; can be stopped and resumed at any step.
+    """Trains a model until a limit is reached; can be stopped and resumed at any step."""
 
-    Args:
-        directory: `ModelDirectory`, started.
-        update: `training.ways.update.Update`.
-        epochs: `training.corpus.epochs.Epochs` to train on.
-        evaluator: returns an `Evaluation` when called.
-        limits: `training.loop.limits.Limits`.
-        keep_best_by: "perplexity" or "bleu", the validation score of the best weights.
-        accumulate_steps: batches of an update; the last update of an epoch may have fewer.
-        began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
-        devices: `OneDevice` or `Replicas`; `OneDevice()` if None.
-        penalty_choice: `PenaltyChoice` for the best weights; None: nothing is chosen.
-    """
+    directory: ModelDirectory  # Started.
+    update: Update
+    epochs: Epochs  # Of the text to train on.
+    evaluator: Callable[[], Evaluation]
+    limits: Limits
+    _: KW_ONLY
+    keep_best_by: str = "perplexity"  # Or "bleu": the validation score of the best weights.
+    accumulate_steps: int = 1  # Batches of an update; the last one of an epoch may have fewer.
+    began: float | None = None  # As in `Budget`.
+    devices: OneDevice = field(default_factory=OneDevice)
+    penalty_choice: PenaltyChoice | None = None  # None: no length penalty is chosen.
 
-    def __init__(
-        self,
-        directory: ModelDirectory,
-        update: Update,
-        epochs: Epochs,
-        evaluator: Callable[[], Evaluation],
-        limits: Limits,
-        *,
-        keep_best_by: str = "perplexity",
-        accumulate_steps: int = 1,
-        began: float | None = None,
-        devices: OneDevice | None = None,
-        penalty_choice: PenaltyChoice | None = None,
-    ):
-        self.directory = directory
-        self.update = update
-        self.epochs = epochs
-        self.evaluator = evaluator
-        self.limits = limits
-        self.best = BestWeights(directory, update, keep_best_by)
-        self.accumulate_steps = accumulate_steps
-        self.devices = devices or OneDevice()
-        self.penalty_choice = penalty_choice
-        self.variables = update.variables()
+    def __post_init__(self):
+        self.best = BestWeights(self.directory, self.update, self.keep_best_by)
+        self.variables = self.update.variables()
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
@@ -80,8 +60,9 @@ class Trainer:
             "skipped_in_a_row": 0,
             "planned_replicas": 1,
         }
-        self.budget = Budget(limits, self.state, began, chooses_penalty=bool(penalty_choice))
-        self.log = Log(directory, update, limits, self.state)
+        chooses = self.penalty_choice is not None
+        self.budget = Budget(self.limits, self.state, self.began, chooses_penalty=chooses)
+        self.log = Log(self.directory, self.update, self.limits, self.state)
 
     def run(self) -> int:
         """Trains; resumes the run in the directory if there is a checkpoint.

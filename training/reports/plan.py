@@ -31,9 +31,6 @@ def report(
     """Describes the first epoch of training in batches by gradient, in lines for people.
 
     Args:
-        corpus: `EncodedCorpus`.
-        tokenizer: `Tokenizer` of the corpus.
-        batching: `Batching`.
         plan: `EpochPlan` made with `batching`.
         num_parameters: number of parameters of the model.
         seconds: how long to time the pipeline.

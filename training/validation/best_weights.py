@@ -16,7 +16,6 @@ class BestWeights:
     than any checkpoint, if the run was killed between a validation and the next save.
 
     Args:
-        directory: `ModelDirectory` of the run.
         update: `training.ways.update.Update` of the run.
         by: "perplexity" or "bleu", the score that decides.
 

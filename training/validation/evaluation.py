@@ -1,6 +1,7 @@
 """Validation perplexity and BLEU."""
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
@@ -90,43 +91,30 @@ def perplexity(nll: float) -> float:
         return math.inf
 
 
+@dataclass(eq=False)
 class Evaluator:
-    """Scores a model with its current weights.
+    """Scores a model with its current weights."""
 
-    Args:
-        update: `Update` of the model, for its `evaluate`.
-        translator: `Translator` of the same model, usually greedy.
-        corpus: `EncodedCorpus` for perplexity.
-        source_lines: list of str for BLEU; may be the head of the corpus, or empty. Lines whose
-            reference is blank are not translated.
-        target_lines: list of str, their references.
-        max_tokens: budget of a batch.
-        tokenize: tokenisation of BLEU.
-        num_samples: how many translations to show.
-    """
+    update: Update  # Of the model, for its `evaluate`.
+    translator: Translator  # Of the same model, usually greedy.
+    corpus: EncodedCorpus  # For perplexity.
+    # For BLEU; may be the head of the corpus, or empty. Lines whose reference is blank are not
+    # translated.
+    source_lines: list[str]
+    target_lines: list[str]  # Their references.
+    max_tokens: int  # Budget of a batch.
+    _: KW_ONLY
+    tokenize: str = USUAL  # Tokenisation of BLEU.
+    num_samples: int = 3  # Translations to show.
 
-    def __init__(
-        self,
-        update: Update,
-        translator: Translator,
-        corpus: EncodedCorpus,
-        source_lines: list[str],
-        target_lines: list[str],
-        max_tokens: int,
-        *,
-        tokenize: str = USUAL,
-        num_samples: int = 3,
-    ):
-        self.update = update
-        self.translator = translator
-        pairs = zip(source_lines, translator.tokenizer.target_words(target_lines), strict=True)
+    def __post_init__(self):
+        references = self.translator.tokenizer.target_words(self.target_lines)
+        pairs = list(zip(self.source_lines, references, strict=True))
         pairs = [pair for pair in pairs if not is_blank(pair[1])]
         self.source_lines = [source for source, _ in pairs]
         self.target_lines = [target for _, target in pairs]
-        self.tokenize = tokenize
-        self.num_samples = num_samples
-        longest = int(max(side.lengths.max() for side in corpus))
-        self.batches = batches(corpus, Batching(max(max_tokens, longest)))
+        longest = int(max(side.lengths.max() for side in self.corpus))
+        self.batches = batches(self.corpus, Batching(max(self.max_tokens, longest)))
 
     def __call__(self) -> Evaluation:
         """Returns an `Evaluation`."""

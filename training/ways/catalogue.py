@@ -1,18 +1,18 @@
 """Lists the ways of training, and the ways that suit each model."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
 from nmt_zoo.training.ways.counting.counting_update import Counting
 from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
 from nmt_zoo.training.ways.gradient.gradient import Gradient
-from nmt_zoo.training.ways.update import WayOfTraining
+from nmt_zoo.training.ways.update import Options, WayOfTraining
 
 UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
@@ -34,7 +34,7 @@ def ways_of(preset: str) -> tuple[str, ...]:
     return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
-def update_of(preset: str, options: dict[str, Any]) -> type[WayOfTraining]:
+def update_of(preset: str, options: Options) -> type[WayOfTraining]:
     """Returns the `WayOfTraining` that trains a model.
 
     Args:
@@ -54,9 +54,7 @@ def update_of(preset: str, options: dict[str, Any]) -> type[WayOfTraining]:
     return UPDATES[name]
 
 
-def check_options(
-    preset: str, options: dict[str, Any], given: dict[str, Any], undecided: Iterable[str] = ()
-):
+def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:
@@ -75,8 +73,4 @@ def check_options(
             f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
             "out"
         )
-    check_given(options, given)
-    if options["new_vocabulary"] and not options["init_from"]:
-        raise UserError("--new_vocabulary needs --init_from")
-    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
-        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
+    rules.check("train", options, given)

@@ -9,6 +9,8 @@ import tensorflow as tf
 
 from nmt_zoo.model_directory.directory import ModelDirectory
 
+Options = dict[str, Any]  # Name -> value of training options.
+
 
 class WayOfTraining:
     """One way of training: its options, and the `Update` that it makes; it has no instances.
@@ -30,13 +32,7 @@ class WayOfTraining:
     has_plan: bool = True
 
     @classmethod
-    def check(
-        cls,
-        preset: str,
-        options: dict[str, Any],
-        given: dict[str, Any],
-        undecided: Iterable[str] = (),
-    ):
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         """Raises `UserError` if training options contradict each other.
 
         Args:
@@ -47,7 +43,7 @@ class WayOfTraining:
         """
 
     @classmethod
-    def recorded(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def recorded(cls, options: Options) -> dict[str, Any]:
         """Returns the training options that config.json records."""
         return options
 
@@ -56,7 +52,6 @@ class WayOfTraining:
         """Returns the second `ModelDirectory` that a run writes, or None.
 
         Args:
-            directory: `ModelDirectory` of the run.
             config: configuration of the run, as far as it is known before the tokenizer.
 
         Raises:

@@ -13,10 +13,10 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.models.word_attention import HIDDEN_SCORE, _log_mixture
-from nmt_zoo.training.corpus.preparation import LengthPlan, WordTable
 from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.preparation import LengthPlan, WordTable
 from tests.unit.models.layers_test import close, random, softmax, weights_of
 from tests.unit.training.expectation_maximisation import textbook
 

@@ -60,9 +60,6 @@ def estimate(text: EncodedSide, vocab_size: int, order: int) -> NgramTable:
         text: `EncodedSide`; each sentence ends in `</s>`.
         vocab_size: V.
         order: longest n-grams, in words, at least 1.
-
-    Returns:
-        `NgramTable`.
     """
     levels = _count(text, vocab_size, order)
     backoffs, probabilities = [], []

@@ -10,7 +10,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update, WayOfTraining
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 
 class Counting(WayOfTraining):
@@ -20,13 +20,7 @@ class Counting(WayOfTraining):
     has_plan = False
 
     @classmethod
-    def check(
-        cls,
-        preset: str,
-        options: dict[str, Any],
-        given: dict[str, Any],
-        undecided: Iterable[str] = (),
-    ):
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         useless = [f"--{name}" for name in given if name not in VOCABULARY]
         if useless:
             raise UserError(
@@ -36,7 +30,7 @@ class Counting(WayOfTraining):
             )
 
     @classmethod
-    def recorded(cls, options: dict[str, Any]) -> dict[str, Any]:
+    def recorded(cls, options: Options) -> Options:
         return {name: options[name] for name in VOCABULARY}
 
     @classmethod
@@ -55,7 +49,7 @@ class Counting(WayOfTraining):
 
 
 class CountingUpdate(Update):
-    """Leaves a model unchanged, since `training.corpus.preparation.NgramTable` has filled it.
+    """Leaves a model unchanged, since `training.ways.preparation.NgramTable` has filled it.
 
     Args:
         model: `NgramLanguageModel`, prepared.

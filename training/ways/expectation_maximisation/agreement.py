@@ -62,7 +62,6 @@ def em_steps(
         directions: one `WordPairs`, or `Directions`.
         estimates: the `Estimate` of each direction.
         alpha: as `iteration.maximise_translation`.
-        threads: as `iteration.expect`.
 
     Returns:
         (list of new `Estimate`s, list of the log-likelihoods under the given ones).
@@ -112,7 +111,6 @@ def agreeing_posteriors(
     Args:
         directions: `Directions`, or the `Cells` of both.
         posteriors: two arrays `[cells]` float32, one for each direction.
-        threads: as `iteration.expect`.
 
     Returns:
         List of two arrays `[cells]` float32.
@@ -174,7 +172,6 @@ def links_of_both(
     """Returns the links that the posteriors of both directions decide.
 
     Args:
-        directions: `Directions`.
         posteriors: two arrays `[cells]`, one for each direction.
         is_link: function of two arrays of posteriors of the same links, from the forward and the
             reverse direction; returns a bool array.

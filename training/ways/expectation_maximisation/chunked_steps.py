@@ -8,27 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from nmt_zoo.training.ways.expectation_maximisation import collapsed, iteration
 from nmt_zoo.training.ways.expectation_maximisation.agreement import expect_directions
 from nmt_zoo.training.ways.expectation_maximisation.chain import Stage
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, Direction, Part
-from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
-    MOST,
-    Collapsed,
-    Known,
-    agree,
-    count_links,
-    expected_fertilities,
-    first_collapsed,
-    log_ratios,
-    new_posteriors,
-)
-from nmt_zoo.training.ways.expectation_maximisation.iteration import (
-    Estimate,
-    maximise_translation,
-    posteriors_of,
-    spread_missing,
-    translation_of,
-)
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import Collapsed
+from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
     PositionEstimate,
     UniformEstimate,
@@ -161,18 +146,19 @@ class ExpectationMaximisationText(ChunkedTraining):
         """Replaces the counts of a direction by probabilities."""
 
         def change(pairs, _, rows):
-            new = maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
-            table[pairs] = spread_missing(rows, new, direction.vocab_sizes[1], self._smoothing)
+            new = iteration.maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
+            table[pairs] = iteration.spread_missing(
+                rows, new, direction.vocab_sizes[1], self._smoothing
+            )
 
         direction.for_rows(change)
 
     def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
         results = []
         for part, estimate in zip(parts, self._estimates(parts), strict=True):
-            translation = translation_of(part.cells, estimate)
-            how = {"threads": 1, "dtype": np.float64}
-            found, _, _ = posteriors_of(part.cells, estimate.positions, translation, **how)
-            results.append(found)
+            translation = iteration.translation_of(part.cells, estimate)
+            given = part.cells, estimate.positions, translation
+            results.append(iteration.posteriors_of(*given, threads=1, dtype=np.float64)[0])
         return results
 
 
@@ -192,7 +178,7 @@ class CollapsedText(ChunkedTraining):
         self._places = {}  # Number of a chunk -> (posteriors, counted) of each direction.
 
         def work(number, parts):
-            states = [first_collapsed(part.cells) for part in parts]
+            states = [collapsed.first_collapsed(part.cells) for part in parts]
             self._places[number] = [tuple(map(text.file.add, state[:2])) for state in states]
             return _results(parts, states, [()] * len(parts))
 
@@ -217,7 +203,7 @@ class CollapsedText(ChunkedTraining):
         totals = list(map(self._totals, self._text.directions, self.counts))
 
         def known(side, part):
-            return Known(
+            return collapsed.Known(
                 self.counts[side][part.numbers] + np.float64(self._alpha),
                 totals[side][part.source_words],
                 ratios[side][:, part.source_words] if self._fertile else None,
@@ -226,10 +212,10 @@ class CollapsedText(ChunkedTraining):
         def work(number, parts):
             cells = [part.cells for part in parts]
             found = [
-                new_posteriors(part.cells, state, known(side, part), threads=1)
+                collapsed.new_posteriors(part.cells, state, known(side, part), threads=1)
                 for side, part, state in zip(sides, parts, self._read(number), strict=True)
             ]
-            states = agree(cells, [state for state, _ in found], threads=1)
+            states = collapsed.agree(cells, [state for state, _ in found], threads=1)
             self._write(number, states)
             return _results(parts, states, [statistics for _, statistics in found])
 
@@ -254,21 +240,21 @@ class CollapsedText(ChunkedTraining):
         def work(number, parts):
             both = zip(parts, self.posteriors(number, parts), strict=True)
             return [
-                (part.source_words, expected_fertilities(part.cells, posteriors, 1))
+                (part.source_words, collapsed.expected_fertilities(part.cells, posteriors, 1))
                 for part, posteriors in both
             ]
 
-        sums = [np.zeros([MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
+        sums = [np.zeros([collapsed.MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
         for results in self._text.each(work):
             for total, (words, found) in zip(sums, results, strict=True):
                 total[:, words] += found
-        return [log_ratios(total) for total in sums]
+        return [collapsed.log_ratios(total) for total in sums]
 
 
 def _results(parts, states, statistics):
     """Returns what `Sums.add` takes of each `chunks.Part` and its new `Collapsed`."""
     results = []
     for part, state, found in zip(parts, states, statistics, strict=True):
-        counts = count_links(part.cells, state.counted, threads=1)
+        counts = collapsed.count_links(part.cells, state.counted, threads=1)
         results.append((part, counts, state.positions.merged(found), state.log_likelihood))
     return results

@@ -147,8 +147,6 @@ class Direction:
     Args:
         chunks: list of `EncodedCorpus`.
         target_end: as `index_word_pairs`.
-        file: `TemporaryArrays`.
-        threads: as `ChunkedText`.
 
     Attributes:
         rows: `Rows` of all word pairs of the text, sorted by source word, then target word.

@@ -70,12 +70,9 @@ def collapsed_step(
     """Makes one iteration: finds new posteriors, then new parameters of the position model.
 
     Args:
-        words: `WordPairs`.
-        state: `Collapsed`.
         alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
             table, over the target words that occur in a sentence pair with it.
         fertile: whether the number of target words of each source word has a distribution.
-        threads: as `iteration.expect`.
 
     Returns:
         `Collapsed`, with `counted` equal to `posteriors`.
@@ -109,12 +106,6 @@ def new_posteriors(
 ) -> tuple[Collapsed, list]:
     """Finds the posteriors of one iteration, for all sentence pairs of a corpus or for some.
 
-    Args:
-        words: `Cells` of the sentence pairs.
-        state: `Collapsed`.
-        known: `Known`.
-        threads: as `iteration.expect`.
-
     Returns:
         (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
         statistics of all blocks, from which `positions.maximise` makes new parameters).
@@ -145,7 +136,6 @@ def agree(
     Args:
         directions: `Cells` of each direction.
         states: the `Collapsed` of each.
-        threads: as `iteration.expect`.
 
     Returns:
         List of `Collapsed`, with new `counted`.
@@ -181,9 +171,7 @@ def _others_translation(words, counted, block, counts, totals):
     """Computes t(target word | source word) of a block from the other target tokens' counts.
 
     Args:
-        words: `WordPairs`.
         counted: as `Collapsed`.
-        block: `Block`.
         counts: `[P]` float64, counts of all cells plus the prior.
         totals: `[B, n]` float64, sums of the counts of every source token's word.
 
@@ -223,9 +211,7 @@ def expected_fertilities(words: Cells, posteriors: np.ndarray, threads: int = 2)
     """Sums the distributions of the fertilities of all tokens of each source word.
 
     Args:
-        words: `Cells`.
         posteriors: as `Collapsed`.
-        threads: as `iteration.expect`.
 
     Returns:
         `[MOST + 1, F]` float64.
@@ -269,7 +255,6 @@ def fertilities(block: Block, posteriors: np.ndarray) -> np.ndarray:
     """Computes the distribution of every source token's number of target words.
 
     Args:
-        block: `Block`.
         posteriors: `[R, n]`; the links of different target words count as independent.
 
     Returns:

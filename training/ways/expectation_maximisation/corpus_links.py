@@ -73,7 +73,6 @@ def best_links(words: Cells, posteriors: np.ndarray) -> Links:
     """Returns the most probable source position of each target word, unless that is NULL.
 
     Args:
-        words: `Cells` of the sentence pairs.
         posteriors: `[cells]`.
     """
     parts = []
@@ -89,7 +88,6 @@ def links_of_cells(
     """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
 
     Args:
-        words: `Cells`.
         block: one of its blocks.
         rows: `[L]` int, rows of the cells.
         columns: `[L]` int, source positions of the cells.

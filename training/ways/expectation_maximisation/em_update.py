@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import keras
@@ -11,9 +12,9 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
 from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions, em_steps
 from nmt_zoo.training.ways.expectation_maximisation.chain import (
@@ -44,7 +45,7 @@ from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update, WayOfTraining
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
@@ -57,32 +58,9 @@ class ExpectationMaximisation(WayOfTraining):
         *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
         "reverse_model_dir",
     )
-    # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
 
     @classmethod
-    def check(
-        cls,
-        preset: str,
-        options: dict[str, Any],
-        given: dict[str, Any],
-        undecided: Iterable[str] = (),
-    ):
-        for name in ("corpus_weights", "temperature"):
-            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
-                raise UserError(
-                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
-                    "exactly once; leave it out"
-                )
-        if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
-            raise UserError(
-                "--reverse_model_dir cannot average checkpoints; leave out "
-                f"--average_checkpoints={options['average_checkpoints']}"
-            )
-        if options["leave_one_out"] and not options["alpha"]:
-            raise UserError(
-                "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
-                "impossible; add --alpha=0.001"
-            )
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
@@ -126,51 +104,42 @@ class ExpectationMaximisation(WayOfTraining):
         )
 
 
+@dataclass(eq=False)
 class EMUpdate(Update):
     """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
 
     The first iterations may use simpler models, see `chain`.
-
-    Args:
-        model: `AlignmentModel`, prepared.
-        words: `WordPairs` of the training corpus.
-        alpha: as `iteration.maximise_translation`.
-        model1_steps: iterations of Model 1 before all others.
-        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
-        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
-        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
-            `FertilityModel` must be.
     """
 
-    def __init__(
-        self,
-        model: keras.Model,
-        words: WordPairs,
-        *,
-        alpha: float = 0.0,
-        model1_steps: int = 0,
-        model2_steps: int = 0,
-        hmm_steps: int = 0,
-        leave_one_out: bool = False,
-    ):
-        self.model = model
+    model: AlignmentModel  # Prepared.
+    words: WordPairs  # Of the training corpus.
+    _: KW_ONLY
+    alpha: float = 0.0  # As in `iteration.maximise_translation`.
+    model1_steps: int = 0  # Iterations of Model 1 before all others.
+    model2_steps: int = 0  # Then of Model 2 by distance from the diagonal.
+    hmm_steps: int = 0  # Then, for a `FertilityModel`, of the HMM without fertilities.
+    # Whether iterations are those of `collapsed_step`, as those of a `FertilityModel` must be.
+    leave_one_out: bool = False
+
+    def __post_init__(self):
+        model, words = self.model, self.words
         self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
         self.corpus = words
         self.num_tokens = words.num_tokens
-        self.alpha = alpha
         self.size = model.settings["max_positions"]
         kind = model.settings["positions"]
         self.own = POSITIONS[kind].first(**model.settings)
         own = Stage(f"positions: {kind}", self.own)
         fertile = FERTILITIES._replace(positions=self.own)
         self.last = fertile if isinstance(model, FertilityModel) else own
-        self.chain = (MODEL_1, model1_steps), (MODEL_2, model2_steps), (own, hmm_steps)
+        steps = self.model1_steps, self.model2_steps, self.hmm_steps
+        self.chain = list(zip((MODEL_1, MODEL_2, own), steps, strict=True))
         self.iteration = tf.Variable(0, dtype=tf.int64)
         self.translation = tf.Variable(first_estimate(words).translation)
         self.diagonal = tf.Variable(DiagonalEstimate().pack())
         self.packed = tf.Variable(self.own.pack(words, self.size))
         self.posteriors = self.counted = None
-        if leave_one_out:
+        if self.leave_one_out:
             first = first_collapsed(words)
             self.posteriors = self.counted = tf.Variable(first.posteriors)
 

@@ -71,8 +71,6 @@ def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
     """Makes the expectation step for one direction.
 
     Args:
-        words: `Cells` of the sentence pairs.
-        estimate: `Estimate`.
         threads: how many parts of the corpus are processed at once, which changes only the order of
             sums.
     """
@@ -105,11 +103,9 @@ def posteriors_of(
     """Makes the expectation step, and keeps the posterior of every cell.
 
     Args:
-        words: `Cells` of the sentence pairs.
         positions: parameters of a position model.
         translation: function of a block; returns t(target word | source word) of its cells,
             `[R, n]` float64.
-        threads: as `expect`.
         dtype: of the posteriors.
 
     Returns:
@@ -157,9 +153,7 @@ def count(words: Cells, values: Callable[[Block], np.ndarray], *, threads: int =
     """Sums values of cells for every word pair, `[P]` float64.
 
     Args:
-        words: `Cells`.
         values: function of a block; returns the values of its cells, `[R, n]` or `[R * n]`.
-        threads: as `expect`.
     """
 
     def work(blocks):
@@ -199,7 +193,6 @@ def maximise_translation(words: Rows, counts: np.ndarray, alpha: float = 0.0) ->
     tables become sparse.
 
     Args:
-        words: `Rows` of the word pairs.
         counts: `[P]` float64, expected counts, at least 0.
         alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
             the target words that occur in a sentence pair with it; 0 for maximum likelihood.
@@ -225,7 +218,6 @@ def spread_missing(
     The result is what `models.layers.translation_table` makes of the same table.
 
     Args:
-        words: `Rows` of the word pairs.
         translation: `[P]` float64; no row sums to more than 1.
         vocab_size: number of target words, of which those outside a row get a share, too.
         smoothing: share of every row that is divided evenly even if nothing is missing, in [0, 1).

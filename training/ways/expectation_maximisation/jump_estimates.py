@@ -149,7 +149,6 @@ def _forward(block, transitions, words, null):
     """Makes the forward pass over target positions, for all sentences of the block at once.
 
     Args:
-        block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, translation probabilities from source words.
         null: `[R, 1]`, translation probabilities from NULL, times p0.
@@ -180,7 +179,6 @@ def _backward(block, transitions, words, null):
     """Computes P(tokens after this one | state) / P(tokens after this one | tokens up to it).
 
     Args:
-        block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, as in `_forward`, divided by the row's scale.
         null: `[R, 1]`, likewise.

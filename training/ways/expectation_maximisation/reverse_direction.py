@@ -13,8 +13,8 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
+from nmt_zoo.training.ways.preparation import WordTable
 
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
@@ -23,7 +23,6 @@ def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> Mode
     """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
 
     Args:
-        directory: `ModelDirectory` of the run.
         config: configuration of the run, as far as it is known before the tokenizer.
 
     Raises:

@@ -37,9 +37,6 @@ def number_words(lines: Iterable[list[str]]) -> EncodedSide:
 
     Args:
         lines: iterable of the list of words of every line.
-
-    Returns:
-        `EncodedSide`.
     """
     ids, lengths, numbers = array("i"), array("i"), {}
     for words in lines:
@@ -134,7 +131,6 @@ def train(text: ChunkedText, model: str, iterations: int) -> ChunkedTraining:
     """Trains the models of a chain in turn; two directions are trained to agree.
 
     Args:
-        text: `ChunkedText`.
         model: a key of `CHAINS`.
         iterations: as `align_independently`.
     """

@@ -132,9 +132,6 @@ def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordP
         target_end: whether the target's `</s>` gets cells, as a token that source words explain.
             Alignments do not need it: without it only words compete for the source words.
 
-    Returns:
-        `WordPairs`.
-
     Raises:
         ValueError: the vocabularies are too large to number their pairs in 64 bits.
     """
@@ -216,7 +213,6 @@ def _columns_by_word(source, heights):
     All tokens of a word are in one run.
 
     Args:
-        source: `EncodedSide`.
         heights: `[sentences]` int64, cells of each source token.
 
     Yields:

@@ -23,6 +23,7 @@ import tensorflow as tf
 
 from nmt_zoo.training.ways.gradient.losses import (
     Losses,
+    Wanted,
     groups_of,
     in_groups,
     log_sums_of,
@@ -62,51 +63,40 @@ def twice(inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
 
 
 def training_losses(
-    outputs: tf.Tensor, weights: Sequence | None, wanted: tuple, compared: Compared | None
+    outputs: tf.Tensor, weights: Sequence | None, wanted: Wanted, compared: Compared | None
 ) -> Losses:
     """Computes the loss of training, by the function of `losses` or of this module that suits.
 
     Args:
         outputs: `[P B, T, V]` logits or `[P B, T, D]` features of P passes.
         weights: (kernel, bias or None) if `outputs` are features; None if they are logits.
-        wanted: (target ids, id of padding, label smoothing).
         compared: `Compared`; None without divergences.
 
     Returns:
         As `losses.smoothed_cross_entropy`.
     """
     if weights and compared:
-        return projected_diverging_cross_entropy(outputs, weights, *wanted, compared)
+        return projected_diverging_cross_entropy(outputs, weights, wanted, compared)
     if weights:
-        return projected_cross_entropy(outputs, weights, *wanted)
+        return projected_cross_entropy(outputs, weights, wanted)
     if compared:
-        return diverging_cross_entropy(outputs, *wanted, compared)
-    return smoothed_cross_entropy(outputs, *wanted)
+        return diverging_cross_entropy(outputs, wanted, compared)
+    return smoothed_cross_entropy(outputs, wanted)
 
 
-def diverging_cross_entropy(
-    logits: tf.Tensor,
-    target_ids: tf.Tensor,
-    pad_id: int,
-    label_smoothing: float,
-    compared: Compared,
-) -> Losses:
+def diverging_cross_entropy(logits: tf.Tensor, wanted: Wanted, compared: Compared) -> Losses:
     """Computes the loss of the predictions of one or two passes.
 
     Args:
         logits: `[P B, T, V]` float32 of P passes; rows `b` and `B + b` are two passes over one
             sentence.
-        target_ids: `[B, T]` int32.
-        pad_id: id of padding.
-        label_smoothing: in [0, 1).
-        compared: `Compared`.
 
     Returns:
         As `losses.smoothed_cross_entropy`: sums over the real tokens of one pass. The negative
         log-likelihood is the mean of all passes.
     """
-    mask = tf.cast(target_ids != pad_id, tf.float32)
-    token_loss = _token_loss(label_smoothing, compared)
+    target_ids, mask = wanted.target_ids, wanted.mask
+    token_loss = _token_loss(wanted.label_smoothing, compared)
 
     def compute(logits):
         rows = tf.reshape(logits, [-1, logits.shape[-1]])
@@ -121,12 +111,7 @@ def diverging_cross_entropy(
 
 
 def projected_diverging_cross_entropy(
-    features: tf.Tensor,
-    weights: Sequence,
-    target_ids: tf.Tensor,
-    pad_id: int,
-    label_smoothing: float,
-    compared: Compared,
+    features: tf.Tensor, weights: Sequence, wanted: Wanted, compared: Compared
 ) -> Losses:
     """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
 
@@ -136,16 +121,16 @@ def projected_diverging_cross_entropy(
     Args:
         features: `[P B, T, D]`.
         weights: (kernel `[D, V]`, bias `[V]` or None).
-        target_ids, pad_id, label_smoothing, compared: as `diverging_cross_entropy`.
+        wanted, compared: as `diverging_cross_entropy`.
 
     Returns:
         As `diverging_cross_entropy`.
     """
     passes, outputs = compared.passes, compared.outputs
-    mask = tf.cast(target_ids != pad_id, tf.float32)
+    target_ids, mask = wanted.target_ids, wanted.mask
     count, width = tf.size(target_ids), features.shape[-1]
     groups = groups_of((passes + len(outputs)) * count, weights[0].shape[1])
-    token_loss = _token_loss(label_smoothing, compared)
+    token_loss = _token_loss(wanted.label_smoothing, compared)
 
     def compute(features, *weights):
         each = [in_groups(x, groups) for x in tf.split(features, passes)]

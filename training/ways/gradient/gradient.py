@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import keras
@@ -18,6 +19,7 @@ from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
+    Wanted,
     negative_log_likelihood,
     projected_losses,
     smoothed_cross_entropy,
@@ -26,7 +28,7 @@ from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
 from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
-from nmt_zoo.training.ways.update import Update, WayOfTraining
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")
@@ -39,6 +41,8 @@ _NOT_WITH_SCORES = {
     "copy_share": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
+# Options that are arguments of the update, by the same names.
+_OF_UPDATE = ["label_smoothing", "clip_norm", "loss_average", "jit_compile", "ema_decay", "r_drop"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
@@ -56,13 +60,7 @@ class Gradient(WayOfTraining):
     takes_batches = True
 
     @classmethod
-    def check(
-        cls,
-        preset: str,
-        options: dict[str, Any],
-        given: dict[str, Any],
-        undecided: Iterable[str] = (),
-    ):
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -71,19 +69,6 @@ class Gradient(WayOfTraining):
                 )
         if options["guide"] and models.model_class(preset).predicts != "features":
             raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
-        if "guide_weight" in given and not options["guide"]:
-            raise UserError(f"--guide_weight={options['guide_weight']} needs --guide")
-        if "teacher_weight" in given and not options["teacher"]:
-            raise UserError("--teacher_weight needs --teacher")
-        if options["teacher"] and options["new_vocabulary"]:
-            raise UserError(
-                "--new_vocabulary makes another vocabulary than that of --teacher; leave one out"
-            )
-        if options["jit_compile"] and not options["pad_to_bucket"]:
-            raise UserError(
-                "--jit_compile needs --pad_to_bucket: XLA takes many seconds to compile an update "
-                "for each new shape of a batch, and without it almost every batch has a new shape"
-            )
         if BY_NAME["decay_steps"].applies(options) and "decay_steps" not in undecided:
             last = options["decay_steps"] or options["max_steps"]
             least = 1 if "warmup_steps" in undecided else options["warmup_steps"]
@@ -103,25 +88,18 @@ class Gradient(WayOfTraining):
             of_schedule = {"decay_steps": options["decay_steps"]}
         elif BY_NAME["plateau_patience"].applies(options):
             of_schedule = {"patience": options["plateau_patience"]}
+        names = ("learning_rate", "warmup_steps", "schedule", "weight_decay")
         optimizer = adam(
-            learning_rate=options["learning_rate"],
-            warmup_steps=options["warmup_steps"],
-            schedule=options["schedule"],
+            **{name: options[name] for name in names},
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
-            weight_decay=options["weight_decay"],
             **of_schedule,
         )
         rate = options["token_dropout"]
         update = GradientUpdate(
             model,
             optimizer,
-            label_smoothing=options["label_smoothing"],
-            clip_norm=options["clip_norm"],
-            loss_average=options["loss_average"],
-            jit_compile=options["jit_compile"],
-            ema_decay=options["ema_decay"],
-            r_drop=options["r_drop"],
+            **{name: options[name] for name in _OF_UPDATE},
             token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
@@ -142,6 +120,7 @@ class Gradient(WayOfTraining):
         )
 
 
+@dataclass(eq=False)
 class GradientUpdate(Update):
     """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
 
@@ -149,58 +128,34 @@ class GradientUpdate(Update):
 
     If the model computes in float16, the loss is scaled. An update whose gradient is not finite
     then changes only the scale.
-
-    Args:
-        model: `TranslationModel`, built.
-        optimizer: a Keras optimizer.
-        label_smoothing: in [0, 1).
-        clip_norm: largest global norm of the gradient; 0 leaves it as it is.
-        loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
-            by the number of sentences, so that a sentence counts in proportion to its length.
-        jit_compile: whether XLA compiles the update, once for every shape of a batch.
-        ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
-            place of the weights. 0: no average.
-        r_drop: weight of the divergence between two passes, `alpha` of `divergences`; 0: a single
-            pass.
-        token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
-        guide: `Guide` of the attention; None: no guided alignment.
-        teacher: `Teacher` from which the model learns, too; None for none.
     """
 
     takes_batches = True
+    model: Any  # A `TranslationModel`, built.
+    optimizer: keras.optimizers.Optimizer
+    _: KW_ONLY
+    label_smoothing: float = 0.1  # In [0, 1).
+    clip_norm: float = 1.0  # Largest global norm of the gradient; 0 leaves it as it is.
+    # "tokens": the loss is divided by the number of target tokens; "sentences": by the number of
+    # sentences, so that a sentence counts in proportion to its length.
+    loss_average: str = "tokens"
+    jit_compile: bool = False  # Whether XLA compiles the update, for every shape of a batch.
+    # Decay of a `MovingAverage` of the weights, which is validated and saved in their place; 0: no
+    # average.
+    ema_decay: float = 0.0
+    r_drop: float = 0.0  # `alpha` of `divergences`, for two passes; 0: a single pass.
+    token_dropout: TokenDropout | None = None  # Of the inputs.
+    guide: Guide | None = None  # Of the attention.
+    teacher: Teacher | None = None  # From which the model learns, too.
 
-    def __init__(
-        self,
-        model: keras.Model,
-        optimizer: keras.optimizers.Optimizer,
-        *,
-        label_smoothing: float = 0.1,
-        clip_norm: float = 1.0,
-        loss_average: str = "tokens",
-        jit_compile: bool = False,
-        ema_decay: float = 0.0,
-        r_drop: float = 0.0,
-        token_dropout: TokenDropout | None = None,
-        guide: Guide | None = None,
-        teacher: Teacher | None = None,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.label_smoothing = label_smoothing
-        self.clip_norm = clip_norm
-        self.loss_average = loss_average
-        self.jit_compile = jit_compile
-        self.r_drop = r_drop
-        self.token_dropout = token_dropout
-        self.guide = guide
-        self.teacher = teacher
-        self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
-        weights = model.trainable_variables
-        self.average = MovingAverage(weights, ema_decay) if ema_decay else None
+    def __post_init__(self):
+        self.loss_scale = LossScale() if self.model.compute_dtype == "float16" else None
+        weights = self.model.trainable_variables
+        self.average = MovingAverage(weights, self.ema_decay) if self.ema_decay else None
         self.accumulator = Accumulator(weights)
         self._step_alone, self._add, self._step_with_added = self._make_functions()
-        self.plateau = getattr(optimizer, "plateau", None)
-        optimizer.build(weights)
+        self.plateau = getattr(self.optimizer, "plateau", None)
+        self.optimizer.build(weights)
 
     def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an update changes."""
@@ -326,12 +281,12 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
-        wanted = target_ids, self.model.pad_id, self.label_smoothing
+        wanted = Wanted(target_ids, self.model.pad_id, self.label_smoothing)
         if not training:
             outputs, weights, _ = self._outputs(inputs, training=False)
             if weights:
-                return projected_losses(outputs, weights, *wanted)
-            return smoothed_cross_entropy(outputs, *wanted)
+                return projected_losses(outputs, weights, wanted)
+            return smoothed_cross_entropy(outputs, wanted)
         compared = None
         if self.r_drop or self.teacher:
             taught = self.teacher and self.teacher.predict(inputs)

@@ -6,7 +6,7 @@ ignored.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
@@ -23,24 +23,35 @@ BATCH_SIGNATURE = {
 _LOGITS, _ROWS = 1 << 20, 256
 
 
-def smoothed_cross_entropy(
-    logits: tf.Tensor, target_ids: tf.Tensor, pad_id: int, label_smoothing: float
-) -> Losses:
-    """Computes the loss of predictions.
+class Wanted(NamedTuple):
+    """What a model should predict.
 
-    Args:
-        logits: `[B, T, V]` float32.
+    Attributes:
         target_ids: `[B, T]` int32.
         pad_id: id of padding.
         label_smoothing: e, in [0, 1).
+    """
+
+    target_ids: tf.Tensor
+    pad_id: int
+    label_smoothing: float
+
+    @property
+    def mask(self) -> tf.Tensor:
+        """`[B, T]` float32, 1 at real tokens, else 0."""
+        return tf.cast(self.target_ids != self.pad_id, tf.float32)
+
+
+def smoothed_cross_entropy(logits: tf.Tensor, wanted: Wanted) -> Losses:
+    """Computes the loss of logits `[B, T, V]` float32.
 
     Returns:
         `(loss, nll, tokens)`, float32 scalars: the sums over real tokens of the smoothed loss and
         of the plain negative log-likelihood in nats, and the number of real tokens. Only the loss
         has a gradient.
     """
-    mask = tf.cast(target_ids != pad_id, tf.float32)
-    loss, nll = _losses_of(logits, target_ids, label_smoothing)
+    loss, nll = _losses_of(logits, wanted.target_ids, wanted.label_smoothing)
+    mask = wanted.mask
     return (
         tf.reduce_sum(loss * mask),
         tf.reduce_sum(tf.stop_gradient(nll) * mask),
@@ -65,13 +76,7 @@ def negative_log_likelihood(model: Any, batch: dict[str, tf.Tensor]) -> tuple[tf
     return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))
 
 
-def projected_cross_entropy(
-    features: tf.Tensor,
-    weights: Sequence,
-    target_ids: tf.Tensor,
-    pad_id: int,
-    label_smoothing: float,
-) -> Losses:
+def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
     """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
 
     Tokens are processed in groups. The gradient of a group is computed while its predictions p are
@@ -82,17 +87,16 @@ def projected_cross_entropy(
     Args:
         features: `[B, T, D]`.
         weights: (kernel `[D, V]`, bias `[V]` or None).
-        target_ids, pad_id, label_smoothing: as `smoothed_cross_entropy`.
 
     Returns:
         As `smoothed_cross_entropy`.
     """
-    mask = tf.cast(target_ids != pad_id, tf.float32)
+    target_ids, mask = wanted.target_ids, wanted.mask
     groups = groups_of(tf.size(target_ids), weights[0].shape[1])
 
     def compute(features, *weights):
         of_tokens = (in_groups(x, groups) for x in (features, target_ids, mask))
-        sums, of_features, of_weights = _grouped(*of_tokens, weights, label_smoothing)
+        sums, of_features, of_weights = _grouped(*of_tokens, weights, wanted.label_smoothing)
         of_features = tf.reshape(of_features, [-1, features.shape[-1]])[: tf.size(target_ids)]
         return sums, [tf.reshape(of_features, tf.shape(features)), *of_weights]
 
@@ -126,20 +130,14 @@ def with_gradients(compute: Callable, *inputs: tf.Tensor) -> tuple[tf.Tensor, tf
     return loss, tf.stop_gradient(nll)
 
 
-def projected_losses(
-    features: tf.Tensor,
-    weights: Sequence,
-    target_ids: tf.Tensor,
-    pad_id: int,
-    label_smoothing: float,
-) -> Losses:
+def projected_losses(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
     """Computes what `projected_cross_entropy` does, without a gradient, also group by group."""
-    mask = tf.cast(target_ids != pad_id, tf.float32)
+    target_ids, mask = wanted.target_ids, wanted.mask
     groups = groups_of(tf.size(target_ids), weights[0].shape[1])
 
     def group(of_tokens):
         features, target_ids, mask = of_tokens
-        losses = _losses_of(logits_of(features, *weights), target_ids, label_smoothing)
+        losses = _losses_of(logits_of(features, *weights), target_ids, wanted.label_smoothing)
         return tf.stack([tf.reduce_sum(each * mask) for each in losses])
 
     of_groups = tf.map_fn(
@@ -249,7 +247,7 @@ def _grouped(features, target_ids, mask, weights, label_smoothing):
         features: `[G, N, D]`.
         target_ids: `[G, N]`.
         mask, weights: as `over_groups`.
-        label_smoothing: as `projected_cross_entropy`.
+        label_smoothing: as `Wanted`.
 
     Returns:
         `((loss, nll) summed, gradient by features, gradients by weights)`, float32.

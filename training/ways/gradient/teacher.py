@@ -49,9 +49,6 @@ class Teacher:
 
         Args:
             inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
-
-        Returns:
-            `Taught`.
         """
         if self.model.predicts != "features":
             logits = self.model(inputs, training=False)

@@ -14,7 +14,6 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory, restore
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps, index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     agree,
@@ -24,6 +23,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate
 from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS, first_estimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs
 from tests.unit.training.expectation_maximisation import textbook

@@ -11,7 +11,6 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.corpus.preparation import WordTable, length_model
 from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
@@ -28,6 +27,7 @@ from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.preparation import WordTable, length_model
 from tests.unit.training.expectation_maximisation import textbook
 
 

@@ -6,7 +6,6 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
@@ -17,6 +16,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 )
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
 from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 

@@ -11,7 +11,6 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation import chunks, text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
@@ -19,6 +18,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import expected_tr
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
 from nmt_zoo.training.ways.expectation_maximisation.text_alignment import train
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
 
 # Model of align.py -> the same model of train.py, its settings and its iterations of Model 1.

@@ -18,7 +18,6 @@ class Preparation:
     """Facts of a corpus that its model needs before training; most models need none.
 
     Args:
-        corpus: `EncodedCorpus`.
         settings: name -> value, all settings of the model.
         vocab_size: number of target ids.
 
