@@ -123,7 +123,7 @@ class Mapping(NamedTuple):
     num_kept: int
 
     @property
-    def unknown(self) -> list[str]:
+    def unknown(self) -> list[int]:
         """Ids of the entries without known parts."""
         return [i for i, ids in enumerate(self.parts) if not ids]
 
@@ -169,7 +169,7 @@ def mapping(new: Any, old: Any) -> Mapping:
     return Mapping(parts, len(old), num_kept)
 
 
-def vocabulary_axes(config: dict[str, Any]) -> dict[str, Any]:
+def vocabulary_axes(config: dict[str, Any]) -> list[dict[int, str]]:
     """Finds the axes of a model's weights that count the entries of a vocabulary.
 
     Args:
