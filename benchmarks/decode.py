@@ -253,7 +253,9 @@ def main(argv):
     if not lines:
         raise UserError(f"{FLAGS.source}: has no lines")
 
-    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 

@@ -35,6 +35,7 @@ from nmt_zoo.common.errors import UserError
 LONGEST = 60  # Lines of a function.
 MOST_COMPLEX = 10
 NOT_PRODUCT = ("tests", "benchmarks")
+ADDITIONS = ("model", "option", "way of training", "dataset", "decoding rule")
 WALKS = ("training/opening.py:open_run:request",)
 _DEFINES = re.compile(r"DEFINE_\w+|Option|(\w+_)?flag|define_(?!flags|options|run|text)\w+")
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
@@ -94,7 +95,7 @@ def lines_by_room(root: Path, paths: list[str]) -> dict[str, int]:
         count = len((root / path).read_text(encoding="utf-8").splitlines())
         room = room_of(path)
         found[room] += count
-        found[f"all {room if room in NOT_PRODUCT else 'product'}"] += count
+        found["all product"] += count * (room not in NOT_PRODUCT)
     return dict(sorted(found.items()))
 
 
@@ -125,7 +126,8 @@ def complex_functions(root: Path, rooms: list[str]) -> list[str]:
     ruff = [str(Path(sys.executable).with_name("ruff")), "check", "--isolated", "--no-cache"]
     ruff += ["--select=C901", f"--config={limit}", "--output-format=concise", *rooms]
     done = subprocess.run(ruff, cwd=root, capture_output=True, text=True)
-    return re.findall(r"^(\S+?):\d+:\d+: C901 (.*)$", done.stdout, re.MULTILINE)
+    found = re.findall(r"^(\S+?):\d+:\d+: C901 `(\w+)`.*?(\d+) >", done.stdout, re.MULTILINE)
+    return [f"{path}: {name} ({complexity})" for path, name, complexity in found]
 
 
 def flags_of_scripts(trees: dict[str, ast.Module]) -> int:
@@ -223,14 +225,14 @@ class Project:
                 return self.functions[caller.path, owner, function.attr]
         return self.methods.get(function.attr)
 
-    def walk(self, start: str) -> list[tuple[str, str, str]]:
+    def walk(self, start: str) -> dict[str, Any]:
         """Follows a parameter.
 
         Args:
             start: `file:function:parameter`.
 
         Returns:
-            The stops in the order in which they are reached: (file, function, parameter).
+            Numbers of stops and files, and the stops in the order in which they are reached.
         """
         path, name, parameter = start.split(":")
         owner, _, name = name.rpartition(".")
@@ -241,7 +243,8 @@ class Project:
             if stop not in stops:
                 stops.append(stop)
                 waiting += reversed(self._next(function, parameter))
-        return stops
+        shown = [f"{path}: {name}({parameter})" for path, name, parameter in stops]
+        return {"stops": len(stops), "files": len({stop[0] for stop in stops}), "walk": shown}
 
     def _next(self, function: Function, parameter: str) -> list[tuple[Function, str]]:
         """Returns the functions and parameters that get a parameter of a function."""
@@ -283,7 +286,7 @@ def aliases(function: ast.AST, parameter: str) -> set[str]:
 
 
 def places_to_edit(root: Path) -> dict[str, int]:
-    """Counts, for each section of docs/extending.md, the files that an addition touches.
+    """Counts, for each kind of addition, the files that docs/extending.md has one write or edit.
 
     A diff has a file for each of its headers; a file of one's own counts once.
     """
@@ -291,10 +294,11 @@ def places_to_edit(root: Path) -> dict[str, int]:
     text = document.read_text(encoding="utf-8") if document.exists() else ""
     found = {}
     for section in re.split("^## ", text, flags=re.MULTILINE)[1:]:
-        heading = section.partition("\n")[0]
         edited = re.findall(r"^\+\+\+ b/(?!tests/)(\S+)", section, re.MULTILINE)
         own = re.findall(r"^```python\n# (\w+\.py)$", section, re.MULTILINE)
-        found[heading] = len({*edited, *own})
+        for kind in ADDITIONS:
+            if kind in section.partition("\n")[0]:
+                found[kind] = len({*edited, *own})
     return found
 
 
@@ -307,7 +311,6 @@ def measure(root: Path) -> dict[str, Any]:
     project = Project(product)
     public = [one for p, tree in product.items() for one in functions_of(p, tree) if one.is_public]
     rooms = sorted({path.split("/")[0] for path in product})
-    walks = {start: project.walk(start) for start in WALKS}
     return {
         "lines": lines_by_room(root, list(every)),
         "functions": sum(
@@ -319,10 +322,7 @@ def measure(root: Path) -> dict[str, Any]:
         "public_functions": len(public),
         "typed_public_functions": sum(one.is_typed for one in public),
         "places_to_edit": places_to_edit(root),
-        "walks": {
-            start: {"stops": len(stops), "files": len({stop[0] for stop in stops}), "walk": stops}
-            for start, stops in walks.items()
-        },
+        "walks": {start: project.walk(start) for start in WALKS},
     }
 
 

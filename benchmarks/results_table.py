@@ -13,7 +13,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+from nmt_zoo.common import process
+
+process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 

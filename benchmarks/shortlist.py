@@ -156,13 +156,15 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from nmt_zoo.command_line import small_operations, quiet  # noqa: F401, I001 - before TensorFlow
+    from nmt_zoo.common import process
+
+    process.start(small_operations=True)
 
     # isort: split
 
     from nmt_zoo.command_line.machine import machine
 
-    quiet.start(intra_op_threads=1)
+    process.start_tensorflow(intra_op_threads=1)
     name = Path(FLAGS.model_dir).name or "transformer_base"
     found = list(records(name, *(trained_case() if FLAGS.model_dir else random_case())))
     if FLAGS.output:

@@ -81,7 +81,9 @@ flags.DEFINE_string("output", "", "JSON file for all figures.")
 
 def create_model(task):
     """Starts TensorFlow and makes our model for a `Task`."""
-    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 
@@ -90,7 +92,7 @@ def create_model(task):
     from nmt_zoo import models
     from nmt_zoo.training.ways.gradient.precision import PRECISIONS
 
-    quiet.start()
+    process.start_tensorflow()
     keras.utils.set_random_seed(task.seed)
     dtype = PRECISIONS[task.precision]
     sizes = (task.vocab_size, task.vocab_size)
@@ -171,7 +173,9 @@ def ours(task):
 
 def replicas(task):
     """Returns `work(first, count)` of our update by as many replicas as operations at a time."""
-    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 
@@ -372,7 +376,9 @@ def main(argv):
     if FLAGS.output:
         check_writable(FLAGS.output)
 
-    from nmt_zoo.command_line import quiet  # noqa: F401 - before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 

@@ -1,16 +1,14 @@
 """Calls a script from Python: keyword arguments in place of flags, exceptions in place of exits."""
 
-import importlib.util
+import importlib
 import json
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
-from absl import flags
-
-from nmt_zoo.command_line import quiet
+from nmt_zoo.command_line.flag_values import defined
 from nmt_zoo.command_line.own_files import parse
+from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.models import SettingError
 
@@ -27,21 +25,13 @@ def call(name: str, **options: Any) -> None:
         UserError: as the script would print it.
         KeyboardInterrupt: Ctrl-C stopped the script.
     """
-    quiet.BEGAN = time.monotonic()
-    before = set(flags.FLAGS)
-    path = Path(__file__).with_name(f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"script_{name}", path)
-    module = importlib.util.module_from_spec(spec)
+    process.BEGAN = time.monotonic()
+    module = importlib.import_module(f"nmt_zoo.command_line.{name}")
     try:
-        spec.loader.exec_module(module)
-        getattr(module, "define_flags", lambda: None)()
-        status = module.main(parse([name, *arguments_of(options)])) or 0
+        with defined(module.define_flags):
+            status = module.main(parse([name, *arguments_of(options)])) or 0
     except SettingError as error:
         raise UserError(str(error)) from None
-    finally:
-        for flag in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, flag)
-        flags.FLAGS.unparse_flags()
     if status:
         raise KeyboardInterrupt if status == 128 + signal.SIGINT else SystemExit(status)
 

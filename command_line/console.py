@@ -217,40 +217,6 @@ def _report_lost(stream):
         print(f"standard output: not everything could be written ({reason})", file=sys.stderr)
 
 
-def chosen_mode(modes, present):
-    """Finds the mode of a script that the command line selects.
-
-    Args:
-        modes: mode -> (flags that select it, flags that it allows besides), each a str of names
-            separated by spaces. A flag that selects one mode and is allowed in another selects only
-            if the other mode is not selected.
-        present: names of the flags on the command line.
-
-    Returns:
-        A key of `modes`.
-
-    Raises:
-        UserError: no mode or several modes are selected, or the mode does not allow a flag.
-    """
-    modes = {mode: [names.split() for names in both] for mode, both in modes.items()}
-    asked = {mode: [n for n in first if n in present] for mode, (first, _) in modes.items()}
-    others = {n for mode, names in asked.items() if names for n in modes[mode][1]}
-    asked = {mode: names for mode, names in asked.items() if set(names) - others}
-    if not asked:
-        names = ", ".join(f"--{' or --'.join(first)}" for first, _ in modes.values())
-        raise UserError(f"nothing to do; give one of {names}")
-    if len(asked) > 1:
-        raise UserError(f"{' and '.join(f'--{n[0]}' for n in asked.values())} exclude each other")
-    ((mode, names),) = asked.items()
-    known = {name for both in modes.values() for flags in both for name in flags}
-    strangers = sorted(present & known - {name for flags in modes[mode] for name in flags})
-    if strangers:
-        homes = [first for first, more in modes.values() if strangers[0] in first + more]
-        expected = " or ".join(f"--{name}" for first in homes for name in first)
-        raise UserError(f"--{strangers[0]} cannot be used with --{names[0]}, only with {expected}")
-    return mode
-
-
 def check_picture(flag, path, others=()):
     """Raises `UserError` if no picture can be written to a path; call this before long work.
 

@@ -1,105 +1,249 @@
-"""Reads a script's command line: checks every flag and gives all errors the same form."""
+"""Flags as records: a dataclass names a script's flags, and an instance of it has their values."""
 
 import contextlib
+import dataclasses
 import difflib
 import re
 import shutil
 import textwrap
-from pathlib import Path
+import types
+import typing
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from absl import flags
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY
+from nmt_zoo.configuration.options import AUTO, LENGTH_PENALTY, MAX_LENGTH_PENALTY, Option
 
 _HELP = ("--help", "-help", "--helpshort", "-h", "-?")
 _WIDEST = 100  # Most characters of a line of help.
-# Former flags of visualize_attention.py -> their names in align.py.
-_MOVED = {
-    "source_file": "source",
-    "target_file": "target",
-    "alignments": "alignments",
-    "from_alignments": "from_alignments",
-    "gold": "gold",
-    "lexicon": "lexicon",
-    "reverse_model_dir": "reverse_model_dir",
-    "save_scores": "save_scores",
-    "symmetrise": "symmetrise",
-    "threshold": "threshold",
-}
 _NUMBER = "[1-9][0-9]{0,8}"  # Of a layer or head.
 _LOWERED = ("batch_size", "max_lines", "beam_size")  # Flags whose lower values need less memory.
 _LARGEST = {int: 2**31 - 1, float: 3.4e38}  # Largest values of int32 and float32.
+_TRUTH = {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}
 
-flags.disclaim_key_flags()  # So that absl attributes each flag to the script that calls `define`.
+Record = TypeVar("Record", bound="Arguments")
 
-
-@contextlib.contextmanager
-def group(title):
-    """Lists the flags that the `with` block defines under one heading of --help."""
-    before = set(flags.FLAGS)
-    yield
-    for name in set(flags.FLAGS) - before:
-        flags.FLAGS[name].group = title  # pyright: ignore[reportAttributeAccessIssue]
+flags.disclaim_key_flags()  # So that absl attributes each flag to the script that defines it.
 
 
-def define_beam_size(more=""):
-    """Defines --beam_size; `more` is added to its description."""
+@dataclasses.dataclass(frozen=True)
+class Arguments:
+    """The flags of a script. A subclass has a field for each flag, made by `flag`.
+
+    Attributes:
+        given: names of the flags on the command line.
+    """
+
+    given: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
+
+    def values(self) -> dict[str, Any]:
+        """Returns name -> value of all flags."""
+        return {each.name: getattr(self, each.name) for each in _fields(type(self))}
+
+
+def flag(
+    group: str,
+    default: Any,
+    text: str,
+    minimum: float | None = None,
+    maximum: float | None = None,
+    *,
+    choices: Iterable[str] = (),
+    repeatable: bool = False,
+) -> Any:
+    """Makes a field of `Arguments` that is a flag; the field's type is the flag's.
+
+    Args:
+        group: heading in --help.
+        default: the value without the flag; None if that is not a value.
+        text: a whole phrase, with its unit.
+        minimum: least number.
+        maximum: largest number.
+        choices: the texts that are allowed; empty for any.
+        repeatable: whether each use of the flag adds to a list; otherwise, commas separate its
+            items.
+    """
+    about = {"group": group, "text": text, "minimum": minimum, "maximum": maximum}
+    about |= {"choices": tuple(choices), "repeatable": repeatable}
+    if isinstance(default, list):
+        return dataclasses.field(default_factory=lambda: list(default), metadata=about)
+    return dataclasses.field(default=default, metadata=about)
+
+
+def beam_size_flag(group: str, more: str = "") -> Any:
+    """Makes the field `beam_size`; `more` is added to its description."""
     text = f"Number of hypotheses that the beam search keeps (1: greedy){more}."
-    flags.DEFINE_integer("beam_size", 4, text, 1, 1000)
+    return flag(group, 4, text, 1, 1000)
 
 
-def define_length_penalty(more=""):
-    """Defines --length_penalty; `more` is added to its description."""
+def length_penalty_flag(group: str, more: str = "") -> Any:
+    """Makes the field `length_penalty`; `more` is added to its description."""
     text = (
         "Exponent alpha of the length penalty of Wu et al. 2016 (0: no penalty). Default: the one "
         f"that training chose on validation text, else {LENGTH_PENALTY}{more}."
     )
-    flags.DEFINE_float("length_penalty", None, text, 0.0, MAX_LENGTH_PENALTY)
+    return flag(group, None, text, 0.0, MAX_LENGTH_PENALTY)
 
 
-def set_length_penalty(config):
-    """Sets --length_penalty to that of a model's configuration, unless the flag was given."""
-    if flags.FLAGS.length_penalty is None:
-        flags.FLAGS.length_penalty = config["length_penalty"]
-
-
-def define_split_sentences(text):
-    """Defines --split_sentences with a description; it may also be given without a value."""
-    flags.DEFINE_flag(
-        flags.Flag(
-            _SplitParser(),
-            flags.ArgumentSerializer(),
-            "split_sentences",
-            "auto",
-            f"{text}: always, never, or auto, which does so where a line has more sentences than "
-            "the lines of the training text. Default: auto; without a value, always.",
-            boolean=True,
-        )
+def split_sentences_flag(group: str, text: str) -> Any:
+    """Makes the field `split_sentences`; `text` says what it does."""
+    text += (
+        ": always, never, or auto, which does so where a line has more sentences than the lines of "
+        "the training text."
     )
+    return flag(group, "auto", text, choices=("auto", "always", "never"))
 
 
-_FORMER = {"true": "always", "1": "always", "false": "never", "0": "never"}
+def define(record: type[Arguments]) -> None:
+    """Defines the flags of a record."""
+    hints = typing.get_type_hints(record)
+    for each in _fields(record):
+        kind, default = hints[each.name], each.default
+        if isinstance(kind, types.UnionType):  # `int | None`
+            kind = next(one for one in typing.get_args(kind) if one is not type(None))
+        about = dict(each.metadata)
+        is_list, repeatable = typing.get_origin(kind) is list, about.pop("repeatable")
+        if is_list:
+            kind, default = str, each.default_factory()  # pyright: ignore[reportCallIssue]
+        _define(each.name, kind, default, is_list=is_list, repeatable=repeatable, **about)
 
 
-class _SplitParser(flags.ArgumentParser):
-    """Parses --split_sentences, which was a flag without values."""
-
-    syntactic_help = "auto, always or never"
-
-    def parse(self, argument):
-        value = _FORMER.get(str(argument).lower(), argument)
-        if value not in ("auto", "always", "never"):
-            raise ValueError("expected auto, always or never")
-        return value
-
-
-def define_max_input_tokens(default, text):
-    """Defines --max_input_tokens with a description."""
-    flags.DEFINE_integer("max_input_tokens", default, text, 2, 1_000_000)
+def define_options(options: Iterable[Option]) -> None:
+    """Defines a flag for each option, whose value is None unless the flag is given."""
+    for option in options:
+        kind, text = type(option.default), option.help
+        if option.only_with:
+            other, values = option.only_with
+            text += f" Only with --{other}={' or '.join(values)}."
+        if option.default or kind is float:
+            text += f" Default: {option.default}."
+        choices = (*option.choices, *[AUTO] * option.automatic) if option.choices else ()
+        limits = {"minimum": option.minimum, "maximum": option.maximum, "choices": choices}
+        _define(option.name, kind, None, text=text, group=option.group, **limits)
 
 
-def advice_on_memory():
+def given_options(options: Iterable[Option]) -> dict[str, Any]:
+    """Returns name -> value of the options whose flags are on the command line."""
+    return {o.name: flags.FLAGS[o.name].value for o in options if flags.FLAGS[o.name].present}
+
+
+def read(record: type[Record]) -> Record:
+    """Returns the values of a record's flags, after the command line was parsed."""
+    found = {each.name: flags.FLAGS[each.name] for each in _fields(record)}
+    given = frozenset(name for name, each in found.items() if each.present)
+    return record(**{name: each.value for name, each in found.items()}, given=given)
+
+
+def with_length_penalty(record: Record, config: dict[str, Any]) -> Record:
+    """Returns a record with the --length_penalty of a model, unless the flag was given."""
+    if record.length_penalty is not None:  # pyright: ignore[reportAttributeAccessIssue]
+        return record
+    return dataclasses.replace(record, length_penalty=config["length_penalty"])
+
+
+@contextlib.contextmanager
+def defined(define_flags: Callable[[], None]) -> Iterator[None]:
+    """Within the `with` block, the flags that a function defines exist."""
+    before = set(flags.FLAGS)
+    try:
+        define_flags()
+        yield
+    finally:
+        for name in set(flags.FLAGS) - before:
+            delattr(flags.FLAGS, name)
+        flags.FLAGS.unparse_flags()
+
+
+def parse(argv: list[str], about: str = "") -> list[str]:
+    """Reads the flags of a command line.
+
+    Args:
+        argv: name of the script, then the arguments.
+        about: the docstring of the script, for --help.
+
+    Returns:
+        `argv` without flags: only the name of the script.
+
+    Raises:
+        UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
+        SystemExit: after printing help that was asked for.
+    """
+    if about and any(argument in _HELP for argument in argv[1:]):
+        width = min(shutil.get_terminal_size().columns, _WIDEST)
+        print(*help_lines(about, max(width, 60)), sep="\n")
+        raise SystemExit(0)
+    try:
+        rest = flags.FLAGS(argv)
+    except SystemExit:  # absl exits with status 1 after printing help.
+        raise SystemExit(0) from None
+    except flags.UnrecognizedFlagError as error:
+        close = difflib.get_close_matches(error.flagname, list(flags.FLAGS), n=1)
+        advice = f"did you mean --{close[0]}?" if close else "--help lists all"
+        raise UserError(f"--{shortened(error.flagname)}: there is no such flag; {advice}") from None
+    except flags.Error as error:
+        raise UserError(_rewritten(str(error))) from None
+    if len(rest) > 1:
+        raise UserError(
+            f"unexpected argument {shortened(rest[1])!r}; flags start with --, and a value with "
+            "spaces needs quotation marks"
+        )
+    return rest
+
+
+def help_lines(about: str, width: int) -> Iterator[str]:
+    """Yields the lines of --help: the script's docstring, then its flags by group.
+
+    Args:
+        about: the docstring of the script.
+        width: most characters of a line.
+    """
+    yield from about.strip().splitlines()
+    every: Iterable[Any] = map(flags.FLAGS.__getitem__, flags.FLAGS)
+    found = [each for each in every if hasattr(each, "group")]
+    title, margin = None, 28
+    for each in dict.fromkeys(found):
+        if title != (title := each.group):
+            yield from ("", f"{title}:")
+        kind = "" if each.boolean else "=N" if each.parser.kind in _LARGEST else "=TEXT"
+        text = each.help.partition(";\n")[0]  # absl appends a note on repeated flags.
+        if each.parser.choices:
+            text += f" One of: {', '.join(each.parser.choices)}."
+        if each.default and not each.boolean:
+            default = each.default if isinstance(each.default, list) else [each.default]
+            text += f" Default: {', '.join(map(str, default))}."
+        lines = [
+            " " * margin + line
+            for line in textwrap.wrap(text, width - margin, break_on_hyphens=False)
+        ]
+        head = f"  --{each.name}{kind} "
+        if len(head) <= margin:
+            lines[0] = head.ljust(margin) + lines[0].lstrip()
+        else:
+            lines.insert(0, head.rstrip())
+        yield from lines
+    yield from ("", "--helpfull prints the flags of all libraries, too.")
+
+
+def shortened(text: str, length: int = 60) -> str:
+    """Shortens a text to at most `length` characters, for error messages."""
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def number_or(name: str, text: str, *words: str) -> int | str | None:
+    """Returns the number from 1 that a flag gives, or the one of `words`; None if it is empty.
+
+    Raises:
+        UserError: anything else.
+    """
+    if not re.fullmatch("|".join([_NUMBER, *words, ""]), text):
+        expected = " or ".join(["a number, counted from 1,", *words])
+        raise UserError(f"--{name}={shortened(text)}: expected {expected}")
+    return int(text) if text.isdigit() else text or None
+
+
+def advice_on_memory() -> str:
     """Returns how the script could do with less memory; names only flags that it has."""
     known = set(flags.FLAGS)
     if "max_tokens_per_batch" in known:
@@ -114,205 +258,69 @@ def advice_on_memory():
     return ", or ".join([*advice, "use a computer with more"])
 
 
-def define(option):
-    """Defines the flag of an `Option` of `configuration.options`.
-
-    Its value is None unless it is given: recipes choose the default for each model and corpus.
-    """
-    name, kind, text = option.name, type(option.default), option.help
-    if option.only_with:
-        other, values = option.only_with
-        text += f" Only with --{other}={' or '.join(values)}."
-    if option.default or kind is float:
-        text += f" Default: {option.default}."
-    if option.choices:
-        choices = (*option.choices, AUTO) if option.automatic else option.choices
-        flags.DEFINE_enum(name, None, choices, text)
-    elif kind is bool:
-        flags.DEFINE_bool(name, None, text)
-    elif kind is str:
-        flags.DEFINE_string(name, None, text)
-    else:
-        make = flags.DEFINE_integer if kind is int else flags.DEFINE_float
-        make(name, None, text, option.minimum, option.maximum)
+def _fields(record):
+    return [each for each in dataclasses.fields(record) if each.metadata]
 
 
-def help_lines(about, width):
-    """Yields the lines of --help: the script's docstring, then its flags by group.
-
-    Args:
-        about: the docstring of the script.
-        width: most characters of a line.
-    """
-    yield from about.strip().splitlines()
-    title = None
-    for name, flag in _flags_of_script():
-        if title != (title := getattr(flag, "group", "Flags")):
-            yield from ("", f"{title}:")
-        yield from _help_of(name, flag, width)
-    yield from ("", "--helpfull prints the flags of all libraries, too.")
+def _define(name, kind, default, *, text, group, is_list=False, repeatable=False, **limits):
+    """Defines one flag; `limits` as for `flag`."""
+    parser = _Parser(kind, required=bool(default), is_list=is_list and not repeatable, **limits)
+    make = flags.MultiFlag if repeatable else flags.Flag
+    more = {} if repeatable else {"boolean": kind is bool}
+    made = make(parser, flags.ArgumentSerializer(), name, default, text, **more)
+    made.group = group  # pyright: ignore[reportAttributeAccessIssue]
+    flags.DEFINE_flag(made)
 
 
-def _flags_of_script():
-    others = {
-        flag.name
-        for module, found in flags.FLAGS.flags_by_module_dict().items()
-        if module.partition(".")[0] in ("absl", "tensorflow", "keras")
-        for flag in found
-    }
-    found = [(name, flags.FLAGS[name]) for name in flags.FLAGS]
-    return [(name, flag) for name, flag in found if flag.name == name and name not in others]
+class _Parser(flags.ArgumentParser):
+    """Reads the text of one flag; its errors say what was expected and found."""
+
+    def __init__(self, kind, *, minimum, maximum, choices, required=False, is_list=False):
+        self.kind, self.choices = kind, choices
+        self.required, self.is_list = required, is_list
+        largest = _LARGEST.get(kind)
+        self.largest = largest if maximum is None else maximum
+        self.least = -largest if largest and minimum is None else minimum
+
+    def parse(self, argument):
+        if not isinstance(argument, str):  # A default.
+            return argument
+        try:
+            found = self._convert(argument)
+        except (ValueError, KeyError):
+            found = None
+        if found is None:
+            raise ValueError(
+                f"expected {self._expected()}, found {shortened(argument) or 'nothing'}"
+            )
+        return found
+
+    def _convert(self, text):
+        text.encode()  # A byte that is not UTF-8 is a ValueError.
+        if self.is_list:
+            return [item.strip() for item in text.split(",")] if text else []
+        if self.kind is bool:
+            return _TRUTH[text.lower()]
+        if self.kind is str:
+            fits = text in self.choices if self.choices else text or not self.required
+            return text if fits else None  # An empty text may be an unset shell variable.
+        number = self.kind(text)
+        return number if self.least <= number <= self.largest else None  # Not for NaN.
+
+    def _expected(self):
+        if self.choices:
+            return f"one of {', '.join(self.choices)}"
+        if self.kind is bool:
+            return "true or false"
+        if self.kind is str:
+            return "a text in UTF-8"
+        kind = "a whole number" if self.kind is int else "a number"
+        return f"{kind} from {self.least:.10g} to {self.largest:.10g}"
 
 
-def _help_of(name, flag, width):
-    """Yields the help lines of one flag: its name, and its description in a second column."""
-    kind = "" if flag.boolean else "=N" if _is_number(flag.parser) else "=TEXT"
-    text = flag.help.partition(";\n")[0]  # absl appends a note on repeated flags.
-    if isinstance(flag.parser, flags.EnumParser):
-        text = text.partition(">: ")[2] + f" One of: {', '.join(flag.parser.enum_values)}."
-    if flag.default and not flag.boolean:
-        default = flag.default if isinstance(flag.default, list) else [flag.default]
-        text += f" Default: {', '.join(map(str, default))}."
-    margin = 28
-    lines = textwrap.wrap(text, width - margin, break_on_hyphens=False)
-    head = f"  --{name}{kind}".ljust(margin)
-    if len(head) > margin or head[-1] != " ":
-        yield head
-        head = " " * margin
-    for line in lines:
-        yield head + line
-        head = " " * margin
-
-
-def _is_number(parser):
-    return isinstance(parser, (flags.IntegerParser, flags.FloatParser))
-
-
-def parse(argv, about=""):
-    """Parses flags with absl.
-
-    Args:
-        argv: list of str, the name of the script first.
-        about: the docstring of the script, for --help.
-
-    Returns:
-        `argv` without flags: only the name of the script.
-
-    Raises:
-        UserError: an unknown flag; a value that does not fit, is not finite, is beyond int32 or
-            float32, or is not UTF-8; an empty value of a flag whose default is not empty; an
-            argument that is not a flag.
-        SystemExit: after printing help that was asked for.
-    """
-    if any(argument in _HELP for argument in argv[1:]):
-        width = min(shutil.get_terminal_size().columns, _WIDEST)
-        print(*help_lines(about, max(width, 60)), sep="\n")
-        raise SystemExit(0)
-    try:
-        rest = flags.FLAGS(argv)
-    except SystemExit:  # absl exits with status 1 after printing help.
-        raise SystemExit(0) from None
-    except (flags.Error, ValueError) as error:
-        raise UserError(_in_one_line(error, Path(argv[0]).stem)) from None
-    for name in flags.FLAGS:
-        _check(flags.FLAGS[name])
-    if len(rest) > 1:
-        raise UserError(
-            f"unexpected argument {shortened(rest[1])!r}; flags start with --, and a value with "
-            "spaces needs quotation marks"
-        )
-    return rest
-
-
-def shortened(text, length=60):
-    """Shortens a text to at most `length` characters, for error messages."""
-    return text if len(text) <= length else f"{text[: length - 3]}..."
-
-
-def _check(flag):
-    """Raises `UserError` at a value that absl accepts but the program cannot use."""
-    for value in flag.value if isinstance(flag.value, list) else [flag.value]:
-        if isinstance(value, str):
-            _check_text(flag.name, value)
-        if value == "" and (flag.default or flag.validators):  # Perhaps an unset shell variable.
-            raise UserError(f"--{flag.name} is empty; give it a value")
-        largest = _LARGEST.get(type(value))
-        if type(value) is int and flag.parser.upper_bound:
-            continue  # absl has checked the range.
-        if largest and not abs(value) <= largest:  # True for NaN, too.
-            raise UserError(_does_not_fit(flag, str(value)))
-
-
-def _check_text(name, text):
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError as error:
-        byte = ord(text[error.start]) - 0xDC00  # Python stores an undecodable byte b as 0xDC00 + b.
-        raise UserError(
-            f"--{name}: not UTF-8 (byte 0x{byte:02x}); set the terminal to UTF-8, or rename the "
-            "file"
-        ) from None
-
-
-def _does_not_fit(flag, value):
-    value = shortened(value)
-    return f"--{flag.name}={value}: expected {_expected(flag.parser)}, found {value or 'nothing'}"
-
-
-def _expected(parser):
-    """Describes the values that an absl parser accepts."""
-    if isinstance(parser, flags.EnumParser):
-        return f"one of {', '.join(parser.enum_values)}"
-    if isinstance(parser, flags.BooleanParser):
-        return "true or false"
-    if not _is_number(parser):
-        return parser.syntactic_help or "a text"
-    is_whole = isinstance(parser, flags.IntegerParser)
-    lower, upper = parser.lower_bound, parser.upper_bound or _LARGEST[int if is_whole else float]
-    lower = -upper if lower is None else lower
-    if is_whole:
-        return f"a whole number from {lower} to {upper}"
-    return f"a number from {lower:g} to {upper:g}"
-
-
-def _in_one_line(error, script):
-    """Rewrites an absl error of a script in the form of all other errors."""
-    if isinstance(error, flags.UnrecognizedFlagError):
-        if script == "visualize_attention" and error.flagname in _MOVED:
-            return f"--{error.flagname} is now --{_MOVED[error.flagname]} of align.py"
-        close = difflib.get_close_matches(error.flagname, list(flags.FLAGS), n=1)
-        advice = f"did you mean --{close[0]}?" if close else "--help lists all"
-        return f"--{shortened(error.flagname)}: there is no such flag; {advice}"
-    text = str(error)
+def _rewritten(text):
+    """Rewrites absl's error about a value in the form of all other errors."""
     if found := re.fullmatch("Missing value for flag (-.*)", text):
         return f"{found[1]}: expected a value, found nothing"
-    found = re.match("flag --([^=]+)=(.*)", text, re.DOTALL)
-    if not found:
-        return text
-    flag = flags.FLAGS[found[1]]
-    if text.endswith("must have a value other than None."):
-        return f"--{flag.name} is missing; give it: {flag.help}"
-    return _does_not_fit(flag, _value(flag.parser, found[2]))
-
-
-def _value(parser, text):
-    """Extracts the value from absl's `value: reason`; both parts may contain colons."""
-    for place in re.finditer(": ", text):
-        try:
-            parser.parse(text[: place.start()])
-        except (TypeError, ValueError, OverflowError) as error:
-            if str(error) == text[place.end() :]:
-                return text[: place.start()]
-    return text
-
-
-def number_or(name, text, *words):
-    """Returns the number from 1 that a flag gives, or the one of `words`; None if it is empty.
-
-    Raises:
-        UserError: anything else.
-    """
-    if not re.fullmatch("|".join([_NUMBER, *words, ""]), text):
-        expected = " or ".join(["a number, counted from 1,", *words])
-        raise UserError(f"--{name}={shortened(text)}: expected {expected}")
-    return int(text) if text.isdigit() else text or None
+    found = re.fullmatch("flag --([^=]+)=(.*): (expected .*)", text, re.DOTALL)
+    return f"--{found[1]}={shortened(found[2])}: {found[3]}" if found else text

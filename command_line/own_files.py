@@ -34,6 +34,5 @@ def _loaded(argv: list[str]) -> list[str]:
         if option is not before.get(name) and "update" in flags.FLAGS:
             if name in flags.FLAGS:
                 delattr(flags.FLAGS, name)
-            with flag_values.group(option.group):
-                flag_values.define(option)
+            flag_values.define_options([option])
     return found

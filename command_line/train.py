@@ -7,26 +7,25 @@ The same command again resumes the run. The defaults of options are general; som
 have other defaults that suit them better (configuration/recipes.py).
 """
 
-from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
+from nmt_zoo.common import process
 
-# isort: split
+process.start()  # Before anything imports TensorFlow.
 
+import dataclasses
 import inspect
-import itertools
 import json
 import os
 import re
 import shlex
-
-from absl import flags
+from typing import Any
 
 from nmt_zoo import models
-from nmt_zoo.command_line import console
-from nmt_zoo.command_line.flag_values import define, group, shortened
+from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line.flag_values import flag, given_options, read, shortened
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
-from nmt_zoo.configuration import recipes
-from nmt_zoo.configuration.options import DEFAULTS, LIMITS, OPTIONS
+from nmt_zoo.configuration import recipes, rules
+from nmt_zoo.configuration.options import LIMITS, OPTIONS
 from nmt_zoo.configuration.settled import FOLLOWS, SIZE
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
@@ -45,105 +44,92 @@ from nmt_zoo.training.request import (
     size_of,
 )
 
-FLAGS = flags.FLAGS
+_RUN, _TEXT, _INSTEAD = "Model and model directory", "Text", "Instead of training"
+_DEVICES = "Several devices"
+_NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
+
+
+def _own_file(what):
+    text = f"File of your own {what}, one sentence a line"
+    several = ", or several files, separated by commas" if what.startswith("training") else ""
+    return flag(_TEXT, "", f"{text}{several}; or a .tsv, given for both sides.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(flag_values.Arguments):
+    """The flags of train.py; `options` has the training options that were given, by name."""
+
+    model: str = flag(
+        _RUN,
+        "",
+        f"Model to train, one of: {_NAMES}; or my_model.py:Name, a model of your own. Default: "
+        "the model of the resumed run or of --init_from. Without these, a model that suits the "
+        "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+        "transformer_base for WMT14.",
+    )
+    set: list[str] = flag(
+        _RUN, [], "Changes a setting of the model: name=value. Repeatable.", repeatable=True
+    )
+    model_dir: list[str] = flag(
+        _RUN,
+        ["runs/demo"],
+        "Directory of the run. If it holds a run, this run is resumed. Repeatable with --summary.",
+        repeatable=True,
+    )
+    dataset: str = flag(
+        _TEXT,
+        "",
+        "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are given.",
+    )
+    train_source: str = _own_file("training text, source side")
+    train_target: str = _own_file("training text, target side")
+    valid_source: str = _own_file("validation text, source side")
+    valid_target: str = _own_file("validation text, target side")
+    valid_size: int | None = flag(
+        _TEXT,
+        None,
+        "Training pairs that are held out for validation if there is no --valid_source. Default: "
+        "one for twenty different source sentences, at most 1,000. With fewer than twenty, the "
+        "training text validates.",
+        1,
+    )
+    test_size: int = flag(_TEXT, 0, "Training pairs that are held out for a test (0: none).", 0)
+    data_dir: str = flag(_TEXT, "data", "Folder of downloads, prepared corpora and caches.")
+    offline: bool = flag(_TEXT, False, "Downloads nothing: all files must be in --data_dir.")
+    mirror: str = flag(
+        _TEXT, "", "Address of a copy of the downloads in a --data_dir; downloads try it first."
+    )
+    dry_run: bool = flag(
+        _INSTEAD, False, "Prints the plan of the run: batches, memory and time per epoch."
+    )
+    list_settings: bool = flag(_INSTEAD, False, "Lists the settings of --model, for --set.")
+    list_datasets: bool = flag(_INSTEAD, False, "Lists the corpora that --dataset knows by name.")
+    summary: bool = flag(_INSTEAD, False, "Prints a table of the runs in all --model_dir.")
+    distribution: str = flag(
+        _DEVICES,
+        "none",
+        "Which devices train together: GPUs of one host, several hosts, or a TPU: the one that the "
+        "variable TPU_NAME names, or else that of this host (never run on a TPU).",
+        choices=KINDS,
+    )
+    num_replicas: int = flag(
+        _DEVICES, 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
+    )
+    options: dict[str, Any] = dataclasses.field(default_factory=dict)
 
 
 def define_flags() -> None:
     """Defines the flags of this script."""
-    _define_run()
-    _define_text()
-    for title, options in itertools.groupby(OPTIONS, key=lambda option: option.group):
-        with group(title):
-            for option in options:
-                define(option)
-    with group("Several devices"):
-        flags.DEFINE_enum(
-            "distribution",
-            "none",
-            KINDS,
-            "Which devices train together: GPUs of one host, several hosts, or a TPU: the one "
-            "that the variable TPU_NAME names, or else that of this host (never run on a TPU).",
-        )
-        flags.DEFINE_integer(
-            "num_replicas", 0, "Number of devices of --distribution=mirrored (0: all GPUs).", 0, 64
-        )
-
-
-def _define_run():
-    names = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
-    with group("Model and model directory"):
-        flags.DEFINE_string(
-            "model",
-            "",
-            f"Model to train, one of: {names}; or my_model.py:Name, a model of your own. Default: "
-            "the model of the resumed run or of --init_from. Without these, a model that suits the "
-            "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
-            "transformer_base for WMT14.",
-        )
-        flags.DEFINE_multi_string(
-            "set", [], "Changes a setting of the model: name=value. Repeatable."
-        )
-        flags.DEFINE_multi_string(
-            "model_dir",
-            ["runs/demo"],
-            "Directory of the run. If it holds a run, this run is resumed. Repeatable with "
-            "--summary.",
-        )
-    with group("Instead of training"):
-        flags.DEFINE_bool(
-            "dry_run", False, "Prints the plan of the run: batches, memory and time per epoch."
-        )
-        flags.DEFINE_bool("list_settings", False, "Lists the settings of --model, for --set.")
-        flags.DEFINE_bool("list_datasets", False, "Lists the corpora that --dataset knows by name.")
-        flags.DEFINE_bool("summary", False, "Prints a table of the runs in all --model_dir.")
-
-
-def _define_text():
-    with group("Text"):
-        flags.DEFINE_string(
-            "dataset",
-            "",
-            "Name of a corpus, see --list_datasets. Default: demo, unless files of your own are "
-            "given.",
-        )
-        for split, what in (("train", "training"), ("valid", "validation")):
-            for side in tokenizers.SIDES:
-                flags.DEFINE_string(
-                    f"{split}_{side}",
-                    "",
-                    f"File of your own {what} text, {side} side, one sentence a line"
-                    + (split == "train") * ", or several files, separated by commas"
-                    + "; or a .tsv, given for both sides.",
-                )
-        flags.DEFINE_integer(
-            "valid_size",
-            None,
-            "Training pairs that are held out for validation if there is no --valid_source. "
-            "Default: one for twenty different source sentences, at most 1,000. With fewer than "
-            "twenty, the training text validates.",
-            lower_bound=1,
-        )
-        flags.DEFINE_integer(
-            "test_size", 0, "Training pairs that are held out for a test (0: none).", lower_bound=0
-        )
-        flags.DEFINE_string("data_dir", "data", "Folder of downloads, prepared corpora and caches.")
-        flags.DEFINE_bool("offline", False, "Downloads nothing: all files must be in --data_dir.")
-        flags.DEFINE_string(
-            "mirror",
-            "",
-            "Address of a copy of the downloads in a --data_dir; downloads try it first.",
-        )
+    flag_values.define(Arguments)
+    flag_values.define_options(OPTIONS)
 
 
 def list_settings(preset: str) -> list[str]:
     """Returns a line for each setting of a model: name=value, and what it is.
 
     Raises:
-        UserError: no model is named.
         SettingError: there is no such model.
     """
-    if not preset:
-        raise UserError("--list_settings needs --model")
     documents = [inspect.getdoc(kind) or "" for kind in models.model_class(preset).__mro__]
     texts = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "\n".join(documents[::-1]), re.M)
     meanings = {name: " ".join(text.split()) for name, text in texts}
@@ -153,8 +139,8 @@ def list_settings(preset: str) -> list[str]:
     return [f"{shown[name]:{width}}  {meanings.get(name, '')}".rstrip() for name in shown]
 
 
-def settings_given(preset, begun):
-    """Reads the --set flags; each value gets the type of the preset's value.
+def settings_given(asked, preset, begun):
+    """Reads --set; each value gets the type of the preset's value.
 
     Args:
         preset: name of the model.
@@ -162,7 +148,7 @@ def settings_given(preset, begun):
     """
     valid = models.preset_settings(preset)
     settings = {}
-    for text in FLAGS.set:
+    for text in asked.set:
         (name, equals, value), shown = text.partition("="), f"--set {shortened(text)}"
         if not equals:
             raise UserError(f"{shown}: expected name=value")
@@ -173,46 +159,46 @@ def settings_given(preset, begun):
             settings[name] = value if isinstance(valid[name], str) else json.loads(value.lower())
         except (ValueError, RecursionError):
             raise UserError(f"{shown}: expected a value like {valid[name]!r}") from None
-    if not (begun or FLAGS.init_from):  # These have settings of their own.
+    if not (begun or asked.options.get("init_from")):  # These have settings of their own.
         for name, value in settings.items():
             if value != valid[name] and (reason := models.why_unread(preset, name, settings)):
                 raise UserError(f"--set {name}={value}: it {reason}")
     return settings
 
 
-def known_model(begun):
+def known_model(asked, begun):
     """Returns the name of the model to train; None if the size of the text is to choose it.
 
     Args:
         begun: configuration of the run that is resumed, or None.
     """
     if begun:
-        if FLAGS.model not in ("", begun["model"]):
-            check_unchanged(FLAGS.model_dir[0], {"model": (begun["model"], FLAGS.model)})
+        if asked.model not in ("", begun["model"]):
+            check_unchanged(asked.model_dir[0], {"model": (begun["model"], asked.model)})
         return begun["model"]
-    if FLAGS.model or not FLAGS.init_from:
-        return FLAGS.model or None
-    return ModelDirectory(FLAGS.init_from).config()["model"]
+    if asked.model or not asked.options.get("init_from"):
+        return asked.model or None
+    return ModelDirectory(asked.options.get("init_from")).config()["model"]
 
 
-def chosen_model(dataset, size):
+def chosen_model(asked, dataset, size):
     """Returns the name of the model that suits a corpus.
 
     Args:
         dataset: name of a corpus, or "files".
         size: its `TextSize`; None for a corpus with a recipe of its own.
     """
-    given = {name for name in DEFAULTS if FLAGS[name].present}
-    is_general = not FLAGS.set and FLAGS.distribution == "none" and given <= {*LIMITS, "seed"}
+    given = set(asked.options)
+    is_general = not asked.set and asked.distribution == "none" and given <= {*LIMITS, "seed"}
     return recipes.preset(
         dataset,
         size and size.tokens,
-        minutes=FLAGS.max_minutes or 0.0,
+        minutes=asked.options.get("max_minutes", 0.0),
         of_words=is_general and bool(size) and size.has_spaces,
     )
 
 
-def corpus_files(reads_source):
+def corpus_files(asked, reads_source):
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
 
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
@@ -221,22 +207,22 @@ def corpus_files(reads_source):
     Args:
         reads_source: whether the model reads source sentences.
     """
-    own = {name: FLAGS[name].value for name in OWN_FILES}
-    sizes = [f"--{name}" for name in ("valid_size", "test_size") if FLAGS[name].value]
-    if FLAGS.dataset in ("", "files") and any(own.values()):
-        return "files", *_own_splits(own, reads_source)
+    own = {name: getattr(asked, name) for name in OWN_FILES}
+    sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(asked, name)]
+    if asked.dataset in ("", "files") and any(own.values()):
+        return "files", *_own_splits(asked, own, reads_source)
     if any(own.values()):
         raise UserError(
-            f"give --dataset={FLAGS.dataset} or files of your own such as --train_source, not both"
+            f"give --dataset={asked.dataset} or files of your own such as --train_source, not both"
         )
     if sizes:
         raise UserError(f"{sizes[0]} is for files of your own; add --train_source")
-    if FLAGS.dataset == "files":
+    if asked.dataset == "files":
         raise UserError("--dataset=files needs --train_source and --train_target")
-    return FLAGS.dataset or "demo", None, None
+    return asked.dataset or "demo", None, None
 
 
-def _own_splits(own, reads_source):
+def _own_splits(asked, own, reads_source):
     """As `corpus_files`, of files of the user's own; holds out parts that have no files."""
     splits = {
         split: datasets.Split(own[f"{split}_source"], own[f"{split}_target"])
@@ -257,15 +243,15 @@ def _own_splits(own, reads_source):
             f"your own files are incomplete; missing: {', '.join(missing)}"
             + "".join(f"; {name} has both sides: name it for both" for name in dict.fromkeys(tsv))
         )
-    if has_valid and FLAGS.valid_size:
+    if has_valid and asked.valid_size:
         raise UserError("--valid_size is for a text without --valid_source; leave out one of them")
-    if has_valid and not FLAGS.test_size:
+    if has_valid and not asked.test_size:
         return splits, splits
     found = hold_out(
         splits["train"],
-        os.path.join(FLAGS.data_dir, "held_out"),
-        valid_size=0 if has_valid else FLAGS.valid_size,
-        test_size=FLAGS.test_size,
+        os.path.join(asked.data_dir, "held_out"),
+        valid_size=0 if has_valid else asked.valid_size,
+        test_size=asked.test_size,
         by_target=not reads_source,
     )
     if not (has_valid or "valid" in found.splits):
@@ -283,43 +269,42 @@ def _own_splits(own, reads_source):
     return {**splits, **found.splits}, given
 
 
-def prepare(dataset):
+def prepare(asked, dataset):
     """Prepares a dataset; returns its `Split`s by name, such as "train"."""
-    return datasets.prepare(dataset, FLAGS.data_dir, offline=FLAGS.offline, mirror=FLAGS.mirror)
+    return datasets.prepare(dataset, asked.data_dir, offline=asked.offline, mirror=asked.mirror)
 
 
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def options_given():
-    """Returns name -> value of the training options on the command line."""
-    return {name: FLAGS[name].value for name in DEFAULTS if FLAGS[name].present}
-
-
-def replicas_given():
+def replicas_given(asked):
     """Returns how many replicas share an update; None if this is known only on their devices."""
-    return 1 if FLAGS.distribution == "none" else FLAGS.num_replicas or None
+    return 1 if asked.distribution == "none" else asked.num_replicas or None
 
 
-def read_flags():
+def request_of(asked):
     """Returns the flags as a `Request`."""
-    directory = ModelDirectory(FLAGS.model_dir[0])
+    directory = ModelDirectory(asked.model_dir[0])
     begun = directory.config() if directory.exists() else None
-    known = known_model(begun)
-    dataset, splits, given = corpus_files(not known or models.model_class(known).reads_source)
+    known = known_model(asked, begun)
+    dataset, splits, given = corpus_files(
+        asked, not known or models.model_class(known).reads_source
+    )
     size = None
     if not (begun or dataset in recipes.BY_DATASET):
-        splits = splits or prepare(dataset)
+        splits = splits or prepare(asked, dataset)
         size = size_of(splits["train"])
-    model = known or chosen_model(dataset, size)
-    flags_given = options_given(), settings_given(model, begun)
+    model = known or chosen_model(asked, dataset, size)
+    flags_given = asked.options, settings_given(asked, model, begun)
     if begun:
-        options, settings = resolve_resumed(begun, *flags_given, FLAGS.model_dir[0])
+        options, settings = resolve_resumed(begun, *flags_given, asked.model_dir[0])
     else:
-        replicas = replicas_given()
+        replicas = replicas_given(asked)
         options, settings = resolve(model, dataset, *flags_given, size=size, replicas=replicas)
         print_chosen("" if known else model, options, settings, size)
-    splits = splits or prepare(dataset)  # Faults of the flags are found before long downloads.
+    splits = splits or prepare(
+        asked, dataset
+    )  # Faults of the flags are found before long downloads.
     return Request(
         model=model,
         settings=settings,
@@ -327,11 +312,11 @@ def read_flags():
         dataset=dataset,
         splits=splits,
         given=given or splits,
-        model_dir=FLAGS.model_dir[0],
-        data_dir=FLAGS.data_dir,
-        distribution=FLAGS.distribution,
-        num_replicas=FLAGS.num_replicas,
-        dry_run=FLAGS.dry_run,
+        model_dir=asked.model_dir[0],
+        data_dir=asked.data_dir,
+        distribution=asked.distribution,
+        num_replicas=asked.num_replicas,
+        dry_run=asked.dry_run,
     )
 
 
@@ -361,14 +346,18 @@ def print_chosen(model, options, settings, size):
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
-def train_or_plan():
+def train_or_plan(asked):
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
-    request = read_flags()
+    request = request_of(asked)
+    if request.dry_run and not request.way.has_plan:
+        raise UserError(
+            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
+        )
     this = opening.open_run(request)
     if this is None:
-        print(f"{FLAGS.model_dir[0]} already holds the model of this text and these options")
+        print(f"{asked.model_dir[0]} already holds the model of this text and these options")
         return 0
-    if FLAGS.dry_run:
+    if asked.dry_run:
         for line in plan.lines_of(this):
             console.write_result(line)
         return 0
@@ -437,22 +426,24 @@ def print_end(this, test=None):
 def main(argv):
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
     del argv
-    if FLAGS.list_settings:
-        console.write_result(*list_settings(FLAGS.model))
+    asked = dataclasses.replace(read(Arguments), options=given_options(OPTIONS))
+    rules.check("train", asked.values(), asked.given)
+    if asked.list_settings:
+        console.write_result(*list_settings(asked.model))
         return 0
-    if FLAGS.list_datasets:
+    if asked.list_datasets:
         console.write_result(*datasets.listing())
         return 0
-    if FLAGS.summary:
-        console.write_result(*summary.table(map(ModelDirectory, FLAGS.model_dir)))
+    if asked.summary:
+        console.write_result(*summary.table(map(ModelDirectory, asked.model_dir)))
         return 0
-    if len(FLAGS.model_dir) > 1:
+    if len(asked.model_dir) > 1:
         raise UserError("give one --model_dir; only --summary takes several")
-    check_folder(FLAGS.data_dir)
-    directory = ModelDirectory(FLAGS.model_dir[0])
+    check_folder(asked.data_dir)
+    directory = ModelDirectory(asked.model_dir[0])
     if not directory.exists():
         directory.check_free()
-    return train_or_plan()
+    return train_or_plan(asked)
 
 
 def command():

@@ -5,37 +5,38 @@ python translate.py --model_dir=runs/x --input=test.en --output=out.de --referen
 python translate.py --model_dir=runs/x,runs/y < in.en > out.de
 python translate.py --model_dir=runs/x --language_model=runs/lm < in.en > out.de
 python translate.py --channel_model=runs/ibm1_de_en --language_model=runs/lm < in.en > out.de
-python translate.py --engine=ctranslate2 --export_dir=serving/x < in.en > out.de
+python translate.py --export_dir=serving/x < in.en > out.de
 python translate.py --model_dir=runs/x --shortlist=runs/ibm1 < in.en > out.de
 python translate.py --model_dir=runs/reverse --sample --tag=XBT --input=mono.de --output=back.en
 python translate.py --model_dir=runs/x --input=test.en --score=test.de > log_probs
 python translate.py --model_dir=runs/x --input=test.en --rank=test.nbest > ranked.nbest
 """
 
-from nmt_zoo.command_line import startup, small_operations, quiet  # noqa: F401, I001 - first of all
+from nmt_zoo.common import process
 
-# isort: split
+process.start(small_operations=True)  # Before anything imports TensorFlow.
 
-import itertools
+import dataclasses
 import sys
 import time
+from collections.abc import Callable
+from typing import Any
 
-from absl import flags
-
-from nmt_zoo.command_line import console
+from nmt_zoo.command_line import console, flag_values
 from nmt_zoo.command_line.flag_values import (
-    define,
-    define_beam_size,
-    define_length_penalty,
-    define_max_input_tokens,
-    define_split_sentences,
-    group,
-    set_length_penalty,
+    beam_size_flag,
+    flag,
+    given_options,
+    length_penalty_flag,
+    read,
+    split_sentences_flag,
+    with_length_penalty,
 )
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, write_json
+from nmt_zoo.configuration import rules
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.decoding.scores import (
     METRICS,
@@ -74,406 +75,345 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export, check_given
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
-FLAGS = flags.FLAGS
+_MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
+_UNKNOWN = "Unknown words"
 
-with group("Model"):
-    flags.DEFINE_string(
-        "model_dir",
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(flag_values.Arguments):
+    """The flags of translate.py; `requests` has the options of the search that were given."""
+
+    model_dir: str = flag(
+        _MODEL,
         "",
         "Directory of the trained model, as train.py wrote it; several with the same vocabularies, "
         "separated by commas, translate as an ensemble.",
     )
-    flags.DEFINE_string(
-        "language_model",
+    language_model: str = flag(
+        _MODEL,
         "",
         "Directory of an n-gram language model (ngram_lm) of the target language, whose "
         "log-probabilities are added to those of the translation model.",
     )
-    flags.DEFINE_string(
-        "channel_model",
+    channel_model: str = flag(
+        _MODEL,
         "",
         "Translates with a noisy channel, instead of --model_dir: directory of an IBM model that "
         "was trained from target to source. Needs --language_model.",
     )
-    flags.DEFINE_float(
-        "language_model_weight",
+    language_model_weight: float | None = flag(
+        _MODEL,
         None,
         "Factor on the log-probabilities of --language_model; with --channel_model, 1 is Bayes' "
         f"rule. Default: {FUSION_WEIGHT}, or {CHANNEL_WEIGHT} with --channel_model.",
-        lower_bound=0.0,
-        upper_bound=100.0,
+        0.0,
+        100.0,
     )
-    flags.DEFINE_enum(
-        "engine",
-        "tensorflow",
-        ["tensorflow", "ctranslate2"],
-        "Library that runs the search. ctranslate2 is faster for small models, for single "
-        "sentences and with int8 weights; it needs --export_dir in place of --model_dir, and the "
-        "packages of requirements-extra.txt.",
-    )
-    flags.DEFINE_string(
-        "export_dir",
+    export_dir: str = flag(
+        _MODEL,
         "",
-        "Folder that export.py --format=ctranslate2 wrote, of which the newest version translates. "
-        "Only with --engine=ctranslate2.",
+        "Folder that export.py --format=ctranslate2 wrote, instead of --model_dir; its newest "
+        "version translates with CTranslate2, which is faster for small models, for single "
+        "sentences and with int8 weights. Needs the packages of requirements-extra.txt.",
     )
-with group("Text"):
-    flags.DEFINE_string(
-        "input",
+    input: str = flag(
+        _TEXT,
         "",
         "File of source text, one sentence a line; or a test set in SGML or XML; or a .tsv, which "
         "holds the source in --input_column. Default: standard input.",
     )
-    flags.DEFINE_integer(
-        "input_column",
+    input_column: int | None = flag(
+        _TEXT,
         None,
         "Column of the source in an --input that ends in .tsv. Default: 1, if --reference names "
         "the same file.",
-        lower_bound=1,
+        1,
     )
-    define_split_sentences(
-        "Translates each sentence of a line by itself, and joins the best translations"
+    split_sentences: str = split_sentences_flag(
+        _TEXT, "Translates each sentence of a line by itself, and joins the best translations"
     )
-    flags.DEFINE_string("output", "", "File for the translations. Default: standard output.")
-    flags.DEFINE_enum(
-        "format",
+    output: str = flag(_TEXT, "", "File for the translations. Default: standard output.")
+    format: str = flag(
+        _TEXT,
         "text",
-        ["text", "jsonl"],
-        "text writes translations; jsonl writes a JSON object for each line, with translation, "
-        "score, log-probability, tokens, and links between words if the model aligns.",
+        "text writes translations; scores writes the score and a tab before each; jsonl writes a "
+        "JSON object for each line, with translation, score, log-probability, tokens, and links "
+        "between words if the model aligns.",
+        choices=("text", "scores", "jsonl"),
     )
-    flags.DEFINE_integer(
-        "n_best",
+    n_best: int = flag(
+        _TEXT,
         1,
         "Number of different translations of each line, at most --beam_size, or of draws with "
         "--sample. Above 1, they are written as `line ||| translation ||| score`, lines counted "
         "from 0, and lines in parts (--long_lines=split) have one.",
-        lower_bound=1,
+        1,
     )
-    flags.DEFINE_bool("scores", False, "Writes the score and a tab before each translation.")
-    flags.DEFINE_string(
-        "tag",
+    tag: str = flag(
+        _TEXT,
         "",
         "Word to write before each translation, to mark text on which another model is trained. "
         "Lines without a translation stay empty.",
     )
-with group("Search"):
-    define_beam_size()
-    define_length_penalty(", or 0 with --channel_model")
-    flags.DEFINE_integer("batch_size", 32, "Number of sentences translated at once.", 1, 10_000)
-    flags.DEFINE_enum(
-        "precision",
+    beam_size: int = beam_size_flag(_SEARCH)
+    length_penalty: float | None = length_penalty_flag(_SEARCH, ", or 0 with --channel_model")
+    batch_size: int = flag(_SEARCH, 32, "Number of sentences translated at once.", 1, 10_000)
+    precision: str = flag(
+        _SEARCH,
         "float32",
-        ["float32", "bfloat16"],
         "Number format of the computation. bfloat16 takes half the memory. On processors that "
         "multiply it in hardware, large models translate batches in about two thirds of the time. "
         "Translations differ a little.",
+        choices=("float32", "bfloat16"),
     )
-    define_max_input_tokens(
+    max_input_tokens: int = flag(
+        _SEARCH,
         MAX_INPUT_TOKENS,
         "Longest line that is translated in one piece, in tokens with </s>. Memory grows with its "
         "square.",
+        2,
+        1_000_000,
     )
-    flags.DEFINE_enum(
-        "long_lines",
+    long_lines: str = flag(
+        _SEARCH,
         "skip",
-        ["skip", "split"],
         "How lines above --max_input_tokens are treated: skip leaves them untranslated, split "
         "translates them in parts.",
+        choices=("skip", "split"),
     )
-for _title, _options in itertools.groupby(OPTIONS, key=lambda option: option.group):
-    with group(_title):
-        for _option in _options:
-            define(_option)
-with group("Unknown words"):
-    flags.DEFINE_bool(
-        "replace_unknowns",
+    replace_unknowns: bool = flag(
+        _UNKNOWN,
         False,
-        "Replaces each UNK in a translation by the most attended source word. For "
-        "models with --tokenizer=word.",
+        "Replaces each UNK in a translation by the most attended source word. For models with "
+        "--tokenizer=word.",
     )
-    flags.DEFINE_string(
-        "lexicon",
+    lexicon: str = flag(
+        _UNKNOWN,
         "",
-        "File of word translations, which --replace_unknowns writes in place of the source "
-        "words; lines `source_word target_word probability`, as align.py --lexicon writes them.",
+        "File of word translations, which --replace_unknowns writes in place of the source words; "
+        "lines `source_word target_word probability`, as align.py --lexicon writes them.",
     )
-with group("Scores"):
-    flags.DEFINE_string(
-        "score",
+    score: str = flag(
+        _SCORES,
         "",
         "File of translations of the input, which are scored instead of translating: prints the "
         "log-probability of each, and the perplexity of all. May be the --input itself if it ends "
         "in .tsv.",
     )
-    flags.DEFINE_string(
-        "rank",
+    rank: str = flag(
+        _SCORES,
         "",
-        "File of several translations of each line, as --n_best writes them. Adds the score of "
-        "the model to each, and sorts by it.",
+        "File of several translations of each line, as --n_best writes them. Adds the score of the "
+        "model to each, and sorts by it.",
     )
-    flags.DEFINE_string(
-        "reference",
+    reference: str = flag(
+        _SCORES,
         "",
         "Files of human translations of the input, separated by commas; or the --input itself if "
         "it is a test set with references, or a .tsv, whose other columns are the references. "
         "Blank lines are not scored. Prints --metrics.",
     )
-    flags.DEFINE_list("metrics", "bleu,chrf", f"Scores to print: {', '.join(METRICS)}.")
-    flags.DEFINE_string(
-        "baseline",
+    metrics: list[str] = flag(_SCORES, ["bleu", "chrf"], f"Scores to print: {', '.join(METRICS)}.")
+    baseline: str = flag(
+        _SCORES,
         "",
         "File of other translations of the input. Tests by paired bootstrap whether the scores "
         "differ; needs --reference.",
     )
-    flags.DEFINE_bool("lowercase", False, "Computes BLEU without regard to case (sacrebleu -lc).")
-    flags.DEFINE_string(
-        "tokenize",
+    lowercase: bool = flag(_SCORES, False, "Computes BLEU without regard to case (sacrebleu -lc).")
+    tokenize: str = flag(
+        _SCORES,
         AUTO,
         "Tokenisation of BLEU (sacrebleu --tokenize). auto: the one that suits the script of the "
         "references.",
     )
-    flags.DEFINE_string(
-        "save_scores", "", "JSON file for the scores and settings; needs --reference."
+    save_scores: str = flag(
+        _SCORES, "", "JSON file for the scores and settings; needs --reference."
     )
+    requests: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+    @property
+    def sample(self) -> bool:
+        """Whether translations are drawn at random."""
+        return bool(self.requests.get("sample"))
 
 
-def the_export():
-    """Returns the `CTranslate2Export` of --export_dir; checks the flags that depend on it."""
-    if not FLAGS.export_dir:
-        raise UserError(
-            "--engine=ctranslate2 needs --export_dir, a folder that export.py --format=ctranslate2 "
-            "wrote"
-        )
-    check_given({name: FLAGS[name].value for name in FLAGS})
-    export = CTranslate2Export(FLAGS.export_dir)
-    if FLAGS["max_input_tokens"].present:
-        export.check_max_input_tokens(FLAGS.max_input_tokens)
-    FLAGS.max_input_tokens = min(FLAGS.max_input_tokens, export.max_input_tokens)
-    return export
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    flag_values.define(Arguments)
+    flag_values.define_options(OPTIONS)
 
 
-def the_directories():
-    """Returns the list of `ModelDirectory` of --model_dir, of --channel_model, or `the_export`."""
-    if FLAGS.language_model_weight is not None and not FLAGS.language_model:
-        raise UserError("--language_model_weight needs --language_model")
-    if FLAGS.engine == "ctranslate2":
-        return [the_export()]
-    if FLAGS.export_dir:
-        raise UserError("--export_dir needs --engine=ctranslate2")
-    if bool(FLAGS.model_dir) == bool(FLAGS.channel_model):
-        raise UserError("give either --model_dir, or --channel_model with --language_model")
-    if FLAGS.channel_model:
-        if not FLAGS.language_model:
-            raise UserError("--channel_model needs --language_model")
-        if FLAGS.coverage_penalty:
-            raise UserError("--coverage_penalty: a noisy channel has no attention; leave it out")
-        return [ModelDirectory(FLAGS.channel_model)]
-    return model_directories(FLAGS.model_dir)
+def open_directories(asked: Arguments) -> list[Any]:
+    """Returns the `ModelDirectory`s of --model_dir or --channel_model, or a `CTranslate2Export`."""
+    if asked.export_dir:
+        return [CTranslate2Export(asked.export_dir)]
+    if asked.channel_model:
+        return [ModelDirectory(asked.channel_model)]
+    return model_directories(asked.model_dir)
 
 
-def load_model(directories):
+def limited(asked: Arguments, export: CTranslate2Export) -> Arguments:
+    """Returns the flags with at most the --max_input_tokens for which a model was exported."""
+    if "max_input_tokens" in asked.given:
+        export.check_max_input_tokens(asked.max_input_tokens)
+    most = min(asked.max_input_tokens, export.max_input_tokens)
+    return dataclasses.replace(asked, max_input_tokens=most)
+
+
+def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Loads (model, tokenizer, config); config also names the models that were combined."""
     return load_combined(
         directories,
-        ModelDirectory(FLAGS.language_model) if FLAGS.language_model else None,
-        is_channel=bool(FLAGS.channel_model),
-        weight=FLAGS.language_model_weight,
-        **({"dtype": FLAGS.precision} if FLAGS.precision != "float32" else {}),
+        ModelDirectory(asked.language_model) if asked.language_model else None,
+        is_channel=bool(asked.channel_model),
+        weight=asked.language_model_weight,
+        **({"dtype": asked.precision} if asked.precision != "float32" else {}),
     )
 
 
-def read_translations():
-    """Reads --lexicon: source word -> target word."""
-    if FLAGS.lexicon and not FLAGS.replace_unknowns:
-        raise UserError("--lexicon is used by --replace_unknowns only; give both")
-    return read_lexicon(FLAGS.lexicon) if FLAGS.lexicon else {}
-
-
-def make_format(model, tokenizer, plain):
+def make_format(asked: Arguments, model: Any, tokenizer: Any, plain: Callable) -> Callable:
     """Returns the function that formats a window of results, see `decoding.text.formats`.
 
     Args:
         model: the model.
         tokenizer: its `Tokenizer`.
-        plain: the function for --format=text.
+        plain: the function for formats other than jsonl.
     """
-    if FLAGS.format == "text":
+    if asked.format != "jsonl":
         return plain
     from nmt_zoo.decoding.alignment.aligner import Aligner
 
     aligner = Aligner(model, tokenizer) if model.has_alignment else None
-    return formats.JsonLines(tokenizer, FLAGS.n_best > 1, aligner, FLAGS.max_input_tokens)
+    return formats.JsonLines(tokenizer, asked.n_best > 1, aligner, asked.max_input_tokens)
 
 
-def print_results(*lines):
+def print_results(asked: Arguments, *lines: str) -> None:
     """Prints results about the whole text where no translations are printed."""
-    if FLAGS.output:
+    if asked.output:
         console.write_result(*lines)
     else:
         print(*lines, sep="\n", file=sys.stderr)
 
 
-_TEXTS = ("lexicon", *FILES)  # Flags that name a text on which translations depend.
-# Flags besides `requests()` on which scores depend. The model's own precision is among its options.
+# Flags besides `requests` on which scores depend. The model's own precision is among its options.
 _RECORDED = (
     *("replace_unknowns", "lexicon", "split_sentences", "long_lines", "max_input_tokens"),
-    *("engine", "precision"),
+    "precision",
 )
 
 
-def print_scores(outputs, text, tokenizer, run, seconds):
+def print_scores(
+    asked: Arguments, outputs: list[str], text: Any, tokenizer: Any, run: dict, seconds: Any
+) -> None:
     """Prints scores with their signatures; keeps them as JSON if asked."""
     references = list(map(tokenizer.target_words, text.references))
-    tokenize, reason = FLAGS.tokenize, ""
+    tokenize, reason = asked.tokenize, ""
     if tokenize == AUTO:
         tokenize, reason = bleu_tokenizer(references)
     # A tokenisation that was asked for is compared with figures of the same tokenisation.
-    is_usual = FLAGS.tokenize == AUTO and tokenize == USUAL
-    has_bleu = "bleu" in FLAGS.metrics
+    is_usual = asked.tokenize == AUTO and tokenize == USUAL
+    has_bleu = "bleu" in asked.metrics
     said = [*remarks(references, outputs, has_bleu and is_usual), reason if has_bleu else ""]
     for line in filter(None, said):
         print(line, file=sys.stderr)
-    options = {"lowercase": FLAGS.lowercase, "tokenize": tokenize, "metrics": FLAGS.metrics}
+    options = {"lowercase": asked.lowercase, "tokenize": tokenize, "metrics": asked.metrics}
     scores = corpus_scores(outputs, references, **options)
-    lines = score_lines(scores, FLAGS.metrics)
+    lines = score_lines(scores, asked.metrics)
     if text.baseline is not None:
         baseline = tokenizer.target_words(text.baseline)
         lines += paired_bootstrap(outputs, baseline, references, **options)
-    print_results(*lines)
-    if FLAGS.save_scores:
+    print_results(asked, *lines)
+    if asked.save_scores:
         record = {
             **run,
-            **score_entries(scores, FLAGS.metrics),
-            "beam_size": 1 if FLAGS.sample else FLAGS.beam_size,
-            "length_penalty": FLAGS.length_penalty,
-            **{name: FLAGS[name].value for name in _RECORDED},
-            **requests(),
+            **score_entries(scores, asked.metrics),
+            "beam_size": 1 if asked.sample else asked.beam_size,
+            "length_penalty": asked.length_penalty,
+            **{name: getattr(asked, name) for name in _RECORDED},
+            "engine": "ctranslate2" if asked.export_dir else "tensorflow",
+            **asked.requests,
             "sentences": len(outputs),
             "translation_seconds": seconds,
         }
-        write_json(FLAGS.save_scores, record)
+        write_json(asked.save_scores, record)
 
 
-def check_paths():
+def check_paths(asked: Arguments) -> None:
     """Raises `UserError` if an output cannot be written, or would replace an input."""
-    flags = "input", "score", "rank", "baseline", *_TEXTS
-    inputs = [*(FLAGS[name].value for name in flags), *FLAGS.reference.split(",")]
-    outputs = FLAGS.output, FLAGS.output and unfinished(FLAGS.output), FLAGS.save_scores
-    check_outputs(filter(None, outputs), filter(None, inputs), None if FLAGS.input else sys.stdin)
+    inputs = [asked.input, asked.score, asked.rank, asked.baseline, *asked.reference.split(",")]
+    inputs += texts_read(asked).values()
+    outputs = asked.output, asked.output and unfinished(asked.output), asked.save_scores
+    check_outputs(filter(None, outputs), filter(None, inputs), None if asked.input else sys.stdin)
 
 
-def what_translates():
+def texts_read(asked: Arguments) -> dict[str, str]:
+    """Returns flag -> path of the texts on which translations depend."""
+    paths = {"lexicon": asked.lexicon, **{name: asked.requests.get(name) for name in FILES}}
+    return {name: path for name, path in paths.items() if path}
+
+
+def what_translates(asked: Arguments) -> dict[str, Any]:
     """Returns everything besides the text that a translation depends on, as JSON values."""
-    read = {name: [FLAGS[name].value] for name in _TEXTS if FLAGS[name].value}
+    values = {**asked.values(), **asked.requests}
+    read = {name: [path] for name, path in texts_read(asked).items()}
     for name in ("model_dir", "channel_model", "language_model", "shortlist"):
-        if path := FLAGS[name].value:
+        if path := values.get(name):
             read[name] = [one.best_path for one in model_directories(path)]
-    if FLAGS.export_dir:
-        read["export_dir"] = [CTranslate2Export(FLAGS.export_dir).best_path]
+    if asked.export_dir:
+        read["export_dir"] = [CTranslate2Export(asked.export_dir).best_path]
     files = {name: file_facts(paths) for name, paths in read.items()}
-    groups = "Model", "Search", "Unknown words", *(option.group for option in OPTIONS)
-    names = [n for n in FLAGS if getattr(FLAGS[n], "group", "") in groups and n != "batch_size"]
-    names += ["n_best", "split_sentences"]
-    return {**{name: FLAGS[name].value for name in names}, **files}
+    names = ("model_dir", "language_model", "channel_model", "language_model_weight", "export_dir")
+    names += ("beam_size", "length_penalty", "precision", "max_input_tokens", "long_lines")
+    names += ("replace_unknowns", "lexicon", "n_best", "split_sentences")
+    return {**{name: values[name] for name in names}, **asked.requests, **files}
 
 
-def requests():
-    """Returns the options of the search that were given: name -> value."""
-    return {o.name: FLAGS[o.name].value for o in OPTIONS if FLAGS[o.name].value is not None}
-
-
-def search_options(directories, model, tokenizer):
+def search_options(
+    asked: Arguments, directories: list[Any], model: Any, tokenizer: Any
+) -> dict[str, Any]:
     """Returns the arguments of `Translator` that say how to search; reads all that they need."""
-    asked = requests()
     copies = all(directory.config()["options"].get("copy_share") for directory in directories)
-    found = translator_options(asked, model, tokenizer, copies)
-    options = {"beam_size": FLAGS.beam_size, **found}
-    if FLAGS.shortlist:
-        lexical = load_lexical_model(ModelDirectory(FLAGS.shortlist), tokenizer, directories[0])
+    found = translator_options(asked.requests, model, tokenizer, copies)
+    options = {"beam_size": asked.beam_size, **found}
+    if path := asked.requests.get("shortlist"):
+        lexical = load_lexical_model(ModelDirectory(path), tokenizer, directories[0])
         options["shortlist"] = make_shortlist(lexical, tokenizer.shared)
     return options
 
 
-_NEED_REFERENCE = ("save_scores", "tokenize", "lowercase", "metrics", "baseline")
-# Flags that --score and --rank use; all others are for translating.
-_OF_SCORING = {
-    *("model_dir", "language_model", "channel_model", "language_model_weight", "length_penalty"),
-    *("input", "input_column", "output", "format", "batch_size", "max_input_tokens", "precision"),
-}
-
-
-def check_flags():
+def check_flags(asked: Arguments) -> None:
     """Raises `UserError` if flags exclude each other, before anything is read."""
-    split = ["--long_lines=split"] if FLAGS.long_lines == "split" else []
-    check_requests(
-        requests(),
-        beam_size=FLAGS.beam_size if FLAGS["beam_size"].present else None,
-        n_best=FLAGS.n_best,
-        split=" ".join([*split, *["--split_sentences"] * (FLAGS.split_sentences == "always")]),
-        replace_unknowns=FLAGS.replace_unknowns,
-    )
-    if FLAGS.precision != "float32" and (FLAGS.language_model or FLAGS.engine != "tensorflow"):
-        raise UserError(
-            f"--precision={FLAGS.precision} cannot be combined with --language_model and --engine"
-        )
-    if FLAGS.scores and FLAGS.format == "jsonl":
-        raise UserError("--scores: --format=jsonl has the scores already; leave the flag out")
-    if FLAGS.tag:
-        if FLAGS.tag.split() != [FLAGS.tag]:
-            raise UserError(f"--tag={FLAGS.tag!r}: expected one word, without white space")
-        if FLAGS.scores or FLAGS.n_best > 1 or FLAGS.format == "jsonl":
-            raise UserError("--tag is for plain translations; leave out --scores, --n_best, jsonl")
-    for flag in _NEED_REFERENCE:
-        if FLAGS[flag].present and FLAGS[flag].value and not FLAGS.reference:
-            raise UserError(f"--{flag} needs --reference")
-    for mode in ("score", "rank"):
-        if FLAGS[mode].value:
-            check_scoring(mode)
-    if FLAGS.sample and FLAGS.channel_model:
-        raise UserError(
-            "--sample: the steps of a noisy channel have no probabilities to draw by; leave it out"
-        )
-    if FLAGS.rank and FLAGS.format == "jsonl":
-        raise UserError("--rank writes an n-best list; leave out --format=jsonl")
-    if not FLAGS.metrics or not set(FLAGS.metrics) <= set(METRICS):
-        found = ",".join(FLAGS.metrics) or "nothing"
+    rules.check("translate", {**asked.values(), **asked.requests}, asked.given | {*asked.requests})
+    check_requests(asked.requests, beam_size=asked.beam_size, n_best=asked.n_best)
+    if asked.tag and asked.tag.split() != [asked.tag]:
+        raise UserError(f"--tag={asked.tag!r}: expected one word, without white space")
+    if not asked.metrics or not set(asked.metrics) <= set(METRICS):
+        found = ",".join(asked.metrics) or "nothing"
         raise UserError(f"--metrics: expected some of {','.join(METRICS)}, found {found}")
-    if "bleu" not in FLAGS.metrics:
-        for flag in ("lowercase", "tokenize"):
-            if FLAGS[flag].present and FLAGS[flag].value:
-                raise UserError(f"--{flag} is for BLEU; add bleu to --metrics, or leave it out")
-    elif FLAGS.reference:
-        check_bleu_tokenizer(FLAGS.tokenize)
-    check_paths()
-    if not FLAGS.output:
+    if asked.reference and "bleu" in asked.metrics:
+        check_bleu_tokenizer(asked.tokenize)
+    check_paths(asked)
+    if not asked.output:
         console.check_standard_output()
 
 
-def check_scoring(mode):
-    """Raises `UserError` at a flag that --score or --rank does not use."""
-    given = [name for name in FLAGS if FLAGS[name].present and FLAGS[name].value not in ("", [])]
-    strange = [n for n in given if hasattr(FLAGS[n], "group") and n not in {*_OF_SCORING, mode}]
-    if strange:
-        raise UserError(f"--{mode} does not translate; leave out --{strange[0]}")
-    if not FLAGS.input:
-        raise UserError(f"--{mode} needs --input, the text that was translated")
-
-
-def the_output(text):
-    """Returns the `Output` for the lines of a `InputText`."""
+def output_for(asked: Arguments, text: Any) -> Output:
+    """Returns the `Output` for the lines of an `InputText`."""
     return Output(
-        FLAGS.output,
+        asked.output,
         lambda lines: console.write_result(*lines),
-        FLAGS.batch_size,
-        what_translates(),
-        shows_progress=not text.prompts and bool(FLAGS.output or not sys.stdout.isatty()),
+        asked.batch_size,
+        what_translates(asked),
+        shows_progress=not text.prompts and bool(asked.output or not sys.stdout.isatty()),
     )
 
 
-def score_or_rank(text, model, tokenizer, common):
+def score_or_rank(
+    asked: Arguments, text: Any, model: Any, tokenizer: Any, common: dict[str, Any]
+) -> None:
     """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
@@ -483,44 +423,59 @@ def score_or_rank(text, model, tokenizer, common):
         common: arguments that `Scorer` and `Translator` have in common.
     """
     scorer = Scorer(model, tokenizer, **common)
-    if FLAGS.rank:
-        rank_text(text, scorer, the_output(text), NBestList(FLAGS.rank))
+    if asked.rank:
+        rank_text(text, scorer, output_for(asked, text), NBestList(asked.rank))
         for reason, count in scorer.problems.items():
             print(f"translations not scored ({reason}): {count:,}", file=sys.stderr)
         if scorer.num_unknown:
             print(f"translations: {scorer.unknown_tokens()}", file=sys.stderr)
         return
-    formatted = make_format(model, tokenizer, formats.log_prob_lines)
+    formatted = make_format(asked, model, tokenizer, formats.log_prob_lines)
     if len(text.references) != 1:
-        raise UserError(f"--score={FLAGS.score}: expected one translation, found several")
-    score_text(text, scorer, the_output(text), formatted)
-    print_results(scorer.summary())
+        raise UserError(f"--score={asked.score}: expected one translation, found several")
+    score_text(text, scorer, output_for(asked, text), formatted)
+    print_results(asked, scorer.summary())
 
 
-def most_sentences(training_text):
+def most_sentences(asked: Arguments, training_text: TrainingText | None) -> int:
     """Returns the most sentences of a line that are translated at once, for a `Translator`."""
-    if FLAGS.split_sentences == "always":
+    if asked.split_sentences == "always":
         return 1
     # Of a line in parts there is one translation.
-    is_auto = FLAGS.split_sentences == "auto" and FLAGS.n_best == 1
+    is_auto = asked.split_sentences == "auto" and asked.n_best == 1
     return training_text.most_sentences if is_auto and training_text else 0
 
 
-def make_translator(directories, model, tokenizer, lexicon, common):
+def make_translator(
+    asked: Arguments,
+    directories: list[Any],
+    model: Any,
+    tokenizer: Any,
+    lexicon: dict[str, str],
+    common: dict[str, Any],
+) -> Translator:
     """Returns the `Translator`; arguments as `score_or_rank`, and what was read from --lexicon."""
     return Translator(
         model,
         tokenizer,
-        **search_options(directories, model, tokenizer),
-        split_long_lines=FLAGS.long_lines == "split",
+        **search_options(asked, directories, model, tokenizer),
+        split_long_lines=asked.long_lines == "split",
         num_threads=num_cores(),
-        unknowns=UnknownReplacer(model, tokenizer, lexicon) if FLAGS.replace_unknowns else None,
-        engine=model if FLAGS.engine == "ctranslate2" else None,
+        unknowns=UnknownReplacer(model, tokenizer, lexicon) if asked.replace_unknowns else None,
+        engine=model if asked.export_dir else None,
         **common,
     )
 
 
-def translate(text, translator, directories, model, config, training_text):
+def translate(
+    asked: Arguments,
+    text: Any,
+    translator: Translator,
+    directories: list[Any],
+    model: Any,
+    config: dict[str, Any],
+    training_text: TrainingText | None,
+) -> None:
     """Translates the text; prints remarks and scores.
 
     Args:
@@ -531,17 +486,17 @@ def translate(text, translator, directories, model, config, training_text):
         config: its configuration.
         training_text: its `TrainingText`, or None.
     """
-    plain = formats.scored_lines if FLAGS.scores else formats.plain_lines
-    plain = formats.tagged_lines(FLAGS.tag) if FLAGS.tag else plain
-    plain = formats.n_best_lines if FLAGS.n_best > 1 else plain
+    plain = formats.scored_lines if asked.format == "scores" else formats.plain_lines
+    plain = formats.tagged_lines(asked.tag) if asked.tag else plain
+    plain = formats.n_best_lines if asked.n_best > 1 else plain
     training = None
     if text.references:  # Read before the work, in case it is damaged.
         training = [directory.summary() for directory in directories]
         training = training[0] if len(training) == 1 else training
     remarks = Remarks(
-        FLAGS.max_input_tokens,
+        asked.max_input_tokens,
         config["options"]["max_length"],
-        FLAGS.n_best,
+        asked.n_best,
         translator.unknowns is not None,
         training_text=training_text,
         split=translator.in_sentences,
@@ -550,9 +505,9 @@ def translate(text, translator, directories, model, config, training_text):
     outputs, num_used = translate_text(
         text,
         translator,
-        the_output(text),
-        n_best=FLAGS.n_best,
-        formatted=make_format(model, translator.tokenizer, plain),
+        output_for(asked, text),
+        n_best=asked.n_best,
+        formatted=make_format(asked, model, translator.tokenizer, plain),
         remarks=remarks,
     )
     seconds = None if num_used else round(time.monotonic() - began, 1)
@@ -564,42 +519,46 @@ def translate(text, translator, directories, model, config, training_text):
             print(f"{summary}{earlier}", file=sys.stderr)
     if text.references:
         facts = {"parameters": model.count_params(), "training": training, "machine": machine()}
-        print_scores(outputs, text, translator.tokenizer, {**config, **facts}, seconds)
+        print_scores(asked, outputs, text, translator.tokenizer, {**config, **facts}, seconds)
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Reads flags and text; translates, scores or ranks."""
     del argv
+    asked = dataclasses.replace(read(Arguments), requests=given_options(OPTIONS))
     # A thread for each batch is faster than several threads for one operation after the other.
-    quiet.start(intra_op_threads=1)
-    check_flags()
-    directories = the_directories()
+    process.start_tensorflow(intra_op_threads=1)
+    check_flags(asked)
+    directories = open_directories(asked)
+    if asked.export_dir:
+        asked = limited(asked, directories[0])
     for directory in directories:
         directory.config()  # Refuses a directory without a model before standard input is read.
-    lexicon = read_translations()
+    lexicon = read_lexicon(asked.lexicon) if asked.lexicon else {}
     training_text = None
-    if not FLAGS.channel_model:  # It translates into the language of its source text.
+    if not asked.channel_model:  # It translates into the language of its source text.
         training_text = TrainingText.read(directories[0].training_text_path)
     text = open_text(
-        FLAGS.input,
-        column=FLAGS.input_column,
-        reference=FLAGS.reference or FLAGS.score,
-        baseline=FLAGS.baseline,
+        asked.input,
+        column=asked.input_column,
+        reference=asked.reference or asked.score,
+        baseline=asked.baseline,
     )
-    model, tokenizer, config = load_model(directories)
-    set_length_penalty(config)
+    model, tokenizer, config = load_model(asked, directories)
+    asked = with_length_penalty(asked, config)
     names = "length_penalty", "batch_size", "max_input_tokens"
     paths = ", ".join(str(directory.path) for directory in directories)
-    common = {"name": f"the model in {paths}", **{n: FLAGS[n].value for n in names}}
-    if FLAGS.score or FLAGS.rank:
-        score_or_rank(text, model, tokenizer, common)
+    common = {"name": f"the model in {paths}", **{n: getattr(asked, n) for n in names}}
+    if asked.score or asked.rank:
+        score_or_rank(asked, text, model, tokenizer, common)
         return 0
-    common["split_sentences"] = most_sentences(training_text)
-    translator = make_translator(directories, model, tokenizer, lexicon, common)
-    translate(text, translator, directories, model, config, training_text)
+    common["split_sentences"] = most_sentences(asked, training_text)
+    translator = make_translator(asked, directories, model, tokenizer, lexicon, common)
+    translate(asked, text, translator, directories, model, config, training_text)
     return 0
 
 
-def command():
+def command() -> None:
     """Runs the script on the command line, and exits."""
+    define_flags()
     console.run(main)

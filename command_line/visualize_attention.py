@@ -1,4 +1,4 @@
-"""Draws what a trained model has learnt: attention, embeddings, learning curves.
+"""Draws the attention of a trained model.
 
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.png
     python visualize_attention.py --model_dir=runs/x --source="A dog runs." --output=attention.html
@@ -6,27 +6,27 @@
     python visualize_attention.py --model_dir=runs/x --input=test.en --output=attention.html
     python visualize_attention.py --model_dir=runs/x --heads=heads.png --input=test.en \\
         --target_input=test.de --gold=test.gold
-    python visualize_attention.py --model_dir=runs/x --embeddings=words.png
-    python visualize_attention.py --model_dir=runs/x --model_dir=runs/y --curves=curves.png
 
 The name of a picture ends in .png, .svg or .pdf; an .html is a page on which to explore attention;
 an .npz or .json has the weights as numbers.
 """
 
-from nmt_zoo.command_line import startup, quiet  # noqa: F401, I001 - first of all, in this order
+from nmt_zoo.common import process
 
-# isort: split
+process.start()  # Before anything imports TensorFlow.
 
+import dataclasses
 import sys
+from typing import Any
 
 import tensorflow as tf
-from absl import flags
 
-from nmt_zoo.command_line import console
-from nmt_zoo.command_line.flag_values import define_beam_size, group, number_or
+from nmt_zoo.command_line import console, flag_values
+from nmt_zoo.command_line.flag_values import flag, number_or, read
 from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_outputs, check_writable, read_lines, write_json
+from nmt_zoo.configuration import rules
 from nmt_zoo.data_pipeline.streams import is_tsv, open_split
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
@@ -44,169 +44,145 @@ from nmt_zoo.decoding.pictures.attention_pictures import (
     title_of,
     usual_layer,
 )
-from nmt_zoo.decoding.pictures.embedding_points import PROJECTIONS, embedding_points
 from nmt_zoo.decoding.pictures.head_pictures import save_heads
-from nmt_zoo.decoding.pictures.learning_curves import save_learning_curves
-from nmt_zoo.decoding.pictures.points import save_points
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 
-FLAGS = flags.FLAGS
+_ONE = "Picture or page of the attention between a sentence and its translation"
+_HEADS = "Picture and table of what each head looks at in a text"
+_CHOICE = ("attention", "layer", "head")  # Flags that choose a map.
 
-with group("Model"):
-    flags.DEFINE_multi_string(
-        "model_dir",
+
+@dataclasses.dataclass(frozen=True)
+class Arguments(flag_values.Arguments):
+    """The flags of visualize_attention.py."""
+
+    model_dir: list[str] = flag(
+        "Model",
         [],
         "Directory of the trained model, as train.py wrote it. Repeatable, to compare models, with "
-        "--curves and with an --output that ends in .html.",
+        "an --output that ends in .html.",
+        repeatable=True,
     )
-with group("Picture or page of the attention between a sentence and its translation"):
-    flags.DEFINE_string("source", None, "Sentence to translate.")
-    flags.DEFINE_string("target", "", "Its translation. Default: the model's own.")
-    flags.DEFINE_string(
-        "input",
+    source: str = flag(_ONE, "", "Sentence to translate.")
+    target: str = flag(_ONE, "", "Its translation. Default: the model's own.")
+    input: str = flag(
+        _ONE,
         "",
         "File of sentences, one a line, instead of --source: for --heads, or for an --output that "
         "ends in .html, which then links to a page for each sentence.",
     )
-    flags.DEFINE_string("target_input", "", "File of their translations. Default: the model's own.")
-    flags.DEFINE_string(
-        "output",
+    target_input: str = flag(_ONE, "", "File of their translations. Default: the model's own.")
+    output: str = flag(
+        _ONE,
         "attention.png",
         "Picture to write, .png, .svg or .pdf; or a page to explore, .html; or a file for the "
         "numbers of all maps, .npz or .json.",
     )
-    flags.DEFINE_enum(
-        "attention",
+    attention: str = flag(
+        _ONE,
         "cross",
-        ["cross", "encoder", "decoder"],
         "Attention to draw: cross is from target to source, encoder and decoder are "
         "self-attention. In an .html: what is shown first, as are layer, head and words.",
+        choices=("cross", "encoder", "decoder"),
     )
-    flags.DEFINE_string(
-        "layer",
+    layer: str = flag(
+        _ONE,
         "",
         "Layer to draw, counted from 1, or all. Default: the last but one, which aligns best.",
     )
-    flags.DEFINE_string("head", "mean", "Head to draw, counted from 1; mean of all; or all.")
-    flags.DEFINE_bool("merge_subwords", False, "Draws words instead of subword pieces.")
-    define_beam_size()
-    flags.DEFINE_string(
-        "gold_links",
+    head: str = flag(_ONE, "mean", "Head to draw, counted from 1; mean of all; or all.")
+    merge_subwords: bool = flag(_ONE, False, "Draws words instead of subword pieces.")
+    gold_links: str = flag(
+        _ONE,
         "",
         "Correct links to mark, i-j (sure) or ipj (possible), with spaces between; needs --target.",
     )
-    flags.DEFINE_integer(
-        "gold_base",
-        None,
-        "Number of the first word in --gold_links or --gold. Default: 0 if a link names word 0, "
-        "else 1.",
-        0,
-        1,
-    )
-with group("Picture and table of what each head looks at in a text"):
-    flags.DEFINE_string(
-        "heads",
+    heads: str = flag(
+        _HEADS,
         "",
         "Picture to write of entropy, distance and alignment error rate of each attention head, "
         "with a table on standard output; needs --input and --target_input.",
     )
-    flags.DEFINE_string(
-        "gold", "", "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate."
+    gold: str = flag(
+        _HEADS, "", "File of correct links, i-j (sure), ipj or i?j (possible), for the error rate."
     )
-    flags.DEFINE_string(
-        "links_from", "", "Directory of a model, such as ibm2, whose links replace --gold."
+    links_from: str = flag(
+        _HEADS, "", "Directory of a model, such as ibm2, whose links replace --gold."
     )
-    flags.DEFINE_string("save_scores", "", "JSON file for the table and its settings.")
-with group("Picture of the embeddings"):
-    flags.DEFINE_string(
-        "embeddings", "", "Picture to write of source and target words, by their embeddings."
-    )
-    flags.DEFINE_enum(
-        "projection",
-        "pca",
-        list(PROJECTIONS),
-        "Projection into the plane; tsne needs scikit-learn.",
-    )
-    flags.DEFINE_integer(
-        "num_words", 60, "Number of words of each side, the most frequent ones.", lower_bound=2
-    )
-with group("Picture of the learning curves"):
-    flags.DEFINE_string(
-        "curves", "", "Picture to write of perplexity (EM: log-likelihood) over the updates."
-    )
+    save_scores: str = flag(_HEADS, "", "JSON file for the table and its settings.")
+
+    @property
+    def has_choice(self) -> bool:
+        """Whether flags choose the attention, layer or head."""
+        return bool(self.given & {*_CHOICE})
 
 
-def the_model_dir():
+def define_flags() -> None:
+    """Defines the flags of this script."""
+    flag_values.define(Arguments)
+
+
+def one_model_dir(asked: Arguments) -> str:
     """Returns the --model_dir; raises `UserError` unless there is exactly one."""
-    if len(FLAGS.model_dir) != 1:
-        raise UserError(f"expected one --model_dir, found {len(FLAGS.model_dir)}")
-    return FLAGS.model_dir[0]
+    if len(asked.model_dir) != 1:
+        raise UserError(f"expected one --model_dir, found {len(asked.model_dir)}")
+    return asked.model_dir[0]
 
 
-def check_gold_flags():
-    """Raises `UserError` if flags of gold links lack what they need."""
-    if FLAGS.gold_links and not (FLAGS.target and FLAGS.attention == "cross"):
-        raise UserError("--gold_links needs --target and --attention=cross")
-    if FLAGS["gold_base"].present and not FLAGS.gold_links:
-        raise UserError("--gold_base needs --gold_links")
-
-
-def the_gold(pair):
+def gold_of(asked: Arguments, pair: list[int]) -> Any:
     """Returns --gold_links for sentences with these numbers of words, or None."""
-    if not FLAGS.gold_links:
+    if not asked.gold_links:
         return None
-    return parse_gold(FLAGS.gold_links, "--gold_links", pair=pair, base=FLAGS.gold_base)
+    return parse_gold(asked.gold_links, "--gold_links", pair=pair)
 
 
-def the_choice():
+def chosen_map(asked: Arguments) -> tuple[Any, Any]:
     """Returns (--layer, --head) as numbers or words; the layer is None if it is not given."""
-    return number_or("layer", FLAGS.layer, "all"), number_or("head", FLAGS.head, "mean", "all")
+    return number_or("layer", asked.layer, "all"), number_or("head", asked.head, "mean", "all")
 
 
-def check_maps(model, name):
+def check_maps(asked: Arguments, model: Any, name: str) -> dict[str, Any]:
     """Checks --attention, --layer and --head; returns them as `save_attention` takes them."""
     of_nothing = model.attention_maps(*[tf.constant([[EOS_ID]])] * 2)
-    check_kind(of_nothing, FLAGS.attention, name)
-    layer, head = the_choice()
+    check_kind(of_nothing, asked.attention, name)
+    layer, head = chosen_map(asked)
     if layer is None:
-        layer = usual_layer(of_nothing, FLAGS.attention)
+        layer = usual_layer(of_nothing, asked.attention)
     layer, head = (None if value == "all" else value for value in (layer, head))
-    check_choice(of_nothing, FLAGS.attention, layer, head)
-    return {"kind": FLAGS.attention, "layer": layer, "head": head}
+    check_choice(of_nothing, asked.attention, layer, head)
+    return {"kind": asked.attention, "layer": layer, "head": head}
 
 
-def draw_attention():
+def draw_attention(asked: Arguments) -> None:
     """Draws the attention between a sentence and its translation; translates it if needed."""
-    check_gold_flags()
-    if FLAGS.output.lower().endswith(".html"):
-        explore_sentence()
+    if asked.output.lower().endswith(".html"):
+        explore_sentence(asked)
         return
-    if FLAGS.target and FLAGS["beam_size"].present:
-        raise UserError("--target needs no search; leave out --beam_size, or --target")
-    path, as_numbers = the_model_dir(), FLAGS.output.lower().endswith(attention_numbers.ENDINGS)
-    if as_numbers:
-        check_numbers()
-    else:
-        console.check_picture("output", FLAGS.output, (".html", *attention_numbers.ENDINGS))
-    model, tokenizer, config = ModelDirectory(path).load()
-    choice = check_maps(model, f"{path}: this {config['model']}")
-    translator = Translator(
-        model, tokenizer, beam_size=FLAGS.beam_size, length_penalty=config["length_penalty"]
+    path, as_numbers = (
+        one_model_dir(asked),
+        asked.output.lower().endswith(attention_numbers.ENDINGS),
     )
-    translator.check_known([FLAGS.source], "--source")
-    ids = tokenizer.source.encode([FLAGS.source])
+    if as_numbers:
+        check_numbers(asked)
+    else:
+        console.check_picture("output", asked.output, (".html", *attention_numbers.ENDINGS))
+    model, tokenizer, config = ModelDirectory(path).load()
+    choice = check_maps(asked, model, f"{path}: this {config['model']}")
+    translator = Translator(model, tokenizer, length_penalty=config["length_penalty"])
+    translator.check_known([asked.source], "--source")
+    ids = tokenizer.source.encode([asked.source])
     if len(ids[0]) < 2:
         raise UserError("--source is empty; there is nothing to draw")
-    if FLAGS.target:
-        ids += tokenizer.target.encode([FLAGS.target])
+    if asked.target:
+        ids += tokenizer.target.encode([asked.target])
     else:
-        best = translator.translate([FLAGS.source])[0][0]
+        best = translator.translate([asked.source])[0][0]
         if best.problem:
             raise UserError(f"--source: cannot be translated: {best.problem}; give --target")
         print(best.text)
         ids.append(best.ids)
-    texts = FLAGS.source, FLAGS.target or best.text
+    texts = asked.source, asked.target or best.text
 
     maps = model.attention_maps(*(tf.constant([row], tf.int32) for row in ids))
     maps = {name: weights[0].numpy() for name, weights in maps.items()}
@@ -214,125 +190,118 @@ def draw_attention():
     title = title_of(name, maps, **choice)
     tokens = [vocabulary.pieces(row) for vocabulary, row in zip(tokenizer[1:], ids, strict=True)]
     gold = None
-    if FLAGS.gold_links:
-        maps, tokens = word_maps(maps, tokenizer, (FLAGS.source, FLAGS.target))
-        gold = the_gold([len(words) - 1 for words in tokens])
-    with console.picture("output", FLAGS.output):
+    if asked.gold_links:
+        maps, tokens = word_maps(maps, tokenizer, (asked.source, asked.target))
+        gold = gold_of(asked, [len(words) - 1 for words in tokens])
+    with console.picture("output", asked.output):
         if as_numbers:
-            attention_numbers.save_numbers(maps, *tokens, FLAGS.output, model=name, gold=gold)
+            attention_numbers.save_numbers(maps, *tokens, asked.output, model=name, gold=gold)
             return
         save_attention(
             maps,
             *tokens,
-            FLAGS.output,
+            asked.output,
             **choice,
-            merge_subwords=FLAGS.merge_subwords and gold is None,
+            merge_subwords=asked.merge_subwords and gold is None,
             gold=gold,
             title=title,
             texts=texts,
         )
 
 
-def check_numbers():
+def check_numbers(asked: Arguments) -> None:
     """Raises `UserError` if numbers cannot be written to --output or flags choose among them."""
-    for name in ("attention", "layer", "head", "merge_subwords"):
-        if FLAGS[name].present:
+    for name in (*_CHOICE, "merge_subwords"):
+        if name in asked.given:
             raise UserError(
-                f"--{name}: {FLAGS.output} holds every map of the tokens; leave out --{name}"
+                f"--{name}: {asked.output} holds every map of the tokens; leave out --{name}"
             )
-    check_writable(FLAGS.output)
+    check_writable(asked.output)
 
 
-def the_explorers():
+def load_explorers(asked: Arguments) -> list[SentenceExplorer]:
     """Loads every --model_dir; checks the flags that choose what a page shows first."""
-    if not FLAGS.model_dir:
+    if not asked.model_dir:
         raise UserError("expected at least one --model_dir, found none")
-    check_writable(FLAGS.output)
+    check_writable(asked.output)
     explorers = []
-    for path in FLAGS.model_dir:
+    for path in asked.model_dir:
         model, tokenizer, config = ModelDirectory(path).load()
-        if any(FLAGS[name].present for name in ("attention", "layer", "head")):
-            check_maps(model, f"{path}: this {config['model']}")
+        if asked.has_choice:
+            check_maps(asked, model, f"{path}: this {config['model']}")
         name = f"{config['model']} of {path}"
-        search = {"beam_size": FLAGS.beam_size, "length_penalty": config["length_penalty"]}
-        explorers.append(SentenceExplorer(model, tokenizer, name, **search))
+        penalty = config["length_penalty"]
+        explorers.append(SentenceExplorer(model, tokenizer, name, length_penalty=penalty))
     return explorers
 
 
-def the_first_view():
+def first_view(asked: Arguments) -> dict[str, Any]:
     """Returns what a page shows first, as far as flags choose it."""
-    layer, head = (None if value == "all" else value for value in the_choice())
-    view = {"layer": layer, "head": head, "merge": FLAGS.merge_subwords}
-    if any(FLAGS[name].present for name in ("attention", "layer", "head")):
-        view["kind"] = FLAGS.attention
+    layer, head = (None if value == "all" else value for value in chosen_map(asked))
+    view = {"layer": layer, "head": head, "merge": asked.merge_subwords}
+    if asked.has_choice:
+        view["kind"] = asked.attention
     return view
 
 
-def explore_sentence():
+def explore_sentence(asked: Arguments) -> None:
     """Writes a page on which to explore the attention of --source."""
-    explorers = the_explorers()
-    texts = FLAGS.source, FLAGS.target
-    gold = the_gold([len(split_words(text)) for text in texts])
+    explorers = load_explorers(asked)
+    texts = asked.source, asked.target
+    gold = gold_of(asked, [len(split_words(text)) for text in texts])
     for explorer in explorers:
-        explorer.translator.check_known([FLAGS.source], "--source")
+        explorer.translator.check_known([asked.source], "--source")
     models = [explorer.explore(*texts, gold=gold) for explorer in explorers]
-    if not FLAGS.target:
+    if not asked.target:
         console.write_result(*(model["target"]["text"] for model in models))
-    view = the_first_view()
-    write_page(FLAGS.output, models, {**view, "merge": view["merge"] or gold is not None})
-    print(f"wrote {FLAGS.output}")
+    view = first_view(asked)
+    write_page(asked.output, models, {**view, "merge": view["merge"] or gold is not None})
+    print(f"wrote {asked.output}")
 
 
-def explore_text():
+def explore_text(asked: Arguments) -> None:
     """Writes pages on which to explore the attention of each line of --input, and their index."""
-    if not FLAGS.output.lower().endswith(".html"):
-        raise UserError(f"--output={FLAGS.output}: --input needs a name that ends in .html")
-    check_outputs([FLAGS.output], filter(None, (FLAGS.input, FLAGS.target_input)))
-    if FLAGS.target_input:
-        sources, targets = map(list, open_split((FLAGS.input, FLAGS.target_input)))
-    elif is_tsv(FLAGS.input):
-        raise UserError(f"{FLAGS.input}: a .tsv has two sides; give it as --target_input, too")
+    if not asked.output.lower().endswith(".html"):
+        raise UserError(f"--output={asked.output}: --input needs a name that ends in .html")
+    check_outputs([asked.output], filter(None, (asked.input, asked.target_input)))
+    if asked.target_input:
+        sources, targets = map(list, open_split((asked.input, asked.target_input)))
+    elif is_tsv(asked.input):
+        raise UserError(f"{asked.input}: a .tsv has two sides; give it as --target_input, too")
     else:
-        sources, targets = read_lines(FLAGS.input), None
+        sources, targets = read_lines(asked.input), None
     if not sources:
-        raise UserError(f"{FLAGS.input} is empty; there is nothing to draw")
-    explorers = the_explorers()
+        raise UserError(f"{asked.input} is empty; there is nothing to draw")
+    explorers = load_explorers(asked)
     for explorer in explorers:
-        explorer.translator.check_known(sources, FLAGS.input)
-    missing = write_pages(FLAGS.output, explorers, sources, targets, the_first_view())
+        explorer.translator.check_known(sources, asked.input)
+    missing = write_pages(asked.output, explorers, sources, targets, first_view(asked))
     more = f"; {missing:,} of them have no page; the index gives the reasons" if missing else ""
-    print(f"wrote {FLAGS.output}, an index of the pages of {len(sources):,} lines{more}")
+    print(f"wrote {asked.output}, an index of the pages of {len(sources):,} lines{more}")
 
 
-def check_heads():
+def check_heads(asked: Arguments) -> None:
     """Raises `UserError` if flags of --heads contradict each other or something is missing."""
-    for name in ("input", "target_input"):
-        if not FLAGS[name].value:
-            raise UserError(f"--heads needs --{name}")
-    if FLAGS.gold and FLAGS.links_from:
-        raise UserError("--links_from replaces --gold; leave out one of them")
-    if FLAGS["gold_base"].present and not FLAGS.gold:
-        raise UserError("--gold_base needs --gold")
-    console.check_picture("heads", FLAGS.heads)
-    inputs = FLAGS.input, FLAGS.target_input, FLAGS.gold
-    check_outputs(filter(None, (FLAGS.heads, FLAGS.save_scores)), filter(None, inputs))
+    console.check_picture("heads", asked.heads)
+    inputs = asked.input, asked.target_input, asked.gold
+    check_outputs(filter(None, (asked.heads, asked.save_scores)), filter(None, inputs))
 
 
-def draw_heads():
+def draw_heads(asked: Arguments) -> None:
     """Summarises every attention head over a text, as a picture and a table."""
-    check_heads()
-    path = the_model_dir()
-    names = FLAGS.input, FLAGS.target_input
+    check_heads(asked)
+    path = one_model_dir(asked)
+    names = asked.input, asked.target_input
     lines = open_split(names)
     gold = linker = None
-    if FLAGS.gold:
+    if asked.gold:
         pairs = [tuple(len(split_words(x)) for x in pair) for pair in zip(*lines, strict=True)]
-        gold = read_gold(FLAGS.gold, pairs=pairs, base=FLAGS.gold_base)
+        gold = read_gold(asked.gold, pairs=pairs)
     directory = ModelDirectory(path)
     model, tokenizer, config = directory.load()
-    if FLAGS.links_from:
-        linking, its_tokenizer, its_config = ModelDirectory(FLAGS.links_from).load()
-        its_name = f"the {its_config['model']} of {FLAGS.links_from}"
+    if asked.links_from:
+        linking, its_tokenizer, its_config = ModelDirectory(asked.links_from).load()
+        its_name = f"the {its_config['model']} of {asked.links_from}"
         linker = Aligner(linking, its_tokenizer, name=its_name)
     name = f"{config['model']} of {path}"
     found = summarise_heads(
@@ -343,58 +312,34 @@ def draw_heads():
     title = (
         f"{name}: attention over {found.pairs:,} sentence pairs by layer (row) and head (column)"
     )
-    with console.picture("heads", FLAGS.heads):
-        save_heads(found.heads, FLAGS.heads, title=title)
-    if FLAGS.save_scores:
-        settings = {flag: FLAGS[flag].value for flag in MODES[draw_heads][1].split()}
+    with console.picture("heads", asked.heads):
+        save_heads(found.heads, asked.heads, title=title)
+    if asked.save_scores:
+        names = ("input", "target_input", "gold", "links_from", "save_scores")
+        settings = {name: getattr(asked, name) for name in names}
         training = {"parameters": model.count_params(), "training": directory.summary()}
         record = {**config, **training, **settings, **record_of(found), "machine": machine()}
-        write_json(FLAGS.save_scores, record)
+        write_json(asked.save_scores, record)
     console.write_result(*table_of(found.heads))
 
 
-def draw_embeddings():
-    """Draws source and target words in one plane."""
-    path = the_model_dir()
-    console.check_picture("embeddings", FLAGS.embeddings)
-    model, tokenizer, config = ModelDirectory(path).load()
-    options = {"projection": FLAGS.projection, "num_words": FLAGS.num_words}
-    name = f"the {config['model']} of {path}"
-    with console.picture("embeddings", FLAGS.embeddings):
-        save_points(embedding_points(model, tokenizer, name=name, **options), FLAGS.embeddings)
-
-
-def draw_curves():
-    """Draws the perplexity during training, or the log-likelihood in EM."""
-    if not FLAGS.model_dir:
-        raise UserError("--curves needs at least one --model_dir")
-    console.check_picture("curves", FLAGS.curves)
-    with console.picture("curves", FLAGS.curves):
-        save_learning_curves([ModelDirectory(path) for path in FLAGS.model_dir], FLAGS.curves)
-
-
-# Function -> (flag that asks for it, flags that go with that flag).
-MODES = {
-    draw_attention: (
-        "source",
-        "target output attention layer head merge_subwords beam_size gold_links gold_base",
-    ),
-    explore_text: ("input", "target_input output attention layer head merge_subwords beam_size"),
-    draw_heads: ("heads", "input target_input gold gold_base links_from save_scores"),
-    draw_embeddings: ("embeddings", "projection num_words"),
-    draw_curves: ("curves", ""),
-}
-
-
-def main(argv):
+def main(argv: list[str]) -> int:
     """Draws the one picture that the flags ask for."""
     del argv
-    the_choice()
-    quiet.start()
-    console.chosen_mode(MODES, {name for name in FLAGS if FLAGS[name].present})()
+    asked = read(Arguments)
+    chosen_map(asked)
+    rules.check("visualize_attention", asked.values(), asked.given)
+    process.start_tensorflow()
+    if asked.heads:
+        draw_heads(asked)
+    elif asked.input:
+        explore_text(asked)
+    else:
+        draw_attention(asked)
     return 0
 
 
-def command():
+def command() -> None:
     """Runs the script on the command line, and exits."""
+    define_flags()
     console.run(main)

@@ -1,10 +1,12 @@
-"""A progress bar on a terminal, log lines anywhere else."""
+"""A progress bar on a terminal or in a notebook, log lines anywhere else."""
 
 import sys
 import time
 from typing import Any
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
+
+_IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 
 
 class Progress:
@@ -39,7 +41,7 @@ class Progress:
             unit=f" {unit}",
             initial=initial,
             dynamic_ncols=True,
-            disable=not sys.stderr.isatty(),
+            disable=not (_IN_NOTEBOOK or sys.stderr.isatty()),
         )
         self.total = total
         self.initial = self.done = initial

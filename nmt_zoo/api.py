@@ -120,14 +120,14 @@ def align(
     else:
         threshold = AGREED if threshold is None else threshold
         links = text_alignment.align_agreeing(sides, model, iterations, threshold)
-    return [[tuple(map(int, link)) for link in pair] for pair in links]
+    return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 
 def _start() -> None:
     """Starts TensorFlow without its messages, before anything else imports it."""
-    from nmt_zoo.command_line import quiet
+    from nmt_zoo.common import process
 
-    quiet.start()
+    process.start_tensorflow()
 
 
 def _file_of(lines: Sequence[str], folder: Path) -> Path:

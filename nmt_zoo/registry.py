@@ -1,10 +1,12 @@
 """Adds models, ways of training, options, datasets and decoding rules without a fork."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration import recipes
+from nmt_zoo.configuration.options import BY_NAME, Option, add_option
 
 _OWN: set[tuple[str, str]] = set()  # (Kind, name) of what was added, which may be replaced.
 
@@ -22,7 +24,7 @@ def register(
     Args:
         thing: a subclass of `TranslationModel`, of `WayOfTraining` or of `DecodingRule`; an
             `Option`; or
-            a `Corpus` or `Generated` dataset.
+            a `Corpus` or `Included` dataset.
         name: its name; "": that of the class, way of training or option. A dataset needs one.
         settings: of a model: name -> value, where they differ from its constructor's.
         options: of a model: name -> value of training options, where other defaults suit it.
@@ -42,70 +44,63 @@ def register(
         return functools.partial(
             register, name=name, settings=settings, options=options, trains=trains
         )
-    kind, add = _adder(thing, settings or {}, options or {}, trains)
-    name = name or getattr(thing, "name", "") or getattr(thing, "__name__", "")
-    add(str(name))
-    _OWN.add((kind, str(name)))
+    kind, table = _kind_of(thing)
+    name = name or str(getattr(thing, "name", "") or getattr(thing, "__name__", ""))
+    if not name:
+        raise UserError(f"register: a {kind} needs a name")
+    if name in table and (kind, name) not in _OWN:
+        raise UserError(
+            f"register: there is already a {kind} {name!r} in the zoo; give another name"
+        )
+    if kind == "training option":
+        add_option(thing)
+    elif kind == "model":
+        import keras
+
+        keras.saving.register_keras_serializable("own")(thing)
+        about = f"{(thing.__doc__ or name).splitlines()[0]}; your own"
+        table[name] = thing, settings or {}, about
+        recipes.BY_MODEL[name] = options or {}
+    else:
+        table[name] = thing
+    if kind == "way of training":
+        _allow(name, trains)
+    _OWN.add((kind, name))
     return thing
 
 
-def _adder(
-    thing: Any, settings: dict[str, Any], options: dict[str, Any], trains: Iterable[str]
-) -> tuple[str, Callable[[str], None]]:
-    """Returns (kind of a thing, function of its name that adds it to the table of the zoo)."""
-    from nmt_zoo.configuration.options import BY_NAME, Option, add_option
-    from nmt_zoo.data_pipeline.datasets import DATASETS, Corpus, Generated
+def _kind_of(thing: Any) -> tuple[str, dict[str, Any]]:
+    """Returns (kind of a thing, the table of the zoo that things of this kind belong to)."""
+    from nmt_zoo.data_pipeline.datasets import DATASETS, Corpus, Included
 
     if isinstance(thing, Option):
-        return "option", lambda name: add_option(_free("option", name, BY_NAME) and thing)
-    if isinstance(thing, Corpus | Generated):
-        return "dataset", lambda name: _put("dataset", name, thing, DATASETS)
+        return "training option", BY_NAME
+    if isinstance(thing, Corpus | Included):
+        return "dataset", DATASETS
     if isinstance(thing, type):
         from nmt_zoo.decoding.search.rules import RULES, DecodingRule
-        from nmt_zoo.models import TranslationModel
+        from nmt_zoo.models import PRESETS, TranslationModel
+        from nmt_zoo.training.ways.catalogue import UPDATES
         from nmt_zoo.training.ways.update import WayOfTraining
 
-        if issubclass(thing, TranslationModel):
-            return "model", lambda name: _add_model(name, thing, settings, options)
-        if issubclass(thing, WayOfTraining):
-            return "way of training", lambda name: _add_way(name, thing, trains)
-        if issubclass(thing, DecodingRule):
-            return "decoding rule", lambda name: _put("decoding rule", name, thing, RULES)
+        for base, kind, table in (
+            (TranslationModel, "model", PRESETS),
+            (WayOfTraining, "way of training", UPDATES),
+            (DecodingRule, "decoding rule", RULES),
+        ):
+            if issubclass(thing, base):
+                return kind, table
     raise UserError(
-        f"register: expected a model, way of training, option, dataset or decoding rule, found "
+        "register: expected a model, way of training, option, dataset or decoding rule, found "
         f"{thing!r}"
     )
 
 
-def _add_model(name: str, model: type, settings: dict[str, Any], options: dict[str, Any]) -> None:
-    from nmt_zoo.configuration.recipes import BY_MODEL
-    from nmt_zoo.models import PRESETS
+def _allow(way: str, models: Iterable[str]) -> None:
+    """Makes a way of training a value of the option `update` and one that suits some models."""
+    from nmt_zoo.training.ways.catalogue import OWN_WAYS
 
-    about = f"{(model.__doc__ or name).splitlines()[0]}; your own"
-    _put("model", name, (model, settings, about), PRESETS)
-    BY_MODEL[name] = options
-
-
-def _add_way(name: str, way: Any, trains: Iterable[str]) -> None:
-    from nmt_zoo.configuration.options import BY_NAME, add_option
-    from nmt_zoo.training.ways.catalogue import OWN_WAYS, UPDATES
-
-    _put("way of training", name, way, UPDATES)
     update = BY_NAME["update"]
-    add_option(update._replace(choices=tuple(dict.fromkeys([*update.choices, name]))))
-    for model in trains:
-        OWN_WAYS.setdefault(model, []).append(name)
-
-
-def _put(kind: str, name: str, thing: Any, table: dict[str, Any]) -> None:
-    _free(kind, name, table)
-    table[name] = thing
-
-
-def _free(kind: str, name: str, table: dict[str, Any]) -> bool:
-    """Raises `UserError` if a table of the zoo has a name already, or there is none."""
-    if not name:
-        raise UserError(f"register: a {kind} needs a name")
-    if name in table and (kind, name) not in _OWN:
-        raise UserError(f"register: the zoo has a {kind} {name!r} already; give another name")
-    return True
+    add_option(update._replace(choices=tuple(dict.fromkeys([*update.choices, way]))))
+    for model in models:
+        OWN_WAYS.setdefault(model, []).append(way)

@@ -30,10 +30,10 @@ def pytest_configure(config):
     # A shell starts a command in the background with Ctrl-C ignored, and so would be all processes
     # that the tests start and interrupt.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    from nmt_zoo.command_line import quiet  # Before every module that imports TensorFlow.
+    from nmt_zoo.common import process  # Before every module that imports TensorFlow.
 
     replicas = config.option.markexpr == "replicas"
-    quiet.start(before=_two_devices if replicas else lambda: None)
+    process.start_tensorflow(before=_two_devices if replicas else lambda: None)
     import tensorflow as tf
 
     # Models of a few weights run once or twice: optimising their graphs takes longer than it saves.

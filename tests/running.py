@@ -1,17 +1,18 @@
 """Runs a script of the top level inside the test's process, as its command line would."""
 
 import contextlib
-import importlib.util
+import importlib
 import subprocess
 import time
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from absl import app, flags
+from absl import app
 
-from nmt_zoo.command_line import quiet
 from nmt_zoo.command_line.console import status_of
+from nmt_zoo.command_line.flag_values import defined
+from nmt_zoo.common import process
 from nmt_zoo.serving.export import saved_model_client
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -26,27 +27,17 @@ class Done(NamedTuple):
 
 
 def run_script(name, arguments, capsys=None):
-    """Runs `name`.py, and then removes its flags, so that another script can run.
+    """Runs the code of `name`.py; its flags exist only during the call.
 
     Without `capsys`, as in the fixtures of a module, pytest itself captures the output.
     """
     if capsys:
         capsys.readouterr()
     app.define_help_flags()  # Has an effect only once in a process.
-    quiet.BEGAN = time.monotonic()
-    before = set(flags.FLAGS)
-    spec = importlib.util.spec_from_file_location(
-        f"script_{name}", ROOT / "command_line" / f"{name}.py"
-    )
-    module = importlib.util.module_from_spec(spec)
-    try:
-        spec.loader.exec_module(module)
-        getattr(module, "define_flags", lambda: None)()
+    process.BEGAN = time.monotonic()
+    module = importlib.import_module(f"nmt_zoo.command_line.{name}")
+    with defined(module.define_flags):
         status = status_of(module.main, [name, *map(str, arguments)])
-    finally:
-        for flag in set(flags.FLAGS) - before:
-            delattr(flags.FLAGS, flag)
-        flags.FLAGS.unparse_flags()
     return Done(status, *(capsys.readouterr() if capsys else ("", "")))
 
 

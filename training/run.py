@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import keras
 
-from nmt_zoo.command_line import quiet
+from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.settled import Settled
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
@@ -83,7 +83,7 @@ def begin(run):
         UserError: --max_minutes are over before a new run begins.
     """
     if run.is_new:
-        limit, took = run.options["max_minutes"], (time.monotonic() - quiet.BEGAN) / 60
+        limit, took = run.options["max_minutes"], (time.monotonic() - process.BEGAN) / 60
         if limit and took > limit:  # The directory would keep the pace of a run without updates.
             raise UserError(
                 f"--max_minutes={limit:g}: starting took {took:.1f} minutes, which left no time "
@@ -132,7 +132,7 @@ def make_trainer(run):
         limits,
         keep_best_by=options["keep_best_by"],
         accumulate_steps=options["accumulate_steps"],
-        began=quiet.BEGAN,
+        began=process.BEGAN,
         devices=run.devices,
         penalty_choice=penalty_choice if penalty_choice.is_possible else None,
     )

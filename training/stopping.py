@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,7 +53,10 @@ def stop_on_signals() -> Iterator[StopRequest]:
             signal.signal(each, handler)
         request.note(number)
 
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    # Python sends signals to the main thread alone, and no other may ask for them.
+    is_main = threading.current_thread() is threading.main_thread()
+    asked = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {each: signal.signal(each, note) for each in asked}
     try:
         yield request
     finally:

@@ -6,7 +6,7 @@ import time
 
 import tensorflow as tf
 
-from nmt_zoo.command_line import quiet
+from nmt_zoo.common import process
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.configuration.settled import TIMING
@@ -73,7 +73,7 @@ def choose_pace(run, undecided, seconds=None):
     is_timed = limit or pace.may_be_long(options, updates)
     if is_timed and not (seconds or why_untimed(run)):
         seconds = seconds_an_update(run, _seconds_for_timing(run))
-    left = max(limit - (time.monotonic() - quiet.BEGAN), 0.0)
+    left = max(limit - (time.monotonic() - process.BEGAN), 0.0)
     outlook = pace.outlook(options, updates, left, seconds if limit else None)
     chosen = pace.choose(options, undecided, outlook)
     lines = pace.report(chosen, options, outlook)

@@ -83,7 +83,9 @@ def ours(source, pieces, dtype, num_threads, environment):
 
 def load_ours(source, pieces, dtype="float32"):
     """Starts TensorFlow and returns (model, tokenizer); `dtype` is the model's number format."""
-    from nmt_zoo.command_line import quiet  # before all that imports TensorFlow
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 
@@ -94,7 +96,7 @@ def load_ours(source, pieces, dtype="float32"):
     from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, WordVocabulary
     from nmt_zoo.model_directory.directory import ModelDirectory
 
-    quiet.start()
+    process.start_tensorflow()
     if source.directory:
         return ModelDirectory(source.directory).load(dtype=dtype)[:2]
     keras.utils.set_random_seed(SEED)

@@ -100,13 +100,15 @@ def products(task):
     The operands of the first `KEPT` batches are made once and used for all batches. `work` returns
     operations a second; with `count` 0 it measures products of large square matrices instead.
     """
-    from nmt_zoo.command_line import quiet
+    from nmt_zoo.common import process
+
+    process.start()  # Before anything imports TensorFlow.
 
     # isort: split
 
     import tensorflow as tf
 
-    quiet.start()
+    process.start_tensorflow()
     rng = np.random.default_rng(task.seed)
 
     def operands(batch, rows, inner, columns):

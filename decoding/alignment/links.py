@@ -136,7 +136,7 @@ def _first_number(links, name):
         return 0
     print(
         f"{name}: no link names word 0, so words are counted from 1; if they are counted from 0, "
-        "give --gold_base=0",
+        "add 1 to every number",
         file=sys.stderr,
     )
     return 1
@@ -173,7 +173,7 @@ def _numbered_links(lines, path, pairs, base):
     if num_null:
         print(
             f"{path}: {num_null:,} of {len(found):,} links are to word 0 (NULL) and do not count; "
-            "if words are counted from 0, give --gold_base=0",
+            "if words are counted from 0, add 1 to every number",
             file=sys.stderr,
         )
     return links

@@ -51,8 +51,8 @@ def tsne(vectors: np.ndarray) -> np.ndarray:
         from sklearn.manifold import TSNE  # pyright: ignore[reportMissingImports]
     except ImportError:
         raise UserError(
-            "--projection=tsne needs scikit-learn: pip install scikit-learn, or draw with "
-            "--projection=pca"
+            "projection=tsne needs scikit-learn: pip install scikit-learn, or draw with "
+            "projection=pca"
         ) from None
     vectors = np.asarray(vectors, np.float64)
     perplexity = min(30.0, (len(vectors) - 1) / 3)

@@ -149,33 +149,23 @@ OPTIONS = (
     ),
 )
 FILES = ("prefix", "required", "banned")  # Options that name a file of text.
-_NEED_SAMPLE = ("temperature", "top_k", "top_p", "seed")
-_EXCLUDED_BY_SAMPLE = ("beam_size", "coverage_penalty", "diversity_groups", "required")
 
 
-def check_requests(
-    given: dict[str, Any], *, beam_size: int | None, n_best: int, split: str, replace_unknowns: bool
-) -> None:
-    """Raises `UserError` if requests exclude each other or mean nothing.
+def check_requests(given, *, beam_size, n_best):
+    """Raises `UserError` if the numbers of requests do not fit together.
 
     Args:
-        given: name -> value of the `OPTIONS` that were given.
-        beam_size: K, or None if it was not given.
-        split: the flags by which lines are translated in parts, or "".
+        given: name -> value of the `OPTIONS` that were given; they break no rule of translate.py.
+        beam_size: K.
+        n_best: number of translations of each line.
     """
     values = {**{option.name: option.default for option in OPTIONS}, **given}
-    given = {**given, "beam_size": beam_size}
-    beam_size = beam_size or SearchOptions().beam_size
-    sample, mbr = values["sample"], values["mbr"]
-    if not sample:
-        _refuse_any(given, _NEED_SAMPLE, "is for random translations; add --sample")
-        if n_best > beam_size or mbr > beam_size:
-            name, count = ("n_best", n_best) if n_best > beam_size else ("mbr", mbr)
+    mbr, groups = values["mbr"], values["diversity_groups"]
+    for name, count in (("n_best", n_best), ("mbr", mbr)):
+        if not values["sample"] and count > beam_size:
             raise UserError(f"--{name}={count} must be from 1 to --beam_size={beam_size}")
-    else:
-        _refuse(given, _EXCLUDED_BY_SAMPLE, "is for beam search; leave out --sample or it")
-        if n_best > MAX_DRAWS:
-            raise UserError(f"--n_best={n_best}: expected at most {MAX_DRAWS} draws of a line")
+    if n_best > MAX_DRAWS:
+        raise UserError(f"--n_best={n_best}: expected at most {MAX_DRAWS} draws of a line")
     if mbr and not max(2, n_best) <= mbr:
         raise UserError(
             f"--mbr={mbr}: expected the number of translations to choose from, at least 2 and at "
@@ -186,38 +176,10 @@ def check_requests(
             f"--min_length_factor={values['min_length_factor']} is more than "
             f"--max_length_factor={values['max_length_factor']}"
         )
-    groups = values["diversity_groups"]
     if beam_size % groups:
         raise UserError(
             f"--diversity_groups={groups} must divide --beam_size={beam_size} into equal groups"
         )
-    if groups > 1:
-        _refuse(given, ("required",), "cannot be combined with --diversity_groups")
-    if split:
-        _refuse(given, ("prefix", "required"), f"is for whole lines; leave out {split}")
-    if n_best > 1 and "--split_sentences" in split:
-        raise UserError(
-            f"--n_best={n_best} cannot be combined with --split_sentences, which gives one "
-            "translation of a line, joined from those of its sentences"
-        )
-    if replace_unknowns:
-        _refuse(
-            given,
-            (*FILES, "keep"),
-            "cannot be combined with --replace_unknowns, which changes words",
-        )
-
-
-def _refuse(given, names, reason):
-    """Refuses options, unless their value turns them off."""
-    _refuse_any({name: value for name, value in given.items() if value}, names, reason)
-
-
-def _refuse_any(given, names, reason):
-    """Refuses options with any value: 0 means something, too."""
-    for name in names:
-        if given.get(name) is not None:
-            raise UserError(f"--{name} {reason}")
 
 
 def translator_options(

@@ -24,7 +24,7 @@ ABOUT = "export.json"
 TOKENIZER = "tokenizer"
 _README = """# A model for CTranslate2
 
-`translate.py --engine=ctranslate2 --export_dir=...` translates with it. A program of your own has
+`translate.py --export_dir=...` translates with it. A program of your own has
 to do with each line what that script does:
 
 1. remove the characters U+00AD, U+200B, U+2060 and U+FEFF;
@@ -34,7 +34,7 @@ to do with each line what that script does:
 
 A translation is put together from its pieces, and then brought into the same form.
 """
-QUANTIZATIONS = ("float32", "int8", "int16", "bfloat16", "float16")
+QUANTIZATIONS = ("float32", "int8", "bfloat16", "float16")
 
 
 def ctranslate2_package() -> Any:

@@ -45,19 +45,7 @@ from nmt_zoo.serving.export.versions import newest_version
 _FOLLOWED = {"beam_size", "length_penalty", "emit_unknowns"}
 _FOLLOWED |= {"max_length_factor", "max_length_extra"}
 
-# Flags of translate.py that the engine cannot follow, or that name another model.
-_EXCLUDED = (
-    *("model_dir", "channel_model", "language_model"),
-    *("replace_unknowns", "prefix", "required", "shortlist", "coverage_penalty"),
-)
 _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
-
-
-def check_given(given: dict[str, Any]) -> None:
-    """Raises `UserError` if flags that the engine excludes were given: name -> value."""
-    for name in _EXCLUDED:
-        if given.get(name):
-            raise UserError(f"--engine=ctranslate2 cannot use --{name}; leave it out")
 
 
 class CTranslate2Export:
@@ -174,7 +162,7 @@ class CTranslate2Engine:
             if name not in _FOLLOWED and getattr(options, name) != default:
                 raise UserError(
                     f"--{name}: CTranslate2 cannot search with it as our search does; leave it "
-                    "out, or use --engine=tensorflow"
+                    "out, or give --model_dir instead of --export_dir"
                 )
         longest = min(max_input_tokens, self._about["max_input_tokens"])
         found, most = options.length_limit(longest), self._num_positions

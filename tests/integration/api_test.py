@@ -9,6 +9,8 @@ import pytest
 
 import nmt_zoo
 from nmt_zoo.command_line.calls import arguments_of
+from nmt_zoo.configuration.options import OPTIONS
+from nmt_zoo.data_pipeline.datasets import DATASETS
 from tests.running import ROOT, client_in_this_process
 
 SOURCES = ["a dog runs", "a cat sleeps", "a dog sleeps", "a cat runs"] * 10
@@ -91,6 +93,9 @@ def test_an_export_is_checked_and_published(trained):
         (lambda: nmt_zoo.train("ibm1", model_dir="nowhere", nothing=1), "nothing"),
         (lambda: nmt_zoo.align(["a"], []), "1 source lines and 0 target lines"),
         (lambda: nmt_zoo.align(["a"], ["b"], model="ibm9"), "expected one of ibm1"),
+        (lambda: nmt_zoo.register(3), "expected a model, way of training"),
+        (lambda: nmt_zoo.register(OPTIONS[0]), "already a training option 'update'"),
+        (lambda: nmt_zoo.register(DATASETS["demo"]), "a dataset needs a name"),
     ],
 )
 def test_errors_say_what_to_mend(call, message):

@@ -90,6 +90,6 @@ def test_a_model_directory_loads_its_file_and_misses_it_by_name(extended):
 def test_the_added_model_keeps_the_laws_of_all_models(extended):
     laws = ROOT / "tests" / "integration" / "models" / "contract_test.py"
     model = f"{extended / 'my_model.py'}:BagOfWords"
-    done = run(ROOT, "-m", "pytest", str(laws), "-q", OWN_MODEL=model)
+    done = run(ROOT, "-m", "pytest", str(laws), "-k", "BagOfWords", OWN_MODEL=model)
     assert done.returncode == 0, done.stdout[-3000:]
     assert " passed" in done.stdout

@@ -11,10 +11,11 @@ from typing import Any
 
 import tensorflow as tf
 
-from nmt_zoo.command_line import quiet
+from nmt_zoo.common import process
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.tensorflow_private import context
+from nmt_zoo.configuration import rules
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicas import Replicas
 from nmt_zoo.training.ways.catalogue import UPDATES
@@ -40,15 +41,13 @@ def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> 
         UserError: the devices are missing, `TF_CONFIG` does not name them, or the options do not
             fit them.
     """
-    if num_replicas and kind != "mirrored":
-        raise UserError(f"--num_replicas needs --distribution=mirrored, found {kind}")
+    flags = {"distribution": kind, "num_replicas": num_replicas}
+    rules.check("train", {**options, **flags}, [name for name, value in flags.items() if value])
     if kind != "none" and not UPDATES[options["update"]].takes_batches:
         raise UserError(
             f"--distribution={kind} divides batches among devices, but --update=em and ngram_lm "
             "read the whole corpus at once; leave it out"
         )
-    if kind == "tpu" and not options["pad_to_bucket"]:
-        raise UserError("--distribution=tpu needs --pad_to_bucket: a TPU has static shapes")
     make = {
         "none": OneDevice,
         "mirrored": functools.partial(_mirrored, num_replicas),
@@ -56,7 +55,7 @@ def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> 
         "tpu": _tpu,
     }[kind]
     threads = options["intra_op_threads"]
-    return quiet.start(threads or _threads_of_replica(kind, num_replicas), make)
+    return process.start_tensorflow(threads or _threads_of_replica(kind, num_replicas), make)
 
 
 def _threads_of_replica(kind, num_replicas):

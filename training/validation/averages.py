@@ -1,7 +1,7 @@
 """Averages of the last checkpoints, and the search for the best of them."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 def most_tries(count: int) -> int:
@@ -9,7 +9,7 @@ def most_tries(count: int) -> int:
     return int(math.log2(count)) + count if count > 2 else count - 1
 
 
-def try_averages(steps: list[int], is_better: Callable[[tuple[int, ...]], bool | None]):
+def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]):
     """Tries averages of checkpoints, the most promising ones first.
 
     First the average of all checkpoints, and of the last half, quarter and so on of them. Then a

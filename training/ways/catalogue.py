@@ -4,7 +4,8 @@ from collections.abc import Iterable
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import AUTO, check_given
+from nmt_zoo.configuration import rules
+from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
@@ -72,8 +73,4 @@ def check_options(preset: str, options: Options, given: Options, undecided: Iter
             f"--{name}={options[name]}: not with --model={preset} --update={update.name}; leave it "
             "out"
         )
-    check_given(options, given)
-    if options["new_vocabulary"] and not options["init_from"]:
-        raise UserError("--new_vocabulary needs --init_from")
-    if options["keep_best_by"] == "bleu" and not options["bleu_lines"]:
-        raise UserError("--keep_best_by=bleu needs --bleu_lines above 0")
+    rules.check("train", options, given)

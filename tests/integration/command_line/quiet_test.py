@@ -8,12 +8,13 @@ import pytest
 from tests.running import ROOT
 
 PROGRAM = """
-from nmt_zoo.command_line import startup, quiet
+from nmt_zoo.common import process
+process.start()
 import sys
 
 import pytest
 
-quiet.start()
+process.start_tensorflow()
 assert "matplotlib" not in sys.modules  # Nobody has asked for a picture.
 import tensorflow as tf
 
@@ -22,7 +23,7 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 
 lines = ["a b c d e f g h"] * 20
 tokenizer = train_tokenizer("bpe", lines, lines, vocab_size=290)
-with quiet.silence():
+with process.silence():
     graph = graph_vocabulary(tokenizer.source)
 ids = tokenizer.source.encode(["a b"])
 assert graph.encode(tf.constant(["a b"])).numpy().tolist() == ids

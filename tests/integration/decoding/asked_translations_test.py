@@ -178,11 +178,8 @@ def test_a_line_without_its_request_is_named(parts):
     translator.check_asked(1)
 
 
-def checked(n_best=1, split="", replace_unknowns=False, **given):
-    beam_size = given.pop("beam_size", None)
-    check_requests(
-        given, beam_size=beam_size, n_best=n_best, split=split, replace_unknowns=replace_unknowns
-    )
+def checked(n_best=1, **given):
+    check_requests(given, beam_size=4, n_best=n_best)
 
 
 def test_files_of_requests_are_read_and_checked(parts, tmp_path):

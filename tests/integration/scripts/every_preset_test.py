@@ -129,7 +129,7 @@ def translated(trained, folder):
     outputs = {}
     for beam_size in (1, 3):
         path = folder / f"{trained.preset}.{beam_size}"
-        arguments = [f"--model_dir={trained.folder}", f"--beam_size={beam_size}", "--scores"]
+        arguments = [f"--model_dir={trained.folder}", f"--beam_size={beam_size}", "--format=scores"]
         arguments += [f"--input={folder / 'lines'}", f"--output={path}"]
         assert run_script("translate", arguments).status == 0
         outputs[beam_size] = path.read_bytes().decode()

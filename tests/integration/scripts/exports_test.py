@@ -53,7 +53,7 @@ def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_
     done = run_script("export", arguments, capsys)  # Compares all signatures in a session.
     assert done.status == 0, done.err
     assert "100 lines translated alike" in done.out
-    arguments = [model, f"--input={text}", f"--output={path / 'out'}", "--scores"]
+    arguments = [model, f"--input={text}", f"--output={path / 'out'}", "--format=scores"]
     assert run_script("translate", arguments).status == 0
     expected = [line.split("\t", 1) for line in read_lines(path / "out")]
     found = translate_in_c(path / "serving" / "1", text)

@@ -114,7 +114,7 @@ def test_a_server_that_is_stopped_while_it_loads_leaves_no_files(model, tmp_path
 def test_answers_are_those_of_translate(server, model, folder):
     text, out = folder / "lines", folder / "out"
     text.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
-    flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--scores"]
+    flags = [f"--model_dir={model}", f"--input={text}", f"--output={out}", "--format=scores"]
     assert run_script("translate", flags).status == 0
     expected = [line.split("\t", 1) for line in read_lines(out)]
     with ThreadPoolExecutor(8) as threads:
@@ -187,29 +187,6 @@ def test_axe_finds_the_page_accessible(server, browser, scheme):
     assert violations(browser) == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        ([], "give either --export_dir or --model_dir"),
-        (["--export_dir=x", "--model_dir=y"], "give either"),
-        (["--export_dir=x", "--beam_size=2"], "--beam_size needs --model_dir"),
-        (["--export_dir=nothing"], "nothing: no numbered version"),
-        (["--model_dir=nothing"], "nothing"),
-        (["--export_dir=x", "--model_name=a/b"], "--model_name=a/b: expected a name without"),
-        (
-            ["--export_dir=x", "--host=no.such.host.invalid"],
-            "no.such.host.invalid:0: cannot listen",
-        ),
-        (["--export_dir=x", "--max_lines=0"], "--max_lines=0: expected a whole number"),
-    ],
-)
-def test_wrong_flags_are_refused_in_one_line(flags, reason, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    done = run_script("serve", ["--port=0", *flags], capsys)
-    assert done.status == 1 and done.out == ""
-    assert done.err.startswith("error: ") and done.err.count("\n") == 1 and reason in done.err
-
-
 def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
     def warn(directories):
         os.write(2, b"a warning\n")
@@ -218,13 +195,6 @@ def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
     monkeypatch.setattr(combined_models, "load_models", warn)
     done = run_script("serve", ["--port=0", "--model_dir=x"], capfd)
     assert done.status == 1 and done.err == "a warning\nerror: no model\n"
-
-
-def test_a_port_that_is_taken_is_refused_in_one_line(server, example, capsys):
-    done = run_script("serve", [f"--export_dir={example}", f"--port={server.port}"], capsys)
-    assert done.status == 1
-    assert f"127.0.0.1:{server.port}: cannot listen there" in done.err
-    assert os.strerror(errno.EADDRINUSE) in done.err
 
 
 def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(

@@ -79,16 +79,6 @@ def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp
     assert len(list((tmp_path / "cache").iterdir())) == 1
 
 
-def test_number_of_threads_changes_nothing(tokenizer, monkeypatch):
-    monkeypatch.setattr(encoding, "_PAIRS_AT_ONCE", 7)
-    found = [
-        [pair for chunk in encoded_chunks(SOURCE, TARGET, tokenizer, n) for pair in pairs_of(chunk)]
-        for n in (1, 2, 5)
-    ]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) == len(SOURCE)
-
-
 @pytest.mark.parametrize("change", [-1, 1])
 def test_sides_of_unequal_length_are_refused(tokenizer, tmp_path, change):
     with pytest.raises(ValueError, match="more lines"):
@@ -142,19 +132,6 @@ def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsy
     assert cache_of(tmp_path) == (folder, cache)
     encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
     assert capsys.readouterr().err == ""
-
-
-def test_a_folder_in_the_place_of_a_file_of_a_cache_is_named(tokenizer, tmp_path):
-    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
-    folder, cache = cache_of(tmp_path)
-    for file in cache:
-        whole = file.read_bytes()
-        file.unlink()
-        file.mkdir()
-        with pytest.raises(UserError, match=f"^{file}: a folder .*remove {folder}"):
-            encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
-        file.rmdir()
-        file.write_bytes(whole)
 
 
 def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
@@ -212,12 +189,6 @@ def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, limit):
     assert "Traceback" not in done.stderr
     assert not [path for path in tmp_path.glob("*/*") if path.name.startswith(".unfinished")]
     assert not list(tmp_path.glob("*/index.json"))
-
-
-def test_cache_folder_that_cannot_be_made_is_named(tokenizer, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/encoded-.*cannot be written"):
-        encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "file")
 
 
 def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):

@@ -2,13 +2,10 @@
 
 import pytest
 
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import recipes
 from nmt_zoo.configuration.options import (
     BY_NAME,
-    DEFAULTS,
     OPTIONS,
-    check_given,
 )
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.models import preset_names
@@ -37,14 +34,3 @@ def test_every_default_and_every_recipe_is_in_the_range_of_its_option():
         for dataset in ("files", *recipes.BY_DATASET):
             for name, value in options_of(preset, dataset, {}).items():
                 assert BY_NAME[name].takes(value), (preset, dataset, name, value)
-
-
-def test_only_options_of_a_meaning_may_be_given():
-    for option in OPTIONS:
-        if not option.only_with:
-            continue
-        other, values = option.only_with
-        check_given({**DEFAULTS, other: values[0]}, [option.name])
-        strange = next(value for value in BY_NAME[other].choices if value not in values)
-        with pytest.raises(UserError, match=f"--{option.name} needs --{other}={values[0]}"):
-            check_given({**DEFAULTS, other: strange}, [option.name])

@@ -12,7 +12,6 @@ import tensorflow as tf
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
@@ -62,22 +61,6 @@ class ExpectationMaximisation(WayOfTraining):
 
     @classmethod
     def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
-        for name in ("corpus_weights", "temperature"):
-            if given.get(name, DEFAULTS[name]) != DEFAULTS[name]:
-                raise UserError(
-                    f"--{name}={options[name]}: an iteration of --update=em takes every pair "
-                    "exactly once; leave it out"
-                )
-        if options["reverse_model_dir"] and options["average_checkpoints"] != 1:
-            raise UserError(
-                "--reverse_model_dir cannot average checkpoints; leave out "
-                f"--average_checkpoints={options['average_checkpoints']}"
-            )
-        if options["leave_one_out"] and not options["alpha"]:
-            raise UserError(
-                "--leave_one_out needs --alpha above 0, or a word pair that occurs once would be "
-                "impossible; add --alpha=0.001"
-            )
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")

@@ -33,12 +33,15 @@ class PositionEstimate(Protocol):
     @classmethod
     def first(cls, **settings: Any) -> "PositionEstimate":
         """Makes the parameters to begin with, by the settings of an `AlignmentModel`."""
+        ...
 
     def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         """Returns the parameters as one float64 array, for checkpoints and for the layer."""
+        ...
 
     def unpack(self, array: np.ndarray) -> "PositionEstimate":
         """Returns the parameters of a packed array; what it does not hold stays as it is."""
+        ...
 
     def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         """Makes the expectation step on a block.
@@ -46,12 +49,15 @@ class PositionEstimate(Protocol):
         Args:
             translation: `[R, n]` float64, t(target word | source word).
         """
+        ...
 
     def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Makes a list, no longer for a larger corpus, of which `maximise` makes the same."""
+        ...
 
     def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
         """Makes new parameters from the statistics that `expect` returned for all blocks."""
+        ...
 
 
 def _normalised(weights):

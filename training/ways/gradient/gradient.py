@@ -69,19 +69,6 @@ class Gradient(WayOfTraining):
                 )
         if options["guide"] and models.model_class(preset).predicts != "features":
             raise UserError(f"--guide: not with --model={preset}, {_NOT_GUIDED}; leave it out")
-        if "guide_weight" in given and not options["guide"]:
-            raise UserError(f"--guide_weight={options['guide_weight']} needs --guide")
-        if "teacher_weight" in given and not options["teacher"]:
-            raise UserError("--teacher_weight needs --teacher")
-        if options["teacher"] and options["new_vocabulary"]:
-            raise UserError(
-                "--new_vocabulary makes another vocabulary than that of --teacher; leave one out"
-            )
-        if options["jit_compile"] and not options["pad_to_bucket"]:
-            raise UserError(
-                "--jit_compile needs --pad_to_bucket: XLA takes many seconds to compile an update "
-                "for each new shape of a batch, and without it almost every batch has a new shape"
-            )
         if BY_NAME["decay_steps"].applies(options) and "decay_steps" not in undecided:
             last = options["decay_steps"] or options["max_steps"]
             least = 1 if "warmup_steps" in undecided else options["warmup_steps"]

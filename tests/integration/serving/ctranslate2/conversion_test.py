@@ -201,13 +201,3 @@ def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"ctranslate2 cannot be imported .*requirements-extra"):
         conversion.ctranslate2_package()
-
-
-def test_a_damaged_or_absent_export_is_one_line(tmp_path):
-    with pytest.raises(UserError, match="no model for CTranslate2; write one with"):
-        CTranslate2Export(tmp_path)
-    pytest.importorskip("ctranslate2", reason=REASON)
-    export(tmp_path / "1", *make_model("bpe"))
-    (tmp_path / "1" / "model.bin").write_bytes(b"not a model")
-    with pytest.raises(UserError, match=r"1: CTranslate2 cannot read it .*export the model again"):
-        CTranslate2Export(tmp_path).load()
