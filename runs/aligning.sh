@@ -20,7 +20,7 @@ GOLD="${GOLD:-}"
 OUTPUT="${OUTPUT:-runs/aligned}"
 
 if [[ "$SOURCE" == data/demo/* && ! -e "$SOURCE" ]]; then
-    "$PYTHON" train.py --dataset=demo --dry_run > "$OUTPUT.plan"  # writes data/demo
+    "$PYTHON" -c 'from nmt_zoo.data_pipeline import datasets; datasets.prepare("demo", "data")'
 fi
 "$PYTHON" align.py --source="$SOURCE" --target="$TARGET" --alignments="$OUTPUT.align" \
     --lexicon="$OUTPUT.lexicon" ${GOLD:+"--gold=$GOLD"} "$@"

@@ -22,7 +22,7 @@ WEIGHTS="${WEIGHTS:-1,1}"  # shares of an epoch: pairs, back-translated pairs
 
 mkdir -p "$RUNS"
 if [[ ! -e "$SOURCE" || ! -e "$MONO" ]]; then
-    "$PYTHON" train.py --dataset=demo --dry_run > "$RUNS/plan"  # writes data/demo
+    "$PYTHON" -c 'from nmt_zoo.data_pipeline import datasets; datasets.prepare("demo", "data")'
     head -n 6000 data/demo/train.en > "$RUNS/train.en"
     head -n 6000 data/demo/train.de > "$RUNS/train.de"
     tail -n 6000 data/demo/train.de > "$RUNS/mono.de"

@@ -21,7 +21,7 @@ REFERENCE="${REFERENCE:-data/demo/test.de}"  # its correct translation
 
 mkdir -p "$MODEL_DIR"
 if [[ -z "$SOURCE" || -z "$TARGET" ]]; then
-    "$PYTHON" train.py --dataset=demo --dry_run > "$MODEL_DIR.plan"  # writes data/demo
+    "$PYTHON" -c 'from nmt_zoo.data_pipeline import datasets; datasets.prepare("demo", "data")'
     SOURCE="$MODEL_DIR.source" TARGET="$MODEL_DIR.target"
     head -n 5000 data/demo/train.en > "$SOURCE"
     head -n 5000 data/demo/train.de > "$TARGET"

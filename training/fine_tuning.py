@@ -169,7 +169,7 @@ def mapping(new: Any, old: Any) -> Mapping:
     return Mapping(parts, len(old), num_kept)
 
 
-def vocabulary_axes(config: list[dict[int, str]]) -> list[dict[int, str]]:
+def vocabulary_axes(config: dict[str, Any]) -> list[dict[int, str]]:
     """Finds the axes of a model's weights that count the entries of a vocabulary.
 
     Args:

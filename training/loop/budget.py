@@ -64,7 +64,7 @@ class Budget:
         return closing
 
     def closing_to_save(self) -> float:
-        """Returns `closing` for a process that resumes; a run that has ended does not go on."""
+        """Returns `closing` for a checkpoint: all that is left, if the time limit was reached."""
         left = self._limit - self.state["seconds"]
         return max(self.closing(), left) if self.late else self.closing()
 

@@ -83,7 +83,7 @@ class TemporaryArrays:
         self._file.close()
 
     def add(self, array: np.ndarray) -> Place:
-        """Writes an array behind all others; returns its `Place`."""
+        """Writes an array after all others; returns its `Place`."""
         with self._lock:
             place = Place(self._size, array.dtype.type, array.size)
             self._size += array.nbytes
