@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEMO := runs/demo
 SERVING := serving/demo
-ROOMS := $(filter-out nmt_zoo,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
+ROOMS := $(filter-out nmt_zoo tests,$(patsubst %/__init__.py,%,$(wildcard */__init__.py)))
 # Two processes; the one that ends first takes tests from the other.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -33,7 +33,7 @@ demo: .venv/run
 	@echo; echo "A few test sentences and their translations:"
 	@head -n 5 data/demo/test.en | paste -d '\n' - $(DEMO)/test.de /dev/null | head -n 15
 	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords \
-	    --source="$$(sed -n 2p data/demo/test.en)" --output=$(DEMO)/attention.png
+	    --source="$$(sed -n 48p data/demo/test.en)" --output=$(DEMO)/attention.png
 	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(SERVING) \
 	    --check_input=data/demo/test.en
 	@echo
@@ -58,7 +58,7 @@ docs: demo
 check: .venv/dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	mkdir -p build/checked/nmt_zoo
+	rm -rf build/checked && mkdir -p build/checked/nmt_zoo
 	ln -sfn $(addprefix $(CURDIR)/,$(ROOMS) $(wildcard nmt_zoo/*.py)) build/checked/nmt_zoo
 	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
 	$(BIN)/basedpyright build/checked/nmt_zoo/*
@@ -80,6 +80,15 @@ test-kills: .venv/dev
 	$(BIN)/python tests/system/kills/harness.py --kills=200 --output=docs/results/faults/kills.json
 	$(BIN)/python benchmarks/results_table.py
 
+# Plants faults in the files that pyproject.toml names, in a copy of the package, and lists those that
+# no test finds.
+test-mutations: .venv/dev
+	rm -rf build/mutations
+	mkdir -p build/mutations/nmt_zoo
+	cp -r $(ROOMS) $(wildcard nmt_zoo/*.py) build/mutations/nmt_zoo
+	cp -r tests pyproject.toml build/mutations
+	cd build/mutations && $(CURDIR)/$(BIN)/mutmut run && $(CURDIR)/$(BIN)/mutmut results
+
 # Only what `make` has made: not the user's runs, exports and downloads.
 clean:
-	rm -rf .venv $(DEMO) $(SERVING) data/demo
+	rm -rf .venv build $(DEMO) $(SERVING) data/demo

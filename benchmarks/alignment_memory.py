@@ -17,10 +17,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from benchmarks.parts.scripts import measured, own_command, write_record
+from benchmarks.parts.scripts import measured, recorded
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.machine import machine
-from nmt_zoo.common.files import check_writable, write_lines
+from nmt_zoo.common.files import write_lines
 
 WORDS, LENGTH = 200_000, 12
 NOISE = 0.15  # Share of target words that translate nothing.
@@ -50,10 +49,8 @@ def main(argv):
     parser.add_argument("--models", nargs="+", default=["ibm1", "ibm2", "hmm", "fertility"])
     parser.add_argument("--output", help="JSON file to write")
     given = parser.parse_args(argv[1:])
-    if given.output:
-        check_writable(given.output)
-    rows = []
-    with tempfile.TemporaryDirectory() as temporary:
+    with recorded(given.output) as record, tempfile.TemporaryDirectory() as temporary:
+        rows = record["rows"] = []
         folder = Path(temporary)
         for count in given.pairs:
             for side, name in enumerate(("a", "b")):
@@ -62,9 +59,6 @@ def main(argv):
             for model in given.models:
                 rows.append({"model": model, "pairs": count, **align(model, count, folder)})
                 print(rows[-1], flush=True)
-    if given.output:
-        record = {"command": own_command(), "rows": rows, "machine": machine()}
-        write_record(given.output, record)
 
 
 def align(model, count, folder):

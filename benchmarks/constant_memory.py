@@ -27,10 +27,8 @@ process.start()  # Before anything imports TensorFlow.
 
 # isort: split
 
-from benchmarks.parts.scripts import own_command, run, write_record
+from benchmarks.parts.scripts import recorded, run
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.machine import machine
-from nmt_zoo.common.files import check_writable
 from tests.tiny import WORDS, corpus_flags, small_flags
 
 TRAINING = ["--num_pieces=300", "--max_steps=400", "--max_tokens_per_batch=1024"]
@@ -124,9 +122,7 @@ def main(argv):
     parser.add_argument("--file", action="store_true", help="from file to file instead of pipes")
     parser.add_argument("--output", help="JSON file to write")
     given = parser.parse_args(argv[1:])
-    if given.output:
-        check_writable(given.output)
-    with tempfile.TemporaryDirectory() as temporary:
+    with recorded(given.output) as record, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         model_dir = Path(given.model_dir or folder / "model").resolve()
         if not given.model_dir:
@@ -135,10 +131,7 @@ def main(argv):
             run(["train.py", *flags, f"--model_dir={model_dir}", f"--data_dir={folder / 'data'}"])
         command = ["translate.py", f"--model_dir={model_dir}"]
         command += [f"--beam_size={given.beam_size}", f"--batch_size={given.batch_size}"]
-        rows = measure(command, given.lines, folder if given.file else None)
-    if given.output:
-        record = {"command": own_command(), "rows": rows, "machine": machine()}
-        write_record(given.output, record)
+        record["rows"] = measure(command, given.lines, folder if given.file else None)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
-r"""Compares the speed of translation with CTranslate2 and PyTorch, on the same weights and threads.
+r"""Compares the speed of translation with CTranslate2, on the same weights and threads.
 
-    pip install torch ctranslate2
-    python benchmarks/decode.py --transformer=runs/multi30k --recurrent=runs/multi30k_lstm \
+    pip install ctranslate2
+    python benchmarks/decode.py --transformer=runs/multi30k \
         --source=data/multi30k/test_2016_flickr.en --output=docs/results/speed/decode.json
 
-Three cases: a trained Transformer, and `transformer_base` with random weights, beside CTranslate2;
-a trained `lstm_luong` beside the same network in PyTorch with a beam search of its own. In each
-case all engines take turns with the same lines, greedily and with a beam, in batches and one line
-at a time. An engine is measured with every setting that may suit it best; tables show the fastest.
+Two cases: a trained Transformer, and `transformer_base` with random weights. In each, all engines
+take turns with the same lines, greedily and with a beam, in batches and one line at a time. An
+engine is measured with every setting that may suit it best; tables show the fastest.
 
 The random weights of `transformer_base` never let a translation end, so that all engines make the
 same number of steps: twice as many as the source has tokens, plus 20. Before anything is timed, the
@@ -36,7 +35,6 @@ from benchmarks.parts.decode_engines import (
     ctranslate2_engine,
     load_ours,
     our_engines,
-    pytorch,
 )
 from benchmarks.parts.matrix_products import Task, decoding_operations, products
 from benchmarks.parts.scripts import own_command, require, write_record
@@ -48,7 +46,6 @@ from nmt_zoo.common.files import check_writable, read_lines
 FLAGS = flags.FLAGS
 
 flags.DEFINE_string("transformer", "", "Model directory of a Transformer. Default: no such case.")
-flags.DEFINE_string("recurrent", "", "Model directory of an lstm_luong. Default: no such case.")
 flags.DEFINE_string("source", "", "File of source text for both, one sentence a line.")
 TRANSFORMERS = ("transformer_tiny", "transformer_small", "transformer_base", "transformer_big")
 flags.DEFINE_enum(
@@ -94,7 +91,7 @@ class Case(NamedTuple):
 
 def transformer_case(directory, lines, folder):
     """Makes the case of a trained Transformer, or of random weights if there is no directory."""
-    from nmt_zoo.serving.export.ctranslate2_model import write
+    from nmt_zoo.serving.ctranslate2.conversion import write
 
     source = Source(FLAGS.random, directory, str(folder), "word")
     model, tokenizer = load_ours(source, FLAGS.pieces)
@@ -118,27 +115,11 @@ def transformer_case(directory, lines, folder):
     return Case(source, model, tokenizer, lines, engines, divisor)
 
 
-def recurrent_case(directory, lines, folder):
-    """Makes the case of a trained `lstm_luong`."""
-    source = Source("lstm_luong", directory, str(folder), "")
-    model, tokenizer = load_ours(source, 0)
-    source = source._replace(kind=tokenizer.kind)
-    Path(folder, "tokenizer").mkdir()
-    tokenizer.save(Path(folder, "tokenizer"))
-    weights = {w.path.partition("/")[2]: np.array(w) for w in model.trainable_variables}
-    np.savez(Path(folder, "weights.npz"), **weights)
-    engines = our_engines(source, 0, FLAGS.threads)
-    for n in sorted({1, FLAGS.threads}):
-        name = f"{n} threads"
-        engines["pytorch", name] = Candidate(name, (n, 1), pytorch, source, n)
-    return Case(source, model, tokenizer, lines, engines, 1)
-
-
 def compare_text(case):
     """Compares our translations with those of our engine for CTranslate2; exits unless all tie."""
     from nmt_zoo.decoding.search.searcher import padded
     from nmt_zoo.decoding.translator import Translator
-    from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+    from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
     lines = case.lines[: FLAGS.compared]
     beam = max(FLAGS.beam)
@@ -263,9 +244,9 @@ def report(mode):
 def main(argv):
     """Measures all cases and writes the figures."""
     del argv
-    require("ctranslate2", "torch")
-    if (FLAGS.transformer or FLAGS.recurrent) and not FLAGS.source:
-        raise UserError("--transformer and --recurrent need --source, the text that they translate")
+    require("ctranslate2")
+    if FLAGS.transformer and not FLAGS.source:
+        raise UserError("--transformer needs --source, the text that it translates")
     if FLAGS.output:
         check_writable(FLAGS.output)
     lines = read_lines(FLAGS.source) if FLAGS.source else [""] * FLAGS.compared
@@ -282,7 +263,7 @@ def main(argv):
 
     from nmt_zoo.command_line.machine import machine
 
-    versions = {name: importlib.metadata.version(name) for name in ("ctranslate2", "torch")}
+    versions = {name: importlib.metadata.version(name) for name in ("ctranslate2",)}
     result = {
         "machine": {**machine(), **versions},
         "command": own_command(),
@@ -296,17 +277,13 @@ def main(argv):
     )
     square = result["square_operations_per_second"] = max(alone.turn(0, 0)[-1] for _ in range(3))
     alone.dismiss()
-    cases = [
-        (transformer_case, FLAGS.transformer, bool(FLAGS.transformer)),
-        (recurrent_case, FLAGS.recurrent, bool(FLAGS.recurrent)),
-        (transformer_case, "", FLAGS.random != "none"),
-    ]
-    for make, directory in [(make, directory) for make, directory, asked in cases if asked]:
+    trained = [FLAGS.transformer] if FLAGS.transformer else []
+    for directory in [*trained, *([""] if FLAGS.random != "none" else [])]:
         with tempfile.TemporaryDirectory() as folder:
-            case = make(directory, lines, folder)
+            case = transformer_case(directory, lines, folder)
             print(f"{case.source.name}, {case.model.count_params():,} parameters:", flush=True)
             record = {"model": case.source.name, "parameters": case.model.count_params()}
-            if directory and make is transformer_case:
+            if directory:
                 record["text"] = compare_text(case)
             record["modes"] = []
             for beam, batch in itertools.product(FLAGS.beam, FLAGS.batch):

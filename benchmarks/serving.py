@@ -41,11 +41,10 @@ process.start()  # Before anything imports TensorFlow.
 # isort: split
 
 from benchmarks.constant_memory import resident_megabytes
-from benchmarks.parts.scripts import own_command, run, write_record
+from benchmarks.parts.scripts import recorded, run
 from nmt_zoo.command_line import console
-from nmt_zoo.command_line.machine import machine
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_writable, read_lines, write_lines
+from nmt_zoo.common.files import read_lines, write_lines
 
 PATH = "/v1/models/model:predict"
 
@@ -260,9 +259,7 @@ def main(argv):
     parser.add_argument("--malformed", type=int, default=500, help="number of malformed requests")
     parser.add_argument("--output", help="JSON file to write")
     given = parser.parse_args(argv[1:])
-    if given.output:
-        check_writable(given.output)
-    with tempfile.TemporaryDirectory() as temporary:
+    with recorded(given.output) as record, tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         lines = read_lines(given.source)[: given.lines]
         if not lines:
@@ -272,9 +269,7 @@ def main(argv):
         run(["translate.py", model, f"--input={folder / 'text'}", f"--output={folder / 'out'}"])
         run(["export.py", model, f"--export_dir={folder / 'export'}"])
         pairs = list(zip(lines, read_lines(folder / "out"), strict=True))
-        found = measure(folder / "export", pairs, given)
-    if given.output:
-        write_record(given.output, {"command": own_command(), **found, "machine": machine()})
+        record |= measure(folder / "export", pairs, given)
 
 
 if __name__ == "__main__":

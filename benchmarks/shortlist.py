@@ -28,11 +28,11 @@ sys.path.insert(0, str(ROOT))  # Lets this script run without an installation, l
 from absl import flags
 
 from benchmarks.parts.decode_engines import LENGTH_PENALTY, SEED, Source, load_ours
-from benchmarks.parts.scripts import own_command, write_record
+from benchmarks.parts.scripts import recorded
 from benchmarks.parts.side_by_side import spread
 from nmt_zoo.command_line import console
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_writable, read_lines
+from nmt_zoo.common.files import read_lines
 
 FLAGS = flags.FLAGS
 
@@ -153,8 +153,6 @@ def main(argv):
     for sizes in FLAGS.sizes:
         if not re.fullmatch("[0-9]{1,6},[0-9]{1,6}", sizes):
             raise UserError(f"--sizes={sizes}: expected two numbers, such as 20,100")
-    if FLAGS.output:
-        check_writable(FLAGS.output)
 
     from nmt_zoo.common import process
 
@@ -162,14 +160,11 @@ def main(argv):
 
     # isort: split
 
-    from nmt_zoo.command_line.machine import machine
-
     process.start_tensorflow(intra_op_threads=1)
     name = Path(FLAGS.model_dir).name or "transformer_base"
-    found = list(records(name, *(trained_case() if FLAGS.model_dir else random_case())))
-    if FLAGS.output:
-        result = {"machine": machine(), "command": own_command(), "settings": found}
-        write_record(FLAGS.output, result)
+    with recorded(FLAGS.output) as record:
+        case = trained_case() if FLAGS.model_dir else random_case()
+        record["settings"] = list(records(name, *case))
 
 
 if __name__ == "__main__":

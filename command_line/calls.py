@@ -6,7 +6,8 @@ import signal
 import time
 from typing import Any
 
-from nmt_zoo.command_line.flag_values import defined, parse
+from nmt_zoo.command_line.flag_values import defined
+from nmt_zoo.command_line.own_files import parse
 from nmt_zoo.common import process
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.models import SettingError

@@ -11,7 +11,8 @@ import sys
 
 from absl import app, logging
 
-from nmt_zoo.command_line.flag_values import advice_on_memory, parse, shortened
+from nmt_zoo.command_line.flag_values import advice_on_memory, shortened
+from nmt_zoo.command_line.own_files import parse
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_writable
 from nmt_zoo.decoding.pictures.figures import check_path

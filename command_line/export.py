@@ -38,8 +38,9 @@ from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS, Translator
 from nmt_zoo.model_directory.combined_models import load_models, model_directories
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export import ctranslate2_model, model_card, server_files, warm_up
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2 import conversion
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
+from nmt_zoo.serving.export import model_card, server_files, warm_up
 from nmt_zoo.serving.export.saved_model import ServingModule, write_saved_model
 from nmt_zoo.serving.export.saved_model_check import check
 from nmt_zoo.serving.export.versions import check_format, publish, unfinished_version
@@ -74,7 +75,7 @@ class Arguments(flag_values.Arguments):
         _FORMAT,
         "float32",
         "Number format of the weights. Only with --format=ctranslate2.",
-        choices=ctranslate2_model.QUANTIZATIONS,
+        choices=conversion.QUANTIZATIONS,
     )
     beam_size: int = beam_size_flag(
         _SEARCH, ", unless a request asks for another. Only with --format=savedmodel"
@@ -173,12 +174,12 @@ def export_ctranslate2(
     asked: Arguments, folder: Path, model: Any, tokenizer: Any, config: dict, **search: Any
 ) -> str:
     """Writes a model for CTranslate2 into a folder; returns how many lines are alike, in words."""
-    ctranslate2_model.check_convertible(model)
+    conversion.check_convertible(model)
     # In place of the penalty of the model directory, which --length_penalty overrides.
     config = {**config, "length_penalty": search["length_penalty"]}
     about = {"config": config, "training": ModelDirectory(asked.model_dir).summary()}
     about["max_input_tokens"] = asked.max_input_tokens
-    ctranslate2_model.write(model, tokenizer, folder, quantization=asked.quantization, **about)
+    conversion.write(model, tokenizer, folder, quantization=asked.quantization, **about)
     training_text.copy(ModelDirectory(asked.model_dir).training_text_path, folder)
     engine, tokenizer, _ = CTranslate2Export(folder).load()
     lines, translations = translations_to_compare(asked, model, tokenizer, **search)
@@ -204,7 +205,7 @@ def main(argv: list[str]) -> int:
     check_format(folder, "saved_model.pb" if to_ctranslate2 else "model.bin")
     directories = model_directories(asked.model_dir)
     if to_ctranslate2:  # What is needed later is looked for before minutes of loading.
-        ctranslate2_model.ctranslate2_package()
+        conversion.ctranslate2_package()
     else:
         for directory in directories:
             model_card.read_scores(directory.path)

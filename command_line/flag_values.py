@@ -200,7 +200,8 @@ def help_lines(about: str, width: int) -> Iterator[str]:
         width: most characters of a line.
     """
     yield from about.strip().splitlines()
-    found = [each for each in map(flags.FLAGS.__getitem__, flags.FLAGS) if hasattr(each, "group")]
+    every: Iterable[Any] = map(flags.FLAGS.__getitem__, flags.FLAGS)
+    found = [each for each in every if hasattr(each, "group")]
     title, margin = None, 28
     for each in dict.fromkeys(found):
         if title != (title := each.group):

@@ -45,7 +45,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
 from nmt_zoo.decoding.text import training_text
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
-from nmt_zoo.serving.server.rest_api import Limits, make_app
+from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_versions import ServedVersions, load_warm
 
 _MODEL, _SEARCH, _ADDRESS, _LIMITS = "Model", "Search", "Address", "Limits and information"
@@ -97,20 +97,20 @@ class Arguments(flag_values.Arguments):
     )
     max_lines: int = flag(
         _LIMITS,
-        Limits().max_lines,
+        ServerLimits().max_lines,
         "Most lines of a request, and of requests that are translated together.",
         1,
         10_000,
     )
     max_requests: int = flag(
         _LIMITS,
-        Limits().max_requests,
+        ServerLimits().max_requests,
         "Most requests at a time. Further ones are asked to come again, with status 503.",
         1,
     )
     timeout_seconds: float = flag(
         _LIMITS,
-        Limits().timeout_seconds,
+        ServerLimits().timeout_seconds,
         "Time after which a request is given up, with status 504.",
         0.1,
         86_400.0,
@@ -243,7 +243,7 @@ def main(argv: list[str]) -> int:
     rules.check("serve", asked.values(), asked.given)
     name = name_of_model(asked)
     names = "max_lines", "max_requests", "timeout_seconds"
-    limits = Limits(num_threads=num_cores(), **{each: getattr(asked, each) for each in names})
+    limits = ServerLimits(num_threads=num_cores(), **{each: getattr(asked, each) for each in names})
     with bound_socket(asked) as opened:  # Before the model is loaded, which takes long.
         process.start_tensorflow(intra_op_threads=1)
         with ends_at_sigterm():

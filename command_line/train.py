@@ -62,9 +62,10 @@ class Arguments(flag_values.Arguments):
     model: str = flag(
         _RUN,
         "",
-        f"Model to train, one of: {_NAMES}. Default: the model of the resumed run or of "
-        "--init_from. Without these, a model that suits the size of the text and --max_minutes; "
-        "transformer_tiny for the demo corpus, transformer_base for WMT14.",
+        f"Model to train, one of: {_NAMES}; or my_model.py:Name, a model of your own. Default: "
+        "the model of the resumed run or of --init_from. Without these, a model that suits the "
+        "size of the text and --max_minutes; transformer_tiny for the demo corpus, "
+        "transformer_base for WMT14.",
     )
     set: list[str] = flag(
         _RUN, [], "Changes a setting of the model: name=value. Repeatable.", repeatable=True
@@ -348,6 +349,10 @@ def print_chosen(model, options, settings, size):
 def train_or_plan(asked):
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
     request = request_of(asked)
+    if request.dry_run and not request.way.has_plan:
+        raise UserError(
+            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
+        )
     this = opening.open_run(request)
     if this is None:
         print(f"{asked.model_dir[0]} already holds the model of this text and these options")

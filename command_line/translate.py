@@ -75,7 +75,7 @@ from nmt_zoo.model_directory.combined_models import (
     model_directories,
 )
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 
 _MODEL, _TEXT, _SEARCH, _SCORES = "Model", "Text", "Search", "Scores"
 _UNKNOWN = "Unknown words"
@@ -401,7 +401,7 @@ def check_flags(asked: Arguments) -> None:
 
 
 def output_for(asked: Arguments, text: Any) -> Output:
-    """Returns the `Output` for the lines of a `Text`."""
+    """Returns the `Output` for the lines of an `InputText`."""
     return Output(
         asked.output,
         lambda lines: console.write_result(*lines),
@@ -417,7 +417,7 @@ def score_or_rank(
     """Scores the translations of --score, or scores and sorts those of --rank.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         model: the model.
         tokenizer: its `Tokenizer`.
         common: arguments that `Scorer` and `Translator` have in common.
@@ -479,7 +479,7 @@ def translate(
     """Translates the text; prints remarks and scores.
 
     Args:
-        text: `Text`.
+        text: `InputText`.
         translator: `Translator`.
         directories: list of `ModelDirectory`.
         model: the model.

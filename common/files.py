@@ -8,10 +8,13 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from typing import Any, BinaryIO
 
 from nmt_zoo.common.errors import UserError
 
+FilePath = str | os.PathLike
 # First bytes of compressed files, which are never UTF-8: (compressor, command to decompress).
 _COMPRESSED = {
     b"\x1f\x8b": ("gzip", "gunzip -k"),
@@ -22,19 +25,16 @@ _COMPRESSED = {
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def decode_lines(data, name, first_line=1):
+def decode_lines(data: bytes, name: FilePath, first_line: int = 1) -> list[str]:
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
     A lone `\r`, U+2028, U+0085 and the like do not end a line, unlike in `str.splitlines`. A byte
     order mark at the start of the first line is dropped.
 
     Args:
-        data: bytes.
-        name: name of the bytes in errors, such as a path.
+        data: the text.
+        name: its name in errors, such as a path.
         first_line: number of the first line in errors, if `data` is a part of a file.
-
-    Returns:
-        list of str.
 
     Raises:
         UserError: the data are compressed, or not UTF-8 (the message names the line).
@@ -48,13 +48,8 @@ def decode_lines(data, name, first_line=1):
     return lines
 
 
-def decode_block(block, name, first_line):
-    """Decodes whole lines of a text.
-
-    Args:
-        block: bytes.
-        name: name of the text in errors, such as a path.
-        first_line: number of the first line of the block.
+def decode_block(block: bytes, name: FilePath, first_line: int) -> str:
+    """Decodes whole lines of a text; arguments as for `decode_lines`.
 
     Raises:
         UserError: not UTF-8; the message names the line.
@@ -69,7 +64,7 @@ def decode_block(block, name, first_line):
         ) from None
 
 
-def check_plain(data, name):
+def check_plain(data: bytes, name: FilePath) -> None:
     """Raises `UserError` if the first bytes of a text are those of a compressed or UTF-16 file."""
     for beginning, (compressor, command) in _COMPRESSED.items():
         if data.startswith(beginning):
@@ -81,7 +76,7 @@ def check_plain(data, name):
 
 
 @contextlib.contextmanager
-def open_source(path):
+def open_source(path: FilePath) -> Iterator[BinaryIO]:
     """Opens a text file as a context manager that yields a binary file object.
 
     Raises:
@@ -101,13 +96,13 @@ def open_source(path):
         raise UserError(f"{path}: cannot be read ({error.strerror}); check the name") from None
 
 
-def read_bytes(path):
+def read_bytes(path: FilePath) -> bytes:
     """Returns the bytes of a text file; raises as `open_source`."""
     with open_source(path) as file:
         return file.read()
 
 
-def read_lines(path):
+def read_lines(path: FilePath) -> list[str]:
     """Returns the lines of a UTF-8 text file, as `decode_lines`.
 
     Raises:
@@ -117,7 +112,7 @@ def read_lines(path):
 
 
 @contextlib.contextmanager
-def atomic_path(path):
+def atomic_path(path: FilePath) -> Iterator[Path]:
     """Yields a temporary path, and renames it to `path` if the block ends without an error.
 
     Missing folders are made. After an error, no temporary file is left and an older file at `path`
@@ -157,7 +152,7 @@ def atomic_path(path):
 
 
 @contextlib.contextmanager
-def growing_file(path):
+def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
     r"""Yields a function that appends lines to a file, which appears when the block ends.
 
     Until then, and after an error, an older file is unchanged. The lines wait in a file without a
@@ -192,13 +187,15 @@ def _one_line_errors(path):
         raise UserError(f"{path}: cannot be written ({reason}); {advice}") from None
 
 
-def check_writable(path):
+def check_writable(path: FilePath) -> None:
     """Raises `UserError` if a file cannot be written. Call it before long work."""
     with contextlib.suppress(_Checked), atomic_path(path):
         raise _Checked
 
 
-def check_outputs(outputs, inputs, standard_input=None):
+def check_outputs(
+    outputs: Iterable[FilePath], inputs: Iterable[FilePath], standard_input: Any = None
+) -> None:
     """Raises `UserError` if an output cannot be written, or would replace an input.
 
     Args:
@@ -222,13 +219,13 @@ def check_outputs(outputs, inputs, standard_input=None):
         taken.add(os.path.realpath(path))
 
 
-def same_paths(one, other):
+def same_paths(one: str, other: str) -> bool:
     """Returns whether two texts name the same paths, each a path or several with commas between."""
-    one, other = ([p and os.path.realpath(p) for p in each.split(",")] for each in (one, other))
-    return one == other
+    paths = [[p and os.path.realpath(p) for p in each.split(",")] for each in (one, other)]
+    return paths[0] == paths[1]
 
 
-def check_folder(path):
+def check_folder(path: FilePath) -> None:
     """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
 
     This makes no folder, so it can be called long before anything is written.
@@ -250,18 +247,18 @@ class _Checked(Exception):
     """Leaves `atomic_path` before it replaces anything."""
 
 
-def write_text(path, text):
+def write_text(path: FilePath, text: str) -> None:
     """Writes a UTF-8 file atomically, without changing line ends."""
     with atomic_path(path) as temporary:
         temporary.write_bytes(text.encode("utf-8"))
 
 
-def write_json(path, record):
+def write_json(path: FilePath, record: Any) -> None:
     """Writes a record as indented JSON, atomically."""
     write_text(path, json.dumps(record, indent=2, ensure_ascii=False) + "\n")
 
 
-def write_lines(path, lines):
+def write_lines(path: FilePath, lines: Iterable[str]) -> None:
     r"""Writes lines atomically, each ended by `\n`."""
     with (
         atomic_path(path) as temporary,

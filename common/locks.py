@@ -1,11 +1,15 @@
-"""Locks between processes. The kernel releases them when a process dies, whatever the cause."""
+"""Locks between processes. The kernel releases them when a process dies, whatever the cause.
+
+Not by filelock: where a file system has no locks, it fails, or makes files that outlive a kill.
+"""
 
 import fcntl
+import os
 import sys
-from typing import Any
+from typing import IO
 
 
-def lock(file: Any, name: object, *, waiting: str = "") -> bool:
+def lock(file: int | IO, name: str | os.PathLike, *, waiting: str = "") -> bool:
     """Locks an open file until it is closed.
 
     Some network file systems have no locks. There the work continues without a lock, and a warning

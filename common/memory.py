@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 
 
-def status(name, path="/proc/self/status"):
+def status(name: str, path: str = "/proc/self/status") -> int | None:
     """Reads a number of bytes that Linux reports, or None."""
     if not os.path.exists(path):
         return None
@@ -13,7 +13,7 @@ def status(name, path="/proc/self/status"):
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)
 
 
-def available_bytes():
+def available_bytes() -> float:
     """Returns the bytes that this process may use in all; infinity if the system does not tell."""
     free = status("MemAvailable", "/proc/meminfo")
     own = status("VmRSS")
@@ -24,6 +24,6 @@ def available_bytes():
     return min(limits, default=math.inf)
 
 
-def gigabytes(count):
+def gigabytes(count: float) -> str:
     """Returns a number of bytes in words, such as 1.25 GB."""
     return f"{count / 1e9:.2f} GB"

@@ -2,6 +2,7 @@
 
 import sys
 import time
+from typing import Any
 
 from tqdm.auto import tqdm
 
@@ -23,7 +24,14 @@ class Progress:
         ...     progress.update(2)
     """
 
-    def __init__(self, description, total, unit, initial=0, log_seconds=15.0):
+    def __init__(
+        self,
+        description: str,
+        total: int | None,
+        unit: str,
+        initial: int = 0,
+        log_seconds: float = 15.0,
+    ):
         self.description = description
         self.unit = unit
         self.log_seconds = log_seconds
@@ -39,7 +47,7 @@ class Progress:
         self.initial = self.done = initial
         self.start = self.last_log = time.monotonic()
 
-    def update(self, count, **fields):
+    def update(self, count: int, **fields: Any) -> None:
         """Adds `count` units of work done, and shows `fields` after the count."""
         self.done += count
         if not self.bar.disable:
@@ -49,7 +57,7 @@ class Progress:
         elif time.monotonic() - self.last_log >= self.log_seconds:
             self._log(fields)
 
-    def say(self, text):
+    def say(self, text: str) -> None:
         """Prints a line without disturbing the bar."""
         if self.bar.disable:
             print(text, file=sys.stderr, flush=True)

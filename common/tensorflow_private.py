@@ -5,8 +5,8 @@
 * `SavedModelLoader`: loads a SavedModel into a session and, unlike `tf.compat.v1.saved_model.load`,
   prints no advice to use the functions of TensorFlow 2.
 
-`training.updates.adam` and `training.devices.replicated_update` override private methods of the
-optimisers of Keras, where these are explained.
+`training.ways.gradient.adam` and `training.devices.replicated_update` override private methods of
+the optimisers of Keras, where these are explained.
 """
 
 from tensorflow.python.eager import context

@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 
@@ -83,7 +82,7 @@ _BATCHES, _RATE, _LOSS = "Batches", "Optimizer and learning rate", "Loss and reg
 _ITERATIONS = "Expectation maximisation"
 _END, _PACE, _MACHINE = "How long", "Validation, checkpoints and log", "Arithmetic and threads"
 
-OPTIONS = (
+OPTIONS = [
     Option(
         "update",
         "gradient",
@@ -170,6 +169,13 @@ OPTIONS = (
         "",
         "Share of an epoch for each corpus of --train_source=a,b; for example 1,3.",
         _PAIRS,
+    ),
+    Option(
+        "temperature",
+        1.0,
+        "Smooths the shares of several corpora; above 1, small corpora get larger shares.",
+        _PAIRS,
+        1.0,
     ),
     Option(
         "bpe_dropout",
@@ -473,29 +479,27 @@ OPTIONS = (
         1024,
         resumable=True,
     ),
-)
+]
 BY_NAME = {option.name: option for option in OPTIONS}
+BUILT_IN = frozenset(BY_NAME)  # `add_option` adds others.
 DEFAULTS = {option.name: option.default for option in OPTIONS}
 # Options that may change when a run is resumed.
-LIMITS = tuple(option.name for option in OPTIONS if option.resumable)
-PATHS = tuple(option.name for option in OPTIONS if option.is_path)
+LIMITS = [option.name for option in OPTIONS if option.resumable]
+PATHS = [option.name for option in OPTIONS if option.is_path]
 # Options that determine the vocabulary.
 VOCABULARY = tuple(option.name for option in OPTIONS if option.group == _VOCABULARY)
 
 
-def check_given(options, given):
-    """Raises `UserError` if a given option has no meaning together with the other options.
-
-    Args:
-        options: name -> value of all options.
-        given: names of the options that the user gave.
-    """
-    for name in given:
-        option = BY_NAME[name]
-        if not option.applies(options):
-            other, values = option.only_with
-            needed = " or ".join(f"--{other}={value}" for value in values)
-            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
+def add_option(option: Option) -> None:
+    """Adds a training option, or replaces the one of its name."""
+    if option.name in BY_NAME:
+        OPTIONS[list(BY_NAME).index(option.name)] = option
+    else:
+        OPTIONS.append(option)
+        LIMITS.extend([option.name] * option.resumable)
+        PATHS.extend([option.name] * option.is_path)
+    BY_NAME[option.name] = option
+    DEFAULTS[option.name] = option.default
 
 
 def size_option(tokenizer):

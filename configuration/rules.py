@@ -60,7 +60,7 @@ _TRAIN = (
     Rule(
         "update=em",
         (),
-        ("corpus_weights",),
+        ("corpus_weights", "temperature>1"),
         "an iteration takes every pair exactly once",
     ),
     Rule("reverse_model_dir", (), ("average_checkpoints>1",)),

@@ -4,6 +4,7 @@ Pure arithmetic on sentence lengths. Seed and epoch determine all batches of an 
 start at any (epoch, step) without reading the pairs before it.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -49,11 +50,11 @@ class EpochPlan(NamedTuple):
     batch_sizes: np.ndarray
     shapes: np.ndarray | None = None
 
-    def batches(self, first=0):
+    def batches(self, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Returns `(rows, batch_sizes)` of the batches from number `first` on."""
         return self.rows[self.batch_sizes[:first].sum() :], self.batch_sizes[first:]
 
-    def select(self, numbers):
+    def select(self, numbers: Sequence[int] | np.ndarray) -> "EpochPlan":
         """Returns the plan of the batches `numbers`, in that order."""
         ends = np.cumsum(self.batch_sizes)
         pieces = [self.rows[ends[i] - self.batch_sizes[i] : ends[i]] for i in numbers]
@@ -63,7 +64,7 @@ class EpochPlan(NamedTuple):
             None if self.shapes is None else self.shapes[numbers],
         )
 
-    def padded_shapes(self, source_lengths, target_lengths):
+    def padded_shapes(self, source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
         """Returns `[num_batches, 3]` int64: (rows, source tokens, target tokens) of each batch."""
         if self.shapes is not None or not self.rows.size:
             return np.zeros((0, 3), np.int64) if self.shapes is None else self.shapes
@@ -75,7 +76,14 @@ class EpochPlan(NamedTuple):
         return np.stack([self.batch_sizes, *widths], axis=1).astype(np.int64)
 
 
-def plan_epoch(source_lengths, target_lengths, batching, *, seed=None, epoch=0):
+def plan_epoch(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    batching: Batching,
+    *,
+    seed: int | None = None,
+    epoch: int = 0,
+) -> EpochPlan:
     """Groups pairs of similar lengths into batches of a limited number of tokens.
 
     A batch of n pairs counts as n x its longest sentence on either side, at most `max_tokens`.
@@ -87,7 +95,7 @@ def plan_epoch(source_lengths, target_lengths, batching, *, seed=None, epoch=0):
         source_lengths: `[num_pairs]` int, tokens with `</s>`.
         target_lengths: `[num_pairs]` int, tokens with `</s>`.
         batching: `Batching`; its mixture is for `data_pipeline.pipeline.plan_batches`.
-        seed: int; None sorts by length without a shuffle, for evaluation.
+        seed: None sorts by length without a shuffle, for evaluation.
         epoch: counted from 0.
 
     Returns:
@@ -114,7 +122,7 @@ def plan_epoch(source_lengths, target_lengths, batching, *, seed=None, epoch=0):
     return plan if rng is None else plan.select(steps.ravel())
 
 
-def largest_batch(plan, source_lengths, target_lengths):
+def largest_batch(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
     """Returns the number of the batch with the most cells, rows x (source + target tokens).
 
     This is the batch that needs the most memory. Among equals, the longest sentence decides.
@@ -123,13 +131,15 @@ def largest_batch(plan, source_lengths, target_lengths):
     return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])
 
 
-def largest_shape(plan, source_lengths, target_lengths):
+def largest_shape(
+    plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray
+) -> np.ndarray:
     """Returns `[3]` int64: rows, source tokens and target tokens of `largest_batch`."""
     number = largest_batch(plan, source_lengths, target_lengths)
     return plan.padded_shapes(source_lengths, target_lengths)[number]
 
 
-def padding_share(plan, source_lengths, target_lengths):
+def padding_share(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> float:
     """Returns the share of a plan's cells, both sides together, that hold padding, in [0, 1)."""
     if not plan.rows.size:
         return 0.0

@@ -3,16 +3,16 @@
 import itertools
 import re
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_text
+from nmt_zoo.common.files import FilePath, write_text
 from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL
 from nmt_zoo.data_pipeline.downloads.corpora import SPLITS, Corpus, Split, Text
 from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
-from nmt_zoo.data_pipeline.streams import FileLines, open_split
+from nmt_zoo.data_pipeline.streams import FileLines, Sides, open_split
 
 _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
@@ -21,12 +21,11 @@ class Included(NamedTuple):
     """A corpus that needs no download.
 
     Attributes:
-        prepare: (folder, downloads) -> {"train": Split, "valid": Split, "test": Split}; writes the
-            files.
+        prepare: writes the files; its arguments and result are those of `Corpus.prepare`.
         about, size, licence, citation: one line each, as in `Corpus`.
     """
 
-    prepare: Callable
+    prepare: Callable[[Path, Downloads], dict[str, Split]]
     about: str
     size: str
     licence: str
@@ -61,58 +60,44 @@ def _both_sides(file, member, languages):
     return tuple(Text(file, member.format(language)) for language in languages)
 
 
+def _of_wmt(folder, name, size, checksum, *copies):
+    """Returns a file in a folder of a server of WMT, with folders of copies at Hugging Face."""
+    folders = f"https://{folder}", f"http://{folder}", *(f"{_HUGGING_FACE}/{c}" for c in copies)
+    return RemoteFile(f"wmt14/{name}", tuple(f"{f}/{name}" for f in folders), size, checksum)
+
+
 # Sizes and checksums come from TensorFlow Datasets (wmt14_translate). The checksum of the test set
 # comes from sacreBLEU, which gives no size.
 _HUGGING_FACE = "https://huggingface.co/datasets/wmt"
-_EUROPARL = RemoteFile(
-    "wmt14/training-parallel-europarl-v7.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-europarl-v7.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-europarl-v7.tgz",
-    ),
+_EUROPARL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-europarl-v7.tgz",
     657_632_379,
     "sha256:0224c7c710c8a063dfd893b0cc0830202d61f4c75c17eb8e31836103d27d96e7",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_COMMON_CRAWL = RemoteFile(
-    "wmt14/training-parallel-commoncrawl.tgz",
-    (
-        "https://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        "http://www.statmt.org/wmt13/training-parallel-commoncrawl.tgz",
-        f"{_HUGGING_FACE}/wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c/"
-        "training-parallel-commoncrawl.tgz",
-    ),
+_COMMON_CRAWL = _of_wmt(
+    "www.statmt.org/wmt13",
+    "training-parallel-commoncrawl.tgz",
     918_311_367,
     "sha256:c7a74e2ea01ac6c920123108627e35278d4ccb5701e15428ffa34de86fa3a9e5",
+    "wmt13/resolve/8e5ec410581dd0ae8039a038c2ae866915e2a47c",
 )
-_NEWS_COMMENTARY = RemoteFile(
-    "wmt14/training-parallel-nc-v9.tgz",
-    (
-        "https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        "http://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",
-        f"{_HUGGING_FACE}/wmt14-data/resolve/main/training-parallel-nc-v9.tgz",
-    ),
+_NEWS_COMMENTARY = _of_wmt(
+    "www.statmt.org/wmt14",
+    "training-parallel-nc-v9.tgz",
     80_418_416,
     "sha256:cb8953f292298e6877ae433c98912b927cb0766b303f4540512ddd286c748485",
+    "wmt14-data/resolve/main",
 )
-_WMT_DEV = RemoteFile(
-    "wmt14/dev.tgz",
-    (
-        "https://data.statmt.org/wmt19/translation-task/dev.tgz",
-        "http://data.statmt.org/wmt19/translation-task/dev.tgz",
-    ),
+_WMT_DEV = _of_wmt(
+    "data.statmt.org/wmt19/translation-task",
+    "dev.tgz",
     38_654_961,
     "sha256:7a7deccf82ebb05ba508dba5eb21356492224e8f630ec4f992132b029b4b25e7",
 )
-_WMT14_TEST = RemoteFile(
-    "wmt14/test-full.tgz",
-    (
-        "https://statmt.org/wmt14/test-full.tgz",
-        "http://www.statmt.org/wmt14/test-full.tgz",
-    ),
-    None,
-    "md5:a8cd784e006feb32ac6f3d9ec7eb389a",
+_WMT14_TEST = _of_wmt(
+    "statmt.org/wmt14", "test-full.tgz", None, "md5:a8cd784e006feb32ac6f3d9ec7eb389a"
 )
 
 
@@ -259,7 +244,7 @@ DATASETS = {
 }
 
 
-def prepare(name, data_dir, **how):
+def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
     """Makes the files of a named corpus in `data_dir/name`.
 
     Args:
@@ -268,7 +253,7 @@ def prepare(name, data_dir, **how):
         **how: further attributes of `Downloads`, such as `offline` and `mirror`.
 
     Returns:
-        {"train": Split, "valid": Split, "test": Split}.
+        Split of "train", "valid" and "test".
 
     Raises:
         UserError: unknown corpus, or its files cannot be made.
@@ -282,8 +267,8 @@ def prepare(name, data_dir, **how):
     return DATASETS[name].prepare(Path(data_dir, name), downloads)
 
 
-def listing():
-    """Describes every named corpus: contents, size, licence and citation. Returns lines."""
+def listing() -> list[str]:
+    """Describes every named corpus: contents, size, licence and citation."""
 
     def facts(name):
         d = DATASETS[name]
@@ -295,16 +280,8 @@ def listing():
     return lines
 
 
-def read_split(split):
-    """Reads both sides of a `Split`.
-
-    Returns:
-        (source lines, target lines), lists of str of equal length, at least 1.
-
-    Raises:
-        UserError: a file is missing, empty or not UTF-8, or the sides have unequal numbers of
-            lines.
-    """
+def read_split(split: Sides) -> tuple[list[str], ...]:
+    """Reads (source lines, target lines), equally many, at least 1; raises as `open_split`."""
     return tuple(map(list, open_split(split)))
 
 
@@ -319,8 +296,8 @@ class JoinedSide(NamedTuple):
     lines: FileLines
     number: int
 
-    def __iter__(self):
-        """Yields str; raises `UserError` at a line (named in the message) that has another form."""
+    def __iter__(self) -> Iterator[str]:
+        """Raises `UserError` at a line (named in the message) that has another form."""
         path = self.lines.paths[0]
         for number, line in enumerate(self.lines, start=1):
             sides = _SEPARATOR.split(line)
@@ -332,11 +309,8 @@ class JoinedSide(NamedTuple):
             yield sides[self.number].strip(" \t")
 
 
-def open_joined(path):
+def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
-
-    Returns:
-        (source, target), each a `JoinedSide`.
 
     Raises:
         UserError: the file is missing or empty. Text of another form raises during iteration.

@@ -19,13 +19,17 @@ class EncodedSide(NamedTuple):
     ids: np.ndarray
     lengths: np.ndarray
 
-    def take(self, rows):
+    def take(self, rows: np.ndarray) -> "EncodedSide":
         """Returns the sentences with the given numbers, in that order."""
         starts = np.cumsum(self.lengths, dtype=np.int64) - self.lengths
         lengths = self.lengths[rows]
         ends = np.cumsum(lengths, dtype=np.int64)
         shift = np.repeat(starts[rows] - (ends - lengths), lengths)
         return EncodedSide(self.ids[np.arange(shift.size) + shift], lengths)
+
+    def joined(self, other: "EncodedSide") -> "EncodedSide":
+        """Returns these sentences, and those of another side after them."""
+        return EncodedSide(*map(np.concatenate, zip(self, other, strict=True)))
 
 
 class EncodedCorpus(NamedTuple):
@@ -35,7 +39,7 @@ class EncodedCorpus(NamedTuple):
     target: EncodedSide
 
     @property
-    def num_pairs(self):
+    def num_pairs(self) -> int:
         return self.source.lengths.size
 
 
@@ -50,7 +54,7 @@ class PairFilter(NamedTuple):
     max_length: int
     max_length_ratio: float
 
-    def __call__(self, source, target):
+    def __call__(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
         """Decides which pairs stay.
 
         Args:
@@ -71,7 +75,7 @@ class PairFilter(NamedTuple):
         }
         return ~(empty | too_long | uneven), dropped
 
-    def check_some_left(self, num_left, dropped):
+    def check_some_left(self, num_left: int, dropped: dict[str, int]) -> None:
         """Raises `UserError` if no pair is left."""
         if not num_left:
             found = {reason: count for reason, count in dropped.items() if count}

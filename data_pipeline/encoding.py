@@ -7,6 +7,7 @@ import itertools
 import json
 import sys
 import zlib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,12 +15,14 @@ import numpy as np
 
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import atomic_path, write_text
+from nmt_zoo.common.files import FilePath, atomic_path, write_text
 from nmt_zoo.common.locks import lock
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide, PairFilter
+from nmt_zoo.data_pipeline.streams import Lines
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
 
 _VERSION = 2
 _PAIRS_AT_ONCE = 5_000
@@ -38,11 +41,11 @@ class Encoded(NamedTuple):
     """
 
     corpus: EncodedCorpus
-    dropped: dict
-    sizes: list
+    dropped: dict[str, int]
+    sizes: list[int]
 
 
-def encode_lines(vocabulary, lines):
+def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> EncodedSide:
     """Encodes lines as an `EncodedSide`."""
     ids = vocabulary.encode(lines)
     lengths = np.fromiter(map(len, ids), np.int32, len(ids))
@@ -50,13 +53,8 @@ def encode_lines(vocabulary, lines):
     return EncodedSide(flat, lengths)
 
 
-def text_hash(source_lines, target_lines):
-    """Hashes parallel text: 32 hexadecimal digits that change with any character of either side.
-
-    Args:
-        source_lines: list of str, or `data_pipeline.streams.FileLines`.
-        target_lines: the same, with equally many lines.
-    """
+def text_hash(source_lines: Lines, target_lines: Lines) -> str:
+    """Hashes parallel text: 32 hexadecimal digits that change with any character of either side."""
     sides = (
         getattr(lines, "digest", None) or hashlib.sha256("\n".join(lines).encode()).digest()
         for lines in (source_lines, target_lines)
@@ -64,12 +62,14 @@ def text_hash(source_lines, target_lines):
     return hashlib.sha256(b"".join(sides)).hexdigest()[:32]
 
 
-def encode_corpus(source_lines, target_lines, tokenizer, cache_dir, name="corpus"):
-    """Encodes all pairs as an `EncodedCorpus`; arguments as for `encode_pairs`."""
-    return encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name).corpus
-
-
-def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus", pair_filter=None):
+def encode_pairs(
+    source_lines: Lines,
+    target_lines: Lines,
+    tokenizer: Tokenizer,
+    cache_dir: FilePath,
+    name: str = "corpus",
+    pair_filter: PairFilter | None = None,
+) -> Encoded:
     """Encodes both sides, or memory-maps the result of an earlier call.
 
     The cache is a folder whose name is a hash of the text, the tokenizer and the filter, so a
@@ -77,15 +77,12 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
     damaged cache is made anew. If several processes call this at once, one of them does the work.
 
     Args:
-        source_lines: list of str, or `data_pipeline.streams.FileLines`, which may be of any size.
-        target_lines: the same, with equally many lines.
-        tokenizer: `Tokenizer`.
+        source_lines: text of any size.
+        target_lines: equally many lines.
+        tokenizer: encodes both sides.
         cache_dir: folder of caches.
         name: name of the corpus in the progress bar.
-        pair_filter: `data_pipeline.encoded.PairFilter`; None keeps every pair.
-
-    Returns:
-        `Encoded`.
+        pair_filter: chooses pairs; None keeps every pair.
 
     Raises:
         UserError: no pair is left, the cache cannot be written, or the text cannot be read.
@@ -112,49 +109,40 @@ def encode_pairs(source_lines, target_lines, tokenizer, cache_dir, name="corpus"
     return found
 
 
-def encoded_chunks(source_lines, target_lines, tokenizer, threads=None):
-    """Encodes pairs on all cores.
+def encoded_chunks(
+    source_lines: Lines, target_lines: Lines, tokenizer: Tokenizer, threads: int | None = None
+) -> Iterator[EncodedCorpus]:
+    """Encodes pairs on all cores, and yields them a few thousand at a time.
 
     SentencePiece releases Python's global interpreter lock, so threads are enough.
-
-    Returns:
-        iterator of `EncodedCorpus`, each of the next few thousand pairs.
 
     Raises:
         ValueError: one side has more lines than the other.
     """
+    threads = threads or num_cores()
+    vocabularies = (tokenizer.source, tokenizer.target)
+    return map_in_order(
+        lambda chunk: EncodedCorpus(*map(encode_lines, vocabularies, chunk)),
+        _chunks(source_lines, target_lines),
+        threads,
+    )
 
-    def encode(chunk):
-        vocabularies = (tokenizer.source, tokenizer.target)
-        return EncodedCorpus(*map(encode_lines, vocabularies, chunk))
 
-    def chunks():
-        sides = iter(source_lines), iter(target_lines)
-        while True:
-            chunk = [list(itertools.islice(side, _PAIRS_AT_ONCE)) for side in sides]
-            if len(chunk[0]) != len(chunk[1]):
-                raise ValueError("one side has more lines than the other")
-            if not chunk[0]:
-                return
-            yield chunk
-
-    return map_in_order(encode, chunks(), threads or num_cores())
+def _chunks(*lines):
+    sides = list(map(iter, lines))
+    while True:
+        chunk = [list(itertools.islice(side, _PAIRS_AT_ONCE)) for side in sides]
+        if len(chunk[0]) != len(chunk[1]):
+            raise ValueError("one side has more lines than the other")
+        if not chunk[0]:
+            return
+        yield chunk
 
 
 def _write(folder, settings, chunks, name, pair_filter):
     """Writes chunks of an `EncodedCorpus` as a cache; the index comes last and makes it valid."""
     index, arrays = folder / _INDEX, {array: folder / f"{array}.bin" for array in _ARRAYS}
-    for path in (index, *arrays.values()):
-        if path.is_dir():
-            raise UserError(
-                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
-                "made again"
-            )
-    if index.exists():
-        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
-        index.unlink()
-    for left in folder.glob(".unfinished-*"):  # Left by a process that was killed.
-        left.unlink()
+    _make_room(folder, (index, *arrays.values()))
     sums = dict.fromkeys(_ARRAYS, 0)
     counts = dict.fromkeys(_ARRAYS, 0)
     dropped, kept_parts = collections.Counter(), []
@@ -191,6 +179,20 @@ def _write(folder, settings, chunks, name, pair_filter):
         "arrays": {array: {"size": counts[array], "crc32": sums[array]} for array in _ARRAYS},
     }
     write_text(index, json.dumps({**found, "crc32": _crc32(found)}, indent=2) + "\n")
+
+
+def _make_room(folder, paths):
+    """Removes what a killed process left, and the index of a damaged cache, the first path."""
+    for path in paths:
+        if path.is_dir():
+            raise UserError(
+                f"{path}: a folder in the place of a cache file; remove {folder}, and it will be "
+                "made again"
+            )
+    if paths[0].exists():
+        print(f"{folder}: the cache is damaged; making it again", file=sys.stderr, flush=True)
+    for left in (paths[0], *folder.glob(".unfinished-*")):
+        left.unlink(missing_ok=True)
 
 
 def _read(folder):

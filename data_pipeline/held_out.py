@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import growing_file
+from nmt_zoo.common.files import FilePath, growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads.corpora import Split
 from nmt_zoo.data_pipeline.streams import open_split, open_target
@@ -29,12 +29,19 @@ class HeldOut(NamedTuple):
         num_dropped: pairs that are in none, because their sentence is held out.
     """
 
-    splits: dict
-    sizes: dict
+    splits: dict[str, Split]
+    sizes: dict[str, int]
     num_dropped: int
 
 
-def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
+def hold_out(
+    train: Split,
+    folder: FilePath,
+    *,
+    valid_size: int | None = None,
+    test_size: int = 0,
+    by_target: bool = False,
+) -> HeldOut:
     """Divides a training text; the same text is divided in the same way every time.
 
     The sentences of the parts are drawn at random, but depend on the text of the sentence alone. If
@@ -43,16 +50,13 @@ def hold_out(train, folder, *, valid_size=None, test_size=0, by_target=False):
     over 1,000 characters are not held out.
 
     Args:
-        train: `Split`; its source may be an empty name.
+        train: the text; its source may be an empty name.
         folder: where the parts are written, in a folder of their own. They are not written again.
         valid_size: pairs for validation; None: one for twenty different sentences, at most 1,000.
             If that is none, there is no "valid".
         test_size: pairs for test.
         by_target: whether it is target sentences that are in one part only, as a language model
             needs, which reads nothing else; always so without a source.
-
-    Returns:
-        `HeldOut`.
 
     Raises:
         UserError: a file cannot be read or written, there are too few different sentences, nothing

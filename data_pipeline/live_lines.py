@@ -5,6 +5,8 @@ import collections
 import os
 import select
 import sys
+from collections.abc import Callable, Iterable
+from typing import IO, Any
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_plain, decode_block
@@ -33,7 +35,7 @@ class LiveLines:
         while lines := stream.read(100): ...
     """
 
-    def __init__(self, file, name, prompt=""):
+    def __init__(self, file: IO[Any], name: str, prompt: str = ""):
         self._file = file
         self._name = name
         self._prompt = prompt
@@ -42,14 +44,10 @@ class LiveLines:
         self._rest = []  # The line that has no end yet, in pieces.
         self._ended = False
 
-    def read(self, most):
-        """Waits for a line, and returns it with those that follow without a pause.
+    def read(self, most: int) -> list[str]:
+        """Waits for a line; returns it and those that follow without a pause, at most `most`.
 
-        Args:
-            most: most lines that are returned.
-
-        Returns:
-            list of str; empty at the end of the stream.
+        At the end of the stream, there are none.
         """
         lines, size = [], 0
         while len(lines) < most and size < _MOST_CHARACTERS:
@@ -101,7 +99,7 @@ class LiveLines:
         self._ready.extend(lines)
 
 
-def reader(lines):
+def reader(lines: Iterable[str]) -> Callable[[int], list[str]]:
     """Returns a function like `LiveLines.read` of an iterable of str."""
     iterator = iter(lines)
 

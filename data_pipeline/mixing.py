@@ -1,6 +1,7 @@
 """Mixes several corpora: decides how often the pairs of each corpus are seen."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,21 +17,17 @@ class Mixture(NamedTuple):
         shares: share of each corpus in the pairs of an epoch; they sum to 1.
     """
 
-    sizes: tuple
-    shares: tuple
+    sizes: tuple[int, ...]
+    shares: tuple[float, ...]
 
-    def rows(self, seed, epoch):
+    def rows(self, seed: int, epoch: int) -> np.ndarray:
         """Returns the pairs of an epoch, as many as all corpora have together.
 
         Each corpus is read in a new random order on every pass, and an epoch resumes it where the
         previous epoch stopped. So all pairs of a corpus are seen equally often, to within one.
 
-        Args:
-            seed: int.
-            epoch: counted from 0.
-
         Returns:
-            int64 pair numbers, grouped by corpus.
+            `[num_pairs]` int64 pair numbers, grouped by corpus.
         """
         counts = self.counts()
         starts = np.cumsum([0, *self.sizes])
@@ -41,26 +38,19 @@ class Mixture(NamedTuple):
             ]
         )
 
-    def counts(self):
+    def counts(self) -> np.ndarray:
         """Returns the pairs that an epoch takes of each corpus; they sum to `sum(sizes)`."""
         ends = np.rint(np.cumsum(self.shares) * sum(self.sizes)).astype(np.int64)
         return np.diff(ends, prepend=0)
 
-    def describe(self):
+    def describe(self) -> str:
         """Formats the pairs that an epoch takes of each corpus as one line."""
         counts = zip(self.sizes, self.counts(), strict=True)
         return "an epoch has " + " and ".join(f"{n:,} of {size:,}" for size, n in counts)
 
 
-def parse_weights(text, count):
-    """Parses the weights of several corpora.
-
-    Args:
-        text: value of --corpus_weights: numbers separated by commas; empty for no weights.
-        count: number of corpora.
-
-    Returns:
-        list of float, one for each corpus; [] for an empty text.
+def parse_weights(text: str, count: int) -> list[float]:
+    """Parses --corpus_weights, a number for each of `count` corpora; empty for no weights.
 
     Raises:
         UserError: weights that are not finite numbers, that are negative or all 0, or whose number
@@ -79,12 +69,10 @@ def parse_weights(text, count):
     return weights
 
 
-def parse_mixture(sizes, corpus_weights=""):
-    """Makes a `Mixture` of corpora from options of training.
-
-    Args:
-        sizes: number of pairs of each corpus.
-        corpus_weights: text, as for `parse_weights`.
+def parse_mixture(
+    sizes: Sequence[int], corpus_weights: str = "", temperature: float = 1.0
+) -> Mixture | None:
+    """Makes a `mixture` of corpora of these sizes, with weights as in --corpus_weights.
 
     Raises:
         UserError: the weights cannot be used, or a corpus has no pair.
@@ -94,21 +82,24 @@ def parse_mixture(sizes, corpus_weights=""):
         raise UserError(
             f"all training pairs of corpus {sizes.index(0) + 1} were dropped; leave it out"
         )
-    return mixture(sizes, weights)
+    return mixture(sizes, weights, temperature)
 
 
-def mixture(sizes, weights=()):
+def mixture(
+    sizes: Sequence[int], weights: Sequence[float] = (), temperature: float = 1.0
+) -> Mixture | None:
     """Makes a `Mixture` of corpora.
 
     Args:
         sizes: number of pairs of each corpus, at least 1.
         weights: relative share of each corpus in an epoch, in any unit; () for their sizes.
+        temperature: from 1; shares are raised to 1 / temperature, which favours small corpora.
 
     Returns:
         `Mixture`, or None if an epoch takes every pair exactly once.
     """
-    weights = np.asarray(weights or sizes, np.float64)
-    found = Mixture(tuple(sizes), tuple(weights / weights.sum()))
+    scaled = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
+    found = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))
     return None if tuple(found.counts()) == found.sizes else found
 
 

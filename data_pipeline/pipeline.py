@@ -1,23 +1,22 @@
 """Plans epochs of encoded sentence pairs, and turns them into padded batches of ids."""
 
+from collections.abc import Callable
+
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.batching import padding_share, plan_epoch
+from nmt_zoo.data_pipeline.batching import Batching, EpochPlan, padding_share, plan_epoch
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID
 
 _COUNTED_AT_ONCE = 1 << 24
 
 
-def plan_batches(corpus, batching, *, seed=None, epoch=0):
-    """Plans one epoch; returns a `data_pipeline.batching.EpochPlan`.
-
-    Args:
-        corpus: `EncodedCorpus`.
-        batching: `Batching`.
-        seed: as for `plan_epoch`; None for evaluation, in order of length.
-        epoch: counted from 0.
-    """
+def plan_batches(
+    corpus: EncodedCorpus, batching: Batching, *, seed: int | None = None, epoch: int = 0
+) -> EpochPlan:
+    """Plans one epoch; `seed` and `epoch` as for `plan_epoch`."""
     lengths = [side.lengths for side in corpus]
     rows = None if batching.mixture is None else batching.mixture.rows(seed, epoch)
     if rows is not None:
@@ -26,13 +25,20 @@ def plan_batches(corpus, batching, *, seed=None, epoch=0):
     return plan if rows is None else plan._replace(rows=rows[plan.rows])
 
 
-def batches(corpus, batching, *, seed=None, epoch=0, first_batch=0):
+def batches(
+    corpus: EncodedCorpus,
+    batching: Batching,
+    *,
+    seed: int | None = None,
+    epoch: int = 0,
+    first_batch: int = 0,
+) -> tf.data.Dataset:
     """Returns the batches of one epoch as a prefetched `tf.data.Dataset`.
 
     Args:
-        corpus: `EncodedCorpus`.
-        batching: `Batching`.
-        seed: as for `plan_batches`.
+        corpus: the text.
+        batching: the rules of batches.
+        seed: None for evaluation, in order of length.
         epoch: counted from 0; with `seed` it determines all batches.
         first_batch: number of batches to skip at the start, when a run is resumed.
 
@@ -45,7 +51,7 @@ def batches(corpus, batching, *, seed=None, epoch=0, first_batch=0):
     return dataset_of(corpus, plan, first_batch)
 
 
-def dataset_of(corpus, plan, first_batch=0):
+def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> tf.data.Dataset:
     """Returns the batches of an `EpochPlan` as a `Dataset`, as `batches` does."""
     rows, sizes = plan.batches(first_batch)
     with tf.device("CPU"):  # Keeps the corpus out of an accelerator's memory.
@@ -71,14 +77,11 @@ def dataset_of(corpus, plan, first_batch=0):
     return dataset.map(gather).prefetch(8).with_options(options)
 
 
-def sentence_look_up(side):
+def sentence_look_up(side: EncodedSide) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Returns a function of pair numbers `[B]` that gives their sentences, ragged ids `[B, *]`.
 
     The ids of a memory-mapped file are not copied, and there may be any number of them. (TensorFlow
     fails to gather rows of a ragged tensor that has more than 2^31 values.)
-
-    Args:
-        side: `EncodedSide`.
     """
     lengths = side.lengths.astype(np.int64)
     starts = tf.constant(np.cumsum(lengths) - lengths)
@@ -92,15 +95,10 @@ def sentence_look_up(side):
     return look_up
 
 
-def describe(corpus, tokenizer, batching, plan=None):
-    """Describes an epoch of training: pairs, tokens, vocabulary and batches. Returns lines.
-
-    Args:
-        corpus: `EncodedCorpus`.
-        tokenizer: `Tokenizer` of the corpus.
-        batching: `Batching`.
-        plan: `EpochPlan` by these rules; None: training makes no batches.
-    """
+def describe(
+    corpus: EncodedCorpus, tokenizer: Tokenizer, batching: Batching, plan: EpochPlan | None = None
+) -> list[str]:
+    """Describes an epoch of training in lines: pairs, tokens, vocabulary, and batches of a plan."""
     source, target = corpus
     unknown = sum(map(_count_unknown, corpus)) / (source.ids.size + target.ids.size)
     vocabulary = (

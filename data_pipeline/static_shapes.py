@@ -18,8 +18,13 @@ _JUMPS = 40  # Random moves that are tried in addition to the small ones.
 
 
 def choose_shapes(
-    source_lengths, target_lengths, max_tokens, *, max_sentences=0, max_shapes=MAX_SHAPES
-):
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    max_tokens: int,
+    *,
+    max_sentences: int = 0,
+    max_shapes: int = MAX_SHAPES,
+) -> np.ndarray:
     """Searches for the shapes that leave the least padding. Deterministic.
 
     Args:
@@ -44,7 +49,13 @@ def choose_shapes(
     return shapes[np.argsort(shapes[:, 1:].sum(axis=1), kind="stable")]
 
 
-def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=None):
+def assign_shapes(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    shapes: np.ndarray,
+    num_workers: int = 1,
+    rng: np.random.Generator | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Groups pairs into batches of given shapes.
 
     The number of batches of each shape is a multiple of `num_workers`, and the pairs of a shape
@@ -55,7 +66,7 @@ def assign_shapes(source_lengths, target_lengths, shapes, num_workers=1, rng=Non
         target_lengths: `[num_pairs]` int.
         shapes: the result of `choose_shapes`.
         num_workers: number of batches per step.
-        rng: NumPy generator that shuffles the pairs of a shape; None keeps their order.
+        rng: shuffles the pairs of a shape; None keeps their order.
 
     Returns:
         (`[num_pairs]` pair numbers, `[num_batches]` sizes, `[num_batches, 3]` shapes), all int64.
@@ -105,13 +116,7 @@ def _cheapest(source_lengths, target_lengths, shapes):
 def _filled_up(groups, shapes, num_workers):
     """Moves pairs to larger shapes where they would leave batches half empty or a worker idle.
 
-    Args:
-        groups: for each shape, its pair numbers.
-        shapes: the result of `choose_shapes`; every pair fits into the last shape.
-        num_workers: number of batches per step.
-
-    Returns:
-        list: for each shape, its pair numbers.
+    Takes and returns the pair numbers of each shape. Every pair fits into the last shape.
     """
     groups = list(groups)
     tokens = shapes[:, 1:].sum(axis=1)

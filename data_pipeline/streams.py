@@ -4,15 +4,17 @@ import codecs
 import hashlib
 import itertools
 import os
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple, TypeAlias
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import decode_block, open_source
+from nmt_zoo.common.files import FilePath, decode_block, open_source
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 _BLOCK_BYTES = 1 << 24
+Sides: TypeAlias = tuple[FilePath, FilePath]
 
 
 class Column(NamedTuple):
@@ -24,7 +26,7 @@ class Column(NamedTuple):
         count: number of columns.
     """
 
-    path: str | os.PathLike
+    path: FilePath
     number: int
     count: int = 2
 
@@ -34,7 +36,7 @@ class Column(NamedTuple):
     def __str__(self):
         return str(self.path)
 
-    def of(self, block, lines_before):
+    def of(self, block: bytes, lines_before: int) -> bytes:
         """Returns this side of a block of whole lines, both as bytes."""
         lines = [line.split(b"\t") for line in block.split(b"\n")]
         for number, fields in enumerate(lines, start=lines_before + 1):
@@ -56,8 +58,8 @@ class Segments(NamedTuple):
         texts: {(document, segment): text}.
     """
 
-    path: str | os.PathLike
-    texts: dict
+    path: FilePath
+    texts: dict[tuple[str, str], str]
 
     def __fspath__(self):
         return os.fspath(self.path)
@@ -93,7 +95,7 @@ class FileLines:
         (2, 'A dog runs.')
     """
 
-    def __init__(self, *paths):
+    def __init__(self, *paths: FilePath):
         self.paths = paths
         self.sizes = []
         self.num_bytes = 0
@@ -117,10 +119,10 @@ class FileLines:
                 self._digests.append(digest.digest())
         self.digest = digest.digest()
 
-    def __len__(self):
+    def __len__(self) -> int:
         return sum(self.sizes)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return itertools.chain.from_iterable(self._lists())
 
     def _lists(self):
@@ -143,17 +145,17 @@ class FileLines:
                 raise _changed(path, "was changed after it was first read")
 
 
+Lines: TypeAlias = list[str] | FileLines
+
+
 def _changed(path, how):
     return UserError(f"{path}: {how}; start again, and do not change the file while it is read")
 
 
-def open_split(split):
-    """Opens the files of a `Split`, as `open_splits`.
+def open_split(split: Sides) -> tuple[FileLines, FileLines]:
+    """Opens (source, target), each a path, or a str of one or more paths separated by commas.
 
     One `.tsv` file named for both sides has lines of source and target, separated by a tab.
-
-    Args:
-        split: (source, target), each a path, or a str of one or more paths separated by commas.
 
     Raises:
         UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
@@ -167,7 +169,7 @@ def open_split(split):
     return open_splits(*map(sides_of, source, target))
 
 
-def open_target(split):
+def open_target(split: Sides) -> FileLines:
     """Opens only the target side of a `Split`, whose source may be an empty name, as `FileLines`.
 
     Raises:
@@ -178,7 +180,7 @@ def open_target(split):
     return FileLines(*map(one_side, names_of(split[1])))
 
 
-def names_of(side):
+def names_of(side: FilePath) -> Sequence[FilePath]:
     """Splits a str of paths at its commas; `UserError` if one is empty."""
     names = side.split(",") if isinstance(side, str) else [side]
     if not all(map(os.fspath, names)):
@@ -186,7 +188,7 @@ def names_of(side):
     return names
 
 
-def sides_of(source, target):
+def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
 
     Raises:
@@ -203,14 +205,14 @@ def sides_of(source, target):
             "If one file has both, its lines must be source, tab, target and its name must end in "
             ".tsv"
         )
-    sides = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
-    if all(isinstance(side, Segments) for side in sides):
-        _, matched = markup.matched_segments(*(side.texts for side in sides), (source, target))
-        sides = sides[0], Segments(target, dict(zip(sides[0].texts, matched, strict=True)))
-    return sides
+    one, other = one_side(source, markup.SOURCE), one_side(target, markup.REFERENCE)
+    if isinstance(one, Segments) and isinstance(other, Segments):
+        _, matched = markup.matched_segments(one.texts, other.texts, (source, target))
+        other = Segments(target, dict(zip(one.texts, matched, strict=True)))
+    return one, other
 
 
-def same_file(one, other):
+def same_file(one: FilePath, other: FilePath) -> bool:
     """Returns whether two paths name one file that exists."""
     try:
         return os.path.samefile(one, other)
@@ -218,21 +220,18 @@ def same_file(one, other):
         return False
 
 
-def one_side(path, kind=markup.REFERENCE):
+def one_side(path: FilePath, kind: str = markup.REFERENCE) -> FilePath:
     """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
 
-    Args:
-        path: the file.
-        kind: the kind of text to read from a test set, as `markup.read_text`.
-
     Raises:
-        UserError: as `markup.read_text`, or the file is a `.tsv`.
+        UserError: as `markup.read_text`, by which the text of this kind is read from a test set; or
+            the file is a `.tsv`.
     """
     check_one_side(path)
     return Segments(path, markup.read_text(path, kind)) if markup.is_test_set(path) else path
 
 
-def check_one_side(path):
+def check_one_side(path: FilePath) -> None:
     """Raises `UserError` if a file that should hold one side of a text is a `.tsv`."""
     if is_tsv(path):
         raise UserError(
@@ -241,20 +240,15 @@ def check_one_side(path):
         )
 
 
-def is_tsv(path):
+def is_tsv(path: FilePath) -> bool:
     """Returns whether a path ends in `.tsv`."""
     return os.fspath(path).lower().endswith(".tsv")
 
 
-def open_splits(*splits):
-    """Opens both sides of one or more corpora, joined in the order given.
+def open_splits(*splits: Sides) -> tuple[FileLines, FileLines]:
+    """Opens both sides of one or more corpora, (source, target), joined in the order given.
 
-    Args:
-        *splits: (source path, target path) of each corpus.
-
-    Returns:
-        (source `FileLines`, target `FileLines`); both have the same number of lines in each
-        corpus, at least one.
+    Both have the same number of lines in each corpus, at least one.
 
     Raises:
         UserError: a file is missing, empty or blank, or the sides of a corpus have unequal numbers
@@ -270,7 +264,7 @@ def open_splits(*splits):
     return source, target
 
 
-def check_lengths(names, sizes):
+def check_lengths(names: Sequence[FilePath], sizes: Sequence[int]) -> None:
     """Raises `UserError` if two texts differ in their number of lines."""
     if sizes[0] != sizes[1]:
         shorter = names[sizes.index(min(sizes))]

@@ -3,11 +3,12 @@
 import os
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import open_source
+from nmt_zoo.common.files import FilePath, open_source
 from nmt_zoo.data_pipeline.downloads import markup
 from nmt_zoo.data_pipeline.streams import (
     Column,
     FileLines,
+    Lines,
     check_lengths,
     check_one_side,
     is_tsv,
@@ -18,16 +19,12 @@ from nmt_zoo.data_pipeline.streams import (
 from nmt_zoo.data_pipeline.text_form import is_blank
 
 
-def source_text(path, column=None):
+def source_text(path: FilePath, column: int | None = None) -> Lines:
     """Opens a text to translate.
 
     Args:
         path: a plain text, a test set in SGML or XML, or a `.tsv`.
         column: number of the column of a `.tsv`, counted from 1, or None.
-
-    Returns:
-        The lines, an iterable of str with a length: `FileLines`, or the segments of a test set in
-        a list.
 
     Raises:
         UserError: the file cannot be read, is empty or is not UTF-8; a line of a `.tsv` has another
@@ -49,14 +46,16 @@ def source_text(path, column=None):
     return lines
 
 
-def source_segments(path):
+def source_segments(path: FilePath) -> markup.Texts | None:
     """Returns the {(document, segment): text} of a test set; None if a path names none."""
     if is_tsv(path) or not os.path.isfile(path) or not markup.is_test_set(path):
         return None
     return markup.read_text(path, markup.SOURCE)
 
 
-def reference_texts(references, source, lines, column=None):
+def reference_texts(
+    references: str, source: FilePath, lines: Lines, column: int | None = None
+) -> list[list[str]]:
     """Reads the reference translations of a text.
 
     Args:
@@ -66,9 +65,6 @@ def reference_texts(references, source, lines, column=None):
         source: path of the source, or its name if it is no file, such as "standard input".
         lines: the lines of the source.
         column: as in `source_text`.
-
-    Returns:
-        A list of str for each reference, in order.
 
     Raises:
         UserError: a file cannot be read or is blank, or has another number of lines or other
@@ -94,8 +90,8 @@ def reference_texts(references, source, lines, column=None):
     return found
 
 
-def other_translation(path, source, lines):
-    """Reads translations of a text that are no reference, as `reference_texts`; a list of str."""
+def other_translation(path: FilePath, source: FilePath, lines: Lines) -> list[str]:
+    """Reads translations of a text that are no reference, as `reference_texts`."""
     texts = _texts(path, source, markup.TRANSLATION)
     if len(texts) > 1:
         raise UserError(f"{path}: holds {len(texts)} translations; give a file with one of them")

@@ -36,14 +36,14 @@ class _Kept(dict):
 _KEPT = {True: _Kept("CPSZ"), False: _Kept("CNPSZ")}
 
 
-def normalised(line, form="nfc"):
+def normalised(line: str, form: str = "nfc") -> str:
     """Brings a line into the one form.
 
     Invisible characters are removed, each run of white space becomes one space, and there is none
     at the ends. A blank line becomes "".
 
     Args:
-        line: str.
+        line: any text without a line feed.
         form: "nfc": characters are composed (Unicode normal form C); "none": they stay as they are.
     """
     if not line.isascii():
@@ -54,17 +54,17 @@ def normalised(line, form="nfc"):
     return " ".join(line.split())
 
 
-def split_words(line, form="nfc"):
+def split_words(line: str, form: str = "nfc") -> list[str]:
     """Splits a line into words at white space, in the form of `normalised`."""
     return normalised(line, form).split()
 
 
-def is_blank(line):
+def is_blank(line: str) -> bool:
     """Returns whether a line has nothing but white space and invisible characters."""
     return not _VISIBLE.search(line)
 
 
-def script_of(character):
+def script_of(character: str) -> str:
     """Returns the script of a character: the first word of its Unicode name, "" without a name.
 
     Example:
@@ -77,14 +77,10 @@ def script_of(character):
     return re.split("[ -]", name, maxsplit=1)[0]
 
 
-def core(line, digits=True):
+def core(line: str, digits: bool = True) -> str:
     """Returns the letters and digits of a line without case; a line without any of them as it is.
 
     Lines with equal cores count as one sentence where a text is divided or compared.
-
-    Args:
-        line: str.
-        digits: whether digits count.
 
     Example:
         >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)

@@ -6,20 +6,18 @@ Decoding for Neural Machine Translation".
 """
 
 import collections
+from collections.abc import Sequence
 
 import numpy as np
 
 ORDER, BETA = 6, 2  # Of chrF (Popović 2015), as in sacreBLEU.
 
 
-def chrf_of_pairs(texts):
+def chrf_of_pairs(texts: Sequence[str]) -> np.ndarray:
     """Computes sacreBLEU's sentence chrF of every text against every other.
 
     sacreBLEU itself counts the n-grams of both texts anew for each pair, which for 100 samples of
     a line takes seconds.
-
-    Args:
-        texts: list of n str.
 
     Returns:
         `[n, n]` float64, 0 to 100: row h, column r has text h as hypothesis and r as reference.
@@ -40,7 +38,7 @@ def chrf_of_pairs(texts):
     return 100 * (1 + BETA**2) * precision * recall / np.where(below > 0, below, 1.0)
 
 
-def expected_utilities(texts, weights):
+def expected_utilities(texts: Sequence[str], weights: np.ndarray) -> np.ndarray:
     """Computes each text's expected chrF, if every text is the right one with its weight.
 
     Args:

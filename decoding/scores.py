@@ -9,6 +9,8 @@ import itertools
 import os
 import re
 import unicodedata
+from collections.abc import Sequence
+from typing import Any
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import AUTO
@@ -24,7 +26,7 @@ _WITHOUT_SPACES = ("THAI", "LAO", "KHMER", "MYANMAR", "TIBETAN", "JAVANESE", "BA
 _MANY, _SOME = 100, 10  # Lines that end in " ." and make a text look tokenised.
 
 
-def check_bleu_tokenizer(name):
+def check_bleu_tokenizer(name: str) -> None:
     """Raises `UserError` if sacreBLEU lacks a tokenisation, or a package or file for it."""
     from sacrebleu.metrics import BLEU
 
@@ -48,7 +50,7 @@ def _why_missing(name):
     return ""
 
 
-def bleu_tokenizer(references):
+def bleu_tokenizer(references: Sequence[Sequence[str]]) -> tuple[str, str]:
     """Chooses the tokenisation of BLEU for the script of the references; downloads nothing.
 
     Args:
@@ -97,7 +99,9 @@ def _has_flores200():
     return os.path.exists(path) and not _why_missing("flores200")
 
 
-def remarks(references, outputs=(), is_for_bleu=True):
+def remarks(
+    references: Sequence[Sequence[str]], outputs: Sequence[str] = (), is_for_bleu: bool = True
+) -> list[str]:
     """Describes what scores of a text leave out or change, and how BLEU of it compares.
 
     Args:
@@ -134,11 +138,15 @@ def _looks_tokenised(lines):
     return spaced >= min(_MANY, max(_SOME, stops / 2))
 
 
-def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
+def corpus_scores(
+    outputs: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu",),
+    **bleu_options: Any,
+) -> dict[str, Any]:
     """Computes scores of a corpus with sacreBLEU.
 
     Args:
-        outputs: list of str.
         references: one or more translations of the corpus, each a list of str, one for each output.
         metrics: names from `METRICS`.
         **bleu_options: of `sacrebleu.metrics.BLEU`, such as `lowercase` and `tokenize`.
@@ -149,10 +157,10 @@ def corpus_scores(outputs, references, metrics=("bleu",), **bleu_options):
     Raises:
         UserError: all reference lines are blank.
     """
-    (outputs,), references = _comparable([outputs], references)
+    (scored,), compared = _comparable([outputs], references)
     found = {}
     for name, metric in _metrics(metrics, bleu_options).items():
-        found[name] = metric.corpus_score(outputs, references)
+        found[name] = metric.corpus_score(scored, compared)
         found[f"{name}_signature"] = str(metric.get_signature())
     return found
 
@@ -173,12 +181,12 @@ def _comparable(texts, references):
     return texts, [list(itertools.compress(reference, kept)) for reference in references]
 
 
-def score_lines(scores, metrics):
+def score_lines(scores: dict[str, Any], metrics: Sequence[str]) -> list[str]:
     """Formats what `corpus_scores` returns as lines of text, one for each metric."""
     return [scores[name].format(signature=scores[f"{name}_signature"]) for name in metrics]
 
 
-def score_entries(scores, metrics):
+def score_entries(scores: dict[str, Any], metrics: Sequence[str]) -> dict[str, Any]:
     """Returns what `corpus_scores` returns as entries of a JSON object, rounded to two digits."""
     entries = {}
     for name in metrics:
@@ -187,15 +195,17 @@ def score_entries(scores, metrics):
     return entries
 
 
-def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_options):
+def paired_bootstrap(
+    outputs: Sequence[str],
+    baseline: Sequence[str],
+    references: Sequence[Sequence[str]],
+    metrics: Sequence[str] = ("bleu",),
+    **bleu_options: Any,
+) -> list[str]:
     """Tests by resampling whether outputs score otherwise than a baseline; Koehn 2004.
 
     Args:
-        outputs: list of str.
         baseline: list of str, other translations of the same lines.
-        references: as `corpus_scores`.
-        metrics: as `corpus_scores`.
-        **bleu_options: as `corpus_scores`.
 
     Returns:
         A line of text for each metric: signature, both scores, p-value.
@@ -208,20 +218,22 @@ def paired_bootstrap(outputs, baseline, references, metrics=("bleu",), **bleu_op
     ]
 
 
-def p_values(outputs, others, references, **bleu_options):
+def p_values(
+    outputs: Sequence[str],
+    others: Sequence[Sequence[str]],
+    references: Sequence[Sequence[str]],
+    **bleu_options: Any,
+) -> list[float]:
     """Tests by resampling whether others have another BLEU than outputs; Koehn 2004.
 
     Args:
-        outputs: list of str.
         others: list of lists of str, other translations of the same lines.
-        references: as `corpus_scores`.
-        **bleu_options: as `corpus_scores`.
 
     Returns:
         A list of p-values, one for each of `others`.
     """
     _, found = _resampled([outputs, *others], references, ["bleu"], bleu_options)
-    return [result.p_value for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
+    return [float(result.p_value) for result in found["BLEU"][1:]]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _resampled(texts, references, metrics, bleu_options):

@@ -2,6 +2,7 @@
 
 import collections
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ import tensorflow as tf
 
 from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, UNK_ID
 from nmt_zoo.decoding.search.groups import MAX_SOURCE_WEIGHTS, in_halves
 from nmt_zoo.decoding.search.searcher import padded
@@ -21,32 +23,28 @@ from nmt_zoo.decoding.translator import (
     not_numbers,
     untranslated,
 )
+from nmt_zoo.models.base import Searchable
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
 class TokenScores(NamedTuple):
-    """Log-probabilities of the tokens of given translations. Entries at padding have no meaning.
+    """Log-probabilities of the tokens of given translations. Entries at padding have no meaning."""
 
-    Attributes:
-        log_probs: `[B, T]` float32.
-        best_ids: `[B, T, A]` int32, the A most probable tokens at each place, the best first.
-        best_log_probs: `[B, T, A]` float32.
-    """
-
-    log_probs: Any
-    best_ids: Any
-    best_log_probs: Any
+    log_probs: Any  # [B, T] float32.
+    best_ids: Any  # [B, T, A] int32, the A most probable tokens at each place, the best first.
+    best_log_probs: Any  # [B, T, A] float32.
 
 
-def make_scorer(model, num_best=0):
+def make_scorer(
+    model: Searchable, num_best: int = 0
+) -> Callable[[tf.Tensor, tf.Tensor], TokenScores]:
     """Returns a graph: `([B, S]` source ids, `[B, T]` target ids`) -> TokenScores`.
 
     It takes the steps that a search would take, so the sum over a search's output is the search's
     `log_probs`, for every `models.base.Searchable`.
 
     Args:
-        model: `models.base.Searchable`.
         num_best: A, number of most probable tokens to find at each place.
     """
     num_best = min(num_best, model.target_vocab_size)
@@ -88,12 +86,8 @@ class Scorer:
     """Scores translations of lines with a model and its tokenizer.
 
     Args:
-        model: `models.base.Searchable`.
-        tokenizer: the `Tokenizer` that the model was trained with.
         length_penalty: alpha of Wu et al. 2016, for `Translation.score`.
-        batch_size: pairs scored at once.
         max_input_tokens: longest line of either side, in tokens including `</s>`.
-        name: the model's name in error messages.
 
     Attributes:
         log_prob: sum over all pairs that were scored.
@@ -109,14 +103,14 @@ class Scorer:
 
     def __init__(
         self,
-        model,
-        tokenizer,
+        model: Searchable,
+        tokenizer: Tokenizer,
         *,
-        length_penalty=LENGTH_PENALTY,
-        batch_size=32,
-        max_input_tokens=1024,
-        name="the model",
-    ):
+        length_penalty: float = LENGTH_PENALTY,
+        batch_size: int = 32,
+        max_input_tokens: int = 1024,
+        name: str = "the model",
+    ) -> None:
         self.tokenizer = tokenizer
         self.length_penalty = length_penalty
         self.batch_size = batch_size
@@ -126,11 +120,12 @@ class Scorer:
         self.problems = collections.Counter()
         self._score = make_scorer(model)
 
-    def score(self, sources, targets, numbers=None):
+    def score(
+        self, sources: Sequence[str], targets: Sequence[str], numbers: Sequence[int] | None = None
+    ) -> list[Translation]:
         """Scores pairs.
 
         Args:
-            sources: list of str.
             targets: list of str, a translation of each line.
             numbers: number of each pair's line in errors; None: they are counted from 1.
 
@@ -181,7 +176,7 @@ class Scorer:
         score = log_prob / float(length_normaliser(len(ids), self.length_penalty))
         return Translation(text, score, log_prob, True, ids)
 
-    def unknown_tokens(self):
+    def unknown_tokens(self) -> str:
         """Reports how many target tokens are outside the vocabulary, as a line of text."""
         remedy = ""
         if self.tokenizer.kind == "pretokenized":
@@ -190,7 +185,7 @@ class Scorer:
             f"{self.num_unknown:,} of {self.num_tokens:,} tokens are not in the vocabulary{remedy}"
         )
 
-    def summary(self):
+    def summary(self) -> str:
         """Returns the log-probability and the perplexities of all pairs as a line of text."""
         left = "".join(
             f"; {count:,} pairs not scored ({reason})" for reason, count in self.problems.items()

@@ -3,62 +3,47 @@
 import collections
 import itertools
 import math
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.parallel import map_in_order
 from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import phrase_ids
 from nmt_zoo.decoding.search.searcher import Searcher, Sentence
 from nmt_zoo.decoding.search.shortlist import check_shortlist
 from nmt_zoo.decoding.search.terms import SearchOptions, length_normaliser
-from nmt_zoo.decoding.text.kept_parts import Hidden
+from nmt_zoo.decoding.text.kept_parts import Hidden, KeptParts
 from nmt_zoo.decoding.text.splitting import sentences, split_line
+from nmt_zoo.decoding.unknowns import UnknownReplacer
+from nmt_zoo.models.base import Searchable
 
 
 class Translation(NamedTuple):
-    """One translation of one line.
+    """One translation of one line."""
 
-    Attributes:
-        text: the detokenised line.
-        score: log-probability divided by the length penalty.
-        log_prob: natural log-probability of its tokens including `</s>`.
-        finished: False if the translation was cut at its length limit.
-        ids: its token ids including `</s>`.
-        problem: why the line was left untranslated, from `PROBLEMS`; empty if it was translated.
-    """
-
-    text: str
-    score: float
-    log_prob: float
-    finished: bool
-    ids: list
-    problem: str = ""
+    text: str  # The detokenised line.
+    score: float  # Log-probability divided by the length penalty.
+    log_prob: float  # Natural log-probability of its tokens including `</s>`.
+    finished: bool  # False if the translation was cut at its length limit.
+    ids: list  # Its token ids including `</s>`.
+    problem: str = ""  # Why the line was left untranslated, from `PROBLEMS`; "": it was not.
 
 
 class _Piece(NamedTuple):
-    """A text that is translated at once: a line, or a part of one.
+    """A text that is translated at once: a line, or a part of one."""
 
-    Attributes:
-        line: place of the line.
-        number: of the line, for errors, for what is asked of it, and for draws.
-        part: place of this part in its line; 0 for a whole line.
-        text: str.
-        kept: `decoding.text.kept_parts.Hidden`, of which `ids` has the text alone; None: `ids` has
-            all of `text`.
-        ids: its ids in the source vocabulary, with `</s>`.
-    """
-
-    line: int
-    number: int
-    part: int
+    line: int  # Place of the line.
+    number: int  # Of the line, for errors, for what is asked of it, and for draws.
+    part: int  # Place of this part in its line; 0 for a whole line.
     text: str
-    kept: Hidden | None
-    ids: list
+    kept: Hidden | None  # `ids` has its text alone; None: all of `text`.
+    ids: list  # Its ids in the source vocabulary, with `</s>`.
 
 
 # Longest line that is translated, in tokens including `</s>`, counted as by `--max_length`. Real
@@ -74,7 +59,7 @@ PROBLEMS = TOO_LONG, NO_MEMORY, IMPOSSIBLE = (
 )
 
 
-def is_unknown(source_ids):
+def is_unknown(source_ids: Sequence[int]) -> bool:
     """Returns whether the vocabulary has no word of a line, given as ids with `</s>`."""
     return all(i == UNK_ID for i in source_ids[:-1])
 
@@ -83,24 +68,20 @@ class Translator:
     """Translates lines with a model and its tokenizer.
 
     Args:
-        model: `models.base.Searchable`.
-        tokenizer: the `Tokenizer` that the model was trained with.
         batch_size: sentences translated at once; fewer if they do not fit into memory.
         max_input_tokens: longest line that is translated, in tokens including `</s>`.
         split_long_lines: whether longer lines are translated in parts, see `split_line`, instead of
             being left untranslated.
         split_sentences: most sentences of a line that are translated at once: each sentence of the
             lines with more is translated by itself, see `sentences`; 0: no line is split.
-        name: the model's name in error messages.
         num_threads: number of batches that are searched at the same time, in a thread each.
         unknowns: `decoding.unknowns.UnknownReplacer`: lets the search emit UNK, and replaces each
             UNK with a word; None: UNK is never emitted.
-        engine: `serving.export.ctranslate2_engine.CTranslate2Engine` that searches in place of
+        engine: `serving.ctranslate2.engine.CTranslate2Engine` that searches in place of
             `model`.
         asked: for each line, by its number, `(prefix, phrases)`: text with which its translation
             begins, and a list of phrases that it contains; None: nothing is asked for.
         keep: `decoding.text.kept_parts.KeptParts`, which are not translated; None for none.
-        seed: of random draws.
         mbr: number of candidates of each line among which minimum Bayes risk chooses, see
             `decoding.minimum_bayes_risk`; 0: the most probable translation is the best.
         **search: fields of `SearchOptions`, such as `beam_size`.
@@ -112,23 +93,23 @@ class Translator:
 
     def __init__(
         self,
-        model,
-        tokenizer,
+        model: Searchable,
+        tokenizer: Tokenizer,
         *,
-        batch_size=32,
-        max_input_tokens=MAX_INPUT_TOKENS,
-        split_long_lines=False,
-        split_sentences=0,
-        name="the model",
-        num_threads=1,
-        unknowns=None,
-        engine=None,
-        asked=None,
-        keep=None,
-        seed=0,
-        mbr=0,
-        **search,
-    ):
+        batch_size: int = 32,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+        split_long_lines: bool = False,
+        split_sentences: int = 0,
+        name: str = "the model",
+        num_threads: int = 1,
+        unknowns: UnknownReplacer | None = None,
+        engine: Any = None,
+        asked: Sequence[tuple[str, list[str]]] | None = None,
+        keep: KeptParts | None = None,
+        seed: int = 0,
+        mbr: int = 0,
+        **search: Any,
+    ) -> None:
         self.tokenizer = tokenizer
         self.batch_size = batch_size
         self.max_input_tokens = max_input_tokens
@@ -150,7 +131,7 @@ class Translator:
         self.mbr = mbr
         self._searcher = Searcher(model, self.options, tokenizer.target, seed)
 
-    def check_known(self, lines, name):
+    def check_known(self, lines: Sequence[str], name: str) -> None:
         """Raises `UserError` if lines have words but the vocabulary contains none of them."""
         source = self.tokenizer.source.encode(lines)
         found = [number for number, ids in enumerate(source) if len(ids) > 1]
@@ -160,11 +141,17 @@ class Translator:
                 f"{found[0] + 1}: {lines[found[0]][:60]!r}; check language and tokenisation"
             )
 
-    def translate(self, lines, n_best=1, *, numbers=None, done=None):
+    def translate(
+        self,
+        lines: Sequence[str],
+        n_best: int = 1,
+        *,
+        numbers: Sequence[int] | None = None,
+        done: Callable[[dict[int, list[Translation]]], None] | None = None,
+    ) -> list[list[Translation]]:
         """Translates every line; an empty line stays empty.
 
         Args:
-            lines: list of str.
             n_best: different translations for each line, at most the beam's size; or draws, in the
                 order in which they were drawn.
             numbers: line numbers, for error messages, for `asked` and for the seeds of draws;
@@ -248,7 +235,7 @@ class Translator:
         source = self.tokenizer.source.encode(texts)
         return [_Piece(*part, *one) for part, *one in zip(parts, kept, source, strict=True)]
 
-    def in_sentences(self, line, number):
+    def in_sentences(self, line: str, number: int) -> list[str]:
         """Splits a line, if it is to be split, into sentences; see `split_sentences`.
 
         Lines of which something is asked, see `asked`, stay whole.
@@ -310,7 +297,7 @@ class Translator:
             return self.mbr or n_best
         return self.options.beam_size if self.mbr or n_best > 1 else 1
 
-    def check_asked(self, num_lines, more=""):
+    def check_asked(self, num_lines: int, more: str = "") -> None:
         """Raises `UserError` if --prefix or --required have not a line for each of the text."""
         if self.asked is not None and len(self.asked) != num_lines:
             raise UserError(
@@ -409,12 +396,12 @@ class Translator:
         return log_prob / float(length_normaliser(len(ids), self.options.length_penalty))
 
 
-def untranslated(problem):
+def untranslated(problem: str) -> Translation:
     """Returns the `Translation` of a line that is left untranslated, see `PROBLEMS`."""
     return Translation("", -math.inf, -math.inf, True, [], problem)
 
 
-def not_numbers(name, number):
+def not_numbers(name: str, number: int) -> UserError:
     """Returns the `UserError` for a model whose scores of a line are NaN."""
     return UserError(
         f"{name} gives scores that are not numbers, for line {number}: its training diverged; "

@@ -7,19 +7,22 @@ for Neural Machine Translation".
 
 import collections
 import math
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import UNK_ID
 from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
 
-def read_lexicon(path):
+def read_lexicon(path: str) -> dict[str, str]:
     """Reads the most probable translation of each word from a lexicon file.
 
     Args:
@@ -59,7 +62,6 @@ class UnknownReplacer:
     "word" is one piece.
 
     Args:
-        model: `TranslationModel`.
         tokenizer: its `Tokenizer`, "word" or "pretokenized".
         lexicon: source word -> target word.
 
@@ -70,7 +72,9 @@ class UnknownReplacer:
         UserError: the model has no alignment, or the tokenizer never gives UNK.
     """
 
-    def __init__(self, model, tokenizer, lexicon=None):
+    def __init__(
+        self, model: TranslationModel, tokenizer: Tokenizer, lexicon: dict[str, str] | None = None
+    ) -> None:
         if tokenizer.kind == "bpe":
             raise UserError(
                 "--replace_unknowns: a model with --tokenizer=bpe spells every word and never "
@@ -87,11 +91,12 @@ class UnknownReplacer:
         self.counts = collections.Counter()
         self._align = tf.function(model.align, input_signature=[_IDS, _IDS], autograph=False)
 
-    def texts(self, source_line, target_ids):
+    def texts(
+        self, source_line: str, target_ids: Sequence[list[int]]
+    ) -> tuple[list[str], list[list[str]]]:
         """Detokenises translations of one line.
 
         Args:
-            source_line: str.
             target_ids: the ids of each translation, a list of lists.
 
         Returns:
@@ -102,7 +107,7 @@ class UnknownReplacer:
         if not any(UNK_ID in ids for ids in target_ids):
             return [decode(ids) for ids in target_ids], [[] for _ in target_ids]
         (source_ids,) = self.tokenizer.source.encode([source_line])
-        words = self.tokenizer.source.split(source_line)
+        words = self.tokenizer.source.split(source_line)  # pyright: ignore[reportAttributeAccessIssue]
         weights = self._align(padded([source_ids] * len(target_ids)), padded(target_ids))
         # The last source position is </s>, which is not a word.
         positions = weights[:, :, :-1].numpy().argmax(axis=2)  # [n, T], T with padding
@@ -116,12 +121,12 @@ class UnknownReplacer:
         ]
         return texts, replaced
 
-    def count(self, words):
+    def count(self, words: Iterable[str]) -> None:
         """Counts the replacements of a translation that is written: source words, from `texts`."""
         for word in words:
             self.counts["translated" if word in self.lexicon else "copied"] += 1
 
-    def summary(self):
+    def summary(self) -> str:
         """Reports the replacements so far, in one line."""
         return (
             f"unknown words in translations: {self.counts['copied']:,} copied from the source, "

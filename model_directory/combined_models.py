@@ -2,12 +2,16 @@
 
 import os
 import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
-from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.data_pipeline.tokenization.vocabularies import Vocabulary
+from nmt_zoo.model_directory.directory import Loaded, ModelDirectory
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.models.ensemble import Ensemble
 from nmt_zoo.models.fusion import ShallowFusion
 from nmt_zoo.models.ibm import AlignmentModel
@@ -17,23 +21,17 @@ FUSION_WEIGHT = 0.2
 CHANNEL_WEIGHT = 1.0
 
 
-def model_directories(names):
+def model_directories(names: str) -> list[ModelDirectory]:
     """Returns the `ModelDirectory` of each name in `a,b,c`; a folder's name may have a comma."""
     is_one = os.path.isdir(names)
     return [ModelDirectory(name) for name in ([names] if is_one else names.split(","))]
 
 
-def load_models(directories, **how):
+def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
     """Loads a translation model, or an ensemble of several with the same vocabularies.
 
-    Args:
-        directories: list of `ModelDirectory`.
-        **how: arguments of `ModelDirectory.load`.
-
-    Returns:
-        `(model, tokenizer, config)`, see `ModelDirectory.load`; the configuration is the first
-        one's, and if there are several, `ensemble` lists the directories and presets, and
-        `length_penalty` is their mean.
+    The configuration is the first one's, and if there are several, `ensemble` lists the directories
+    and presets, and `length_penalty` is their mean. `how` is as for `ModelDirectory.load`.
 
     Raises:
         UserError: the vocabularies differ, or a directory cannot be loaded.
@@ -54,7 +52,9 @@ def load_models(directories, **how):
     return Ensemble(members), tokenizer, {**config, **combined}
 
 
-def check_same_tokenizer(found, directory, expected, first):
+def check_same_tokenizer(
+    found: Tokenizer, directory: ModelDirectory, expected: Tokenizer, first: ModelDirectory
+) -> None:
     """Raises `UserError` unless a model encodes sources and targets as the first model does."""
     remedy = "train it with the same --tokenizer and --vocab_file"
     of_words = "train both on the same text with the same --max_words and --min_word_count"
@@ -85,13 +85,15 @@ def check_same_tokenizer(found, directory, expected, first):
         )
 
 
-def load_lexical_model(directory, tokenizer, first):
+def load_lexical_model(
+    directory: ModelDirectory, tokenizer: Tokenizer, first: ModelDirectory
+) -> TranslationModel:
     """Loads a model with a table of word translations, such as an IBM model, for a shortlist.
 
     Args:
-        directory: `ModelDirectory` of the model.
-        tokenizer: `Tokenizer` of the model that translates.
-        first: its `ModelDirectory`.
+        directory: of the model.
+        tokenizer: of the model that translates.
+        first: its directory.
 
     Raises:
         UserError: no table, other vocabularies, or the directory cannot be loaded.
@@ -106,12 +108,12 @@ def load_lexical_model(directory, tokenizer, first):
     return model
 
 
-def load_guide(directory, tokenizer, remedy):
+def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> TranslationModel:
     """Loads a model whose alignments guide the training of another model.
 
     Args:
-        directory: `ModelDirectory` of the model that aligns.
-        tokenizer: `Tokenizer` of the model that is trained.
+        directory: of the model that aligns.
+        tokenizer: of the model that is trained.
         remedy: what to do if the vocabularies differ, for the error.
 
     Raises:
@@ -139,21 +141,25 @@ def load_guide(directory, tokenizer, remedy):
     return model
 
 
-def load_combined(directories, language=None, *, is_channel=False, weight=None, **how):
+def load_combined(
+    directories: list[ModelDirectory],
+    language: ModelDirectory | None = None,
+    *,
+    is_channel: bool = False,
+    weight: float | None = None,
+    **how: Any,
+) -> Loaded:
     """Loads a model, an ensemble, or either with a language model: shallow fusion, noisy channel.
 
     Args:
-        directories: list of `ModelDirectory` of the translation models, or of the channel model
-            alone.
-        language: `ModelDirectory` of the language model, or None.
+        directories: of the translation models, or of the channel model alone.
+        language: of the language model, or None.
         is_channel: whether `directories` holds a channel model.
         weight: of the language model, at least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`.
         **how: as `load_models`, without a language model only.
 
-    Returns:
-        `(model, tokenizer, config)`, see `ModelDirectory.load`; with a language model, the
-        configuration also holds `channel_model` (or ""), `language_model` and
-        `language_model_weight`.
+    With a language model, the configuration also holds `channel_model` (or ""), `language_model`
+    and `language_model_weight`.
 
     Raises:
         UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
@@ -174,16 +180,10 @@ def load_combined(directories, language=None, *, is_channel=False, weight=None, 
     return model, tokenizer, {**config, **facts}
 
 
-def load_fusion(directories, language_directory, weight):
-    """Loads a translation model combined with a language model of its target vocabulary.
-
-    Args:
-        directories: list of `ModelDirectory` of the translation model, or of an ensemble.
-        language_directory: `ModelDirectory` of the language model.
-        weight: of the language model, at least 0.
-
-    Returns:
-        `(model, tokenizer, config)`, see `ModelDirectory.load`.
+def load_fusion(
+    directories: list[ModelDirectory], language_directory: ModelDirectory, weight: float
+) -> Loaded:
+    """Loads a model, or an ensemble, with a language model of its target vocabulary, weight >= 0.
 
     Raises:
         UserError: the vocabularies differ, or a directory cannot be loaded.
@@ -201,17 +201,13 @@ def load_fusion(directories, language_directory, weight):
     return ShallowFusion(model, language_model, weight=weight), tokenizer, config
 
 
-def load_noisy_channel(directory, language_directory, weight):
+def load_noisy_channel(
+    directory: ModelDirectory, language_directory: ModelDirectory, weight: float
+) -> Loaded:
     """Loads a noisy channel: an IBM model and a language model of its source vocabulary.
 
-    Args:
-        directory: `ModelDirectory` of the model from the target language to the source language.
-        language_directory: `ModelDirectory` of the language model.
-        weight: of the language model, above 0.
-
-    Returns:
-        `(model, tokenizer, config)`, see `ModelDirectory.load`; the tokenizer's sides are
-        exchanged, and `length_penalty` is 0.
+    The model of `directory` is of the reverse direction, so the tokenizer's sides are exchanged;
+    `length_penalty` is 0, and `weight` above 0.
 
     Raises:
         UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
@@ -245,7 +241,9 @@ def _remedy(file):
     return f"train the language model with --vocab_file={file}"
 
 
-def check_same_vocabulary(found, path, expected, name, remedy):
+def check_same_vocabulary(
+    found: Vocabulary, path: Path, expected: Vocabulary, name: str, remedy: str
+) -> None:
     """Raises `UserError` unless two vocabularies have the same entries in the same order.
 
     Args:
@@ -267,7 +265,7 @@ def check_same_vocabulary(found, path, expected, name, remedy):
     )
 
 
-def vocabulary_file(directory, tokenizer, side):
+def vocabulary_file(directory: ModelDirectory, tokenizer: Tokenizer, side: str) -> Path:
     """Returns the path of a side's vocabulary file in a model directory."""
     name = "shared" if tokenizer.shared else side
     return directory.path / "tokenizer" / (name + tokenizer.target.file_suffix)

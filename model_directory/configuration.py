@@ -3,11 +3,13 @@
 import json
 import reprlib
 from pathlib import Path
+from typing import Any
 
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
-from nmt_zoo.configuration.options import BY_NAME, OPTIONS, VOCABULARY
+from nmt_zoo.configuration.options import BUILT_IN, DEFAULTS, OPTIONS, VOCABULARY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.models.base import LARGEST
@@ -17,14 +19,8 @@ FORMAT = 1
 _MISSING = object()
 
 
-def read_configuration(path):
+def read_configuration(path: Path) -> dict[str, Any]:
     """Reads and checks a config.json.
-
-    Args:
-        path: the file.
-
-    Returns:
-        name -> value.
 
     Raises:
         UserError: the file is unreadable or damaged, or of another version of nmt_zoo. The error
@@ -40,8 +36,11 @@ def read_configuration(path):
                 f"{path}: 'format' is {reprlib.repr(config.get('format'))}, expected {FORMAT}; "
                 "written by another version of nmt_zoo; train again or use that version"
             )
+        _load_code(config.get("code", []), path.parent)
         _check(config)
-        return config
+        # Options of the user's own may be registered after the run.
+        added = {name: DEFAULTS[name] for name in DEFAULTS if name not in BUILT_IN}
+        return {**config, "options": {**added, **config["options"]}}
     except json.JSONDecodeError as error:
         raise UserError(f"{path}, line {error.lineno}: damaged ({error.msg}); {remedy}") from None
     except RecursionError:
@@ -64,11 +63,25 @@ def _check(config):
     models.check_settings(config["model"], config["settings"])
     _check_sizes(config)
     # Counted models have no options but those of their vocabulary.
-    required = VOCABULARY if not models.model_class(config["model"]).reads_source else BY_NAME
+    required = BUILT_IN if models.model_class(config["model"]).reads_source else VOCABULARY
     for option in OPTIONS:
         if option.name in required or option.name in config["options"]:
             value = config["options"].get(option.name, _MISSING)
             _require(option.takes(value), f"options.{option.name}", value, option.expected())
+
+
+def _load_code(paths, model_dir):
+    """Loads the files of the user's own that register what the configuration names."""
+    fits = isinstance(paths, list) and all(isinstance(path, str) for path in paths)
+    _require(fits, "code", paths, "a list of Python files")
+    for path in paths:
+        if Path(path).resolve().is_relative_to(model_dir.resolve()):
+            raise UserError(
+                f"{path}: code inside a model directory is never run, because the directory may "
+                "come from someone else; read the file, move it elsewhere, and write its place "
+                "under `code` in config.json"
+            )
+        own_code.load(path)
 
 
 def _check_sizes(config):

@@ -16,6 +16,7 @@ Only this module knows the layout.
 """
 
 import collections
+import contextlib
 import json
 import math
 import os
@@ -23,24 +24,33 @@ import re
 import sys
 import zlib
 from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import check_folder, read_lines, write_text
+from nmt_zoo.common.files import FilePath, check_folder, read_lines, write_text
 from nmt_zoo.common.memory import available_bytes, gigabytes
 from nmt_zoo.configuration.options import LENGTH_PENALTY, MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 from nmt_zoo.model_directory.configuration import FORMAT, read_configuration
-from nmt_zoo.model_directory.metrics import append_record, keep_records, read_records, sync
+from nmt_zoo.model_directory.metrics import Record, append_record, keep_records, read_records, sync
 from nmt_zoo.model_directory.run_lock import RunLock
-from nmt_zoo.model_directory.weight_files import DamagedError, read_archive, restore, write_archive
-from nmt_zoo.models.base import LARGEST
+from nmt_zoo.model_directory.weight_files import (
+    Arrays,
+    DamagedError,
+    read_archive,
+    restore,
+    write_archive,
+)
+from nmt_zoo.models.base import LARGEST, TranslationModel
+
+Loaded: TypeAlias = tuple[TranslationModel, Tokenizer, dict[str, Any]]  # Model, tokenizer, config.
 
 
-def model_of(config, dtype=None):
+def model_of(config: dict[str, Any], dtype: Any = None) -> TranslationModel:
     """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
 
     Raises:
@@ -51,7 +61,7 @@ def model_of(config, dtype=None):
     return models.create(config["model"], *config["vocab_sizes"], dtype=dtype, **_options(config))
 
 
-def check_model(config):
+def check_model(config: dict[str, Any]) -> None:
     """Raises the errors of `model_of` without making the model."""
     preset = config["model"]
     shapes = models.weight_shapes(preset, *config["vocab_sizes"], **_options(config))
@@ -72,7 +82,7 @@ class ModelDirectory:
         path: folder of the model directory; it is made when something is first written.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: FilePath):
         if not str(path):
             raise UserError("the name of a model directory is empty; give a folder")
         self.path = Path(path)
@@ -88,11 +98,11 @@ class ModelDirectory:
 
     # Configuration and tokenizer
 
-    def exists(self):
+    def exists(self) -> bool:
         """Returns whether a run was started here."""
         return self.config_path.exists()
 
-    def check_free(self):
+    def check_free(self) -> None:
         """Raises `UserError` if a new run cannot begin here because of a run or other files.
 
         A lock, a tokenizer and a record of the training text may be there: a run leaves them if it
@@ -112,14 +122,10 @@ class ModelDirectory:
                 f"{others[0]}; give a model directory or a new folder"
             )
 
-    def start(self, config, tokenizer, training_text=""):
+    def start(self, config: dict[str, Any], tokenizer: Tokenizer, training_text: str = "") -> None:
         """Makes the directory of a new run; writes the configuration last, to mark it complete.
 
-        Args:
-            config: dict, the configuration.
-            tokenizer: `Tokenizer`.
-            training_text: what the training text was like, as the text of a file; "" if the model
-                translates no text.
+        `training_text` is the content of training_text.json; "" if the model translates no text.
 
         Raises:
             UserError: the folder holds something else, or cannot be written; another run is
@@ -135,7 +141,7 @@ class ModelDirectory:
         config = {"format": FORMAT, **config, **sums}
         write_text(self.config_path, json.dumps(config, indent=2) + "\n")
 
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """Reads the configuration.
 
         Raises:
@@ -147,7 +153,7 @@ class ModelDirectory:
             raise UserError(f"{self.path}: no config.json, so not a model directory of train.py")
         return read_configuration(self.config_path)
 
-    def tokenizer(self):
+    def tokenizer(self) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
 
         Raises:
@@ -182,7 +188,7 @@ class ModelDirectory:
                     "trained with"
                 )
 
-    def new_model(self, dtype=None):
+    def new_model(self, dtype: Any = None) -> TranslationModel:
         """Makes the model of the configuration with fresh weights, under a Keras dtype policy.
 
         Raises:
@@ -194,16 +200,16 @@ class ModelDirectory:
         except (models.SettingError, UserError) as error:
             raise UserError(f"{self.config_path}: {error}") from None
 
-    def load(self, *, language_model=False, dtype="float32"):
+    def load(self, *, language_model: bool = False, dtype: str = "float32") -> Loaded:
         """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
         Args:
-            dtype: of weights and products, "float32" or "bfloat16".
             language_model: whether to expect a language model instead of a translation model.
+            dtype: of weights and products, "float32" or "bfloat16".
 
         Returns:
-            `(TranslationModel, Tokenizer, config)`; the configuration also has the
-            `length_penalty` with which the model translates best.
+            (model, tokenizer, config); the configuration also has the `length_penalty` with which
+            the model translates best.
 
         Raises:
             UserError: something is missing, damaged, or does not fit together.
@@ -234,7 +240,7 @@ class ModelDirectory:
             model.freeze()
         return model, tokenizer, config
 
-    def weights_hash(self):
+    def weights_hash(self) -> str:
         """Returns the CRC-32 sum of best.npz, hexadecimal; raises `UserError` without weights."""
         self.config()
         self._check_best_exists()
@@ -246,11 +252,8 @@ class ModelDirectory:
                 f"{self.path}: no best.npz yet; train.py writes it at its first validation"
             )
 
-    def read_best(self):
-        """Reads the best weights.
-
-        Returns:
-            (name -> array, the state saved with them, such as their score).
+    def read_best(self) -> tuple[Arrays, dict[str, Any]]:
+        """Reads the best weights, and the state saved with them, such as their score.
 
         Raises:
             UserError: there are no best weights yet, or they are damaged.
@@ -264,7 +267,7 @@ class ModelDirectory:
                 "checkpoint"
             ) from None
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Summarises the training: state of the best weights, and minutes of the whole run."""
         last = [{"seconds": 0.0, "step": 0}, *read_records(self.metrics_path)][-1]
         return {
@@ -273,7 +276,7 @@ class ModelDirectory:
             "best": self.read_best()[1],
         }
 
-    def write_best(self, arrays, state):
+    def write_best(self, arrays: dict[str, Any], state: dict[str, Any]) -> None:
         """Writes the best weights, with a state such as their score.
 
         Removes search.json first, because its length penalty was chosen for the old weights.
@@ -281,11 +284,11 @@ class ModelDirectory:
         self.search_path.unlink(missing_ok=True)
         write_archive(self.best_path, arrays, state)
 
-    def write_search(self, chosen):
+    def write_search(self, chosen: dict[str, Any]) -> None:
         """Writes what was chosen for searches, a dict with a `length_penalty`, as JSON."""
         write_text(self.search_path, json.dumps(chosen, indent=2) + "\n")
 
-    def length_penalty(self):
+    def length_penalty(self) -> float:
         """Returns the length penalty that was chosen for the best weights, or the usual one.
 
         Raises:
@@ -293,10 +296,9 @@ class ModelDirectory:
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
-        try:
+        found: Any = None
+        with contextlib.suppress(ValueError, TypeError, KeyError, RecursionError):
             found = json.loads("\n".join(read_lines(self.search_path)))["length_penalty"]
-        except (ValueError, TypeError, KeyError, RecursionError):
-            found = None
         if type(found) not in (int, float) or not 0 <= found <= MAX_LENGTH_PENALTY:
             raise UserError(
                 f"{self.search_path}: damaged (expected a length_penalty from 0 to "
@@ -304,11 +306,10 @@ class ModelDirectory:
             )
         return found
 
-    def best_state(self):
-        """Reads the state saved with the weights in best.npz, such as their score.
+    def best_state(self) -> dict[str, Any] | None:
+        """Reads the state saved with the weights in best.npz, or None if there is no such file.
 
-        Returns:
-            name -> value; None if there is no such file. A damaged file is reported and set aside.
+        A damaged file is reported and set aside.
         """
         if not self.best_path.exists():
             return None
@@ -330,16 +331,18 @@ class ModelDirectory:
 
     # Checkpoints
 
-    def checkpoint_path(self, step):
+    def checkpoint_path(self, step: int) -> Path:
         """Returns the path of the checkpoint of a step."""
         return self.checkpoint_folder / f"{step:08d}.npz"
 
-    def checkpoint_steps(self, every=1):
+    def checkpoint_steps(self, every: int = 1) -> list[int]:
         """Lists the steps of all checkpoints that are multiples of `every`, ascending."""
         names = [p.stem for p in self.checkpoint_folder.glob("*.npz")]
         return sorted(int(n) for n in names if re.fullmatch(r"\d{8,}", n) and int(n) % every == 0)
 
-    def save_checkpoint(self, variables, state, *, keep, every):
+    def save_checkpoint(
+        self, variables: dict[str, Any], state: dict[str, Any], *, keep: int, every: int
+    ) -> None:
         """Writes the checkpoint of `state["step"]`.
 
         Of the older checkpoints, the last `keep` at multiples of `every` stay, and the newest, in
@@ -352,7 +355,7 @@ class ModelDirectory:
         for step in set(self.checkpoint_steps()) - kept:
             self.checkpoint_path(step).unlink()
 
-    def remove_unfinished(self):
+    def remove_unfinished(self) -> None:
         """Removes the half-written files of a killed run."""
         # Not below other folders, where an export may be under way.
         own = self.checkpoint_folder, self.bad_batch_folder, self.path / "tokenizer"
@@ -361,13 +364,10 @@ class ModelDirectory:
                 if unfinished.is_file():
                     unfinished.unlink(missing_ok=True)
 
-    def restore_newest(self, variables):
-        """Restores the newest checkpoint that is intact; damaged ones are reported and set aside.
+    def restore_newest(self, variables: dict[str, Any]) -> dict[str, Any] | None:
+        """Restores the newest intact checkpoint; returns its state, or None if there is none.
 
-        Half-written files of a killed run are removed, too.
-
-        Returns:
-            The checkpoint's state, or None if there is no checkpoint.
+        Damaged ones are reported and set aside. Half-written files of a killed run are removed.
 
         Raises:
             UserError: there are checkpoints, but all are damaged.
@@ -394,14 +394,10 @@ class ModelDirectory:
             )
         return None
 
-    def average(self, steps):
-        """Averages the model's weights over several checkpoints; damaged ones are left out.
+    def average(self, steps: list[int]) -> tuple[list[int], Arrays]:
+        """Averages the model's weights over checkpoints of these steps, in ascending order.
 
-        Args:
-            steps: steps of the checkpoints, ascending.
-
-        Returns:
-            (steps that were read, name -> array).
+        Damaged ones are left out. Returns the steps that were read, and the averages.
         """
         total, types, found, counts = {}, {}, [], collections.Counter()
         for step in steps:
@@ -419,7 +415,9 @@ class ModelDirectory:
             name: (array / counts[name]).astype(types[name]) for name, array in total.items()
         }
 
-    def keep_bad_batches(self, step, taken, state):
+    def keep_bad_batches(
+        self, step: int, taken: list[dict[str, Any]], state: dict[str, Any]
+    ) -> Path:
         """Keeps the batches of a step that was skipped; returns their path."""
         path = self.bad_batch_folder / f"{step:08d}.npz"
         arrays = {f"{i}/{name}": x for i, batch in enumerate(taken) for name, x in batch.items()}
@@ -428,7 +426,7 @@ class ModelDirectory:
 
     # Metrics
 
-    def rewind_metrics(self, step, evaluated_step):
+    def rewind_metrics(self, step: int, evaluated_step: int) -> None:
         """Drops the records that a resumed run writes again.
 
         Args:
@@ -438,19 +436,19 @@ class ModelDirectory:
         last = {"train": step, "valid": evaluated_step}
         keep_records(self.metrics_path, lambda record: record["step"] <= last[record["kind"]])
 
-    def append_metrics(self, record):
+    def append_metrics(self, record: Record) -> None:
         """Adds a record to metrics.jsonl."""
         append_record(self.metrics_path, record)
 
 
-def model_arrays(model):
+def model_arrays(model: TranslationModel) -> dict[str, Any]:
     """Maps name -> variable for every weight of a model; names do not depend on the process."""
     named = {"model/" + v.path.split("/", 1)[1]: v for v in model.weights}
     assert len(named) == len(model.weights), "two weights of one name"
     return named
 
 
-def training_arrays(model, optimizer):
+def training_arrays(model: TranslationModel, optimizer: Any) -> dict[str, Any]:
     """Maps name -> variable for all that training changes: weights, dropout seeds, optimizer."""
     weights = {id(v) for v in model.weights}
     seeds = [v for v in model.variables if id(v) not in weights]
@@ -461,11 +459,11 @@ def training_arrays(model, optimizer):
     }
 
 
-def check_fits(shapes, name):
+def check_fits(shapes: list[tuple[int, ...]], name: str) -> None:
     """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32.
 
     Args:
-        shapes: shapes of the weights, list of tuples.
+        shapes: of the weights.
         name: the model's name in the error message.
     """
     largest = max(shapes, key=math.prod)

@@ -7,15 +7,19 @@ import errno
 import json
 import math
 import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines, write_lines
 
+Record: TypeAlias = dict[str, Any]
 # kind -> the value that each record of the kind must have; null if it was not finite.
 KINDS = {"train": "nll", "valid": "perplexity"}
 
 
-def append_record(path, record):
+def append_record(path: Path, record: Record) -> None:
     """Appends a record to a file as a whole, or not at all.
 
     Numbers that are not finite become null, because JSON cannot express them.
@@ -37,7 +41,7 @@ def append_record(path, record):
         raise UserError(f"{path}: cannot be written ({error.strerror}); make room") from None
 
 
-def read_records(path):
+def read_records(path: Path) -> list[Record]:
     """Reads the records of a file; a missing file has no records. Skips a last line cut short.
 
     Raises:
@@ -87,7 +91,7 @@ def _is_number(value):
     return type(value) is float or (type(value) is int and abs(value) < 2**63)
 
 
-def keep_records(path, keep):
+def keep_records(path: Path, keep: Callable[[Record], bool]) -> None:
     """Drops the records for which `keep(record)` is false, and a last line that was cut short."""
     if path.exists():
         write_lines(path, [_json(record) for record in read_records(path) if keep(record)])
@@ -101,7 +105,7 @@ def _json(record):
     return json.dumps(finite, allow_nan=False)
 
 
-def sync(path):
+def sync(path: Path) -> None:
     """Waits until everything written to a file is on the disk; does nothing without the file."""
     if path.exists():
         with open(path, "rb") as file:

@@ -1,6 +1,7 @@
 """Allows one run at a time in a directory."""
 
 import os
+from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.locks import lock
@@ -13,11 +14,11 @@ class RunLock:
         path: the file; made when it is first locked, and never removed.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path):
         self.path = path
         self._handle = None
 
-    def acquire(self):
+    def acquire(self) -> None:
         """Locks the file, unless this object holds the lock already.
 
         Raises:
@@ -41,7 +42,7 @@ class RunLock:
             )
         self._handle = handle
 
-    def release(self):
+    def release(self) -> None:
         """Releases the lock."""
         if self._handle is not None:
             os.close(self._handle)

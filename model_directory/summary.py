@@ -1,17 +1,11 @@
 """Summarises model directories side by side."""
 
+from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.metrics import read_records
 
 
-def summarize(directory):
-    """Summarises a model directory.
-
-    Args:
-        directory: `ModelDirectory`.
-
-    Returns:
-        name of a line -> text; "-" for values that are not known yet, such as before the first
-        save.
+def summarize(directory: ModelDirectory) -> dict[str, str]:
+    """Returns the name and the text of each line about a run, "-" where a value is not known yet.
 
     Raises:
         UserError: not a model directory, or a damaged one.
@@ -43,12 +37,8 @@ def summarize(directory):
     }
 
 
-def table(directories):
-    """Formats the summaries of directories as lines, with one column for each directory.
-
-    Args:
-        directories: list of `ModelDirectory`.
-    """
+def table(directories: list[ModelDirectory]) -> list[str]:
+    """Formats the summaries of directories as lines, with one column for each directory."""
     columns = [{"": str(d.path), **summarize(d)} for d in directories]
     rows = [[name, *(column[name] for column in columns)] for name in columns[0]]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -3,12 +3,14 @@
 import errno
 import json
 import os
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import atomic_path
+from nmt_zoo.common.files import FilePath, atomic_path
 
+Arrays: TypeAlias = dict[str, np.ndarray]
 # Errors of reading that say nothing of the bytes of a file. EINVAL comes of damaged offsets.
 _NOT_DAMAGE = (
     *(errno.EACCES, errno.EPERM, errno.ESTALE, errno.ETIMEDOUT),
@@ -21,7 +23,7 @@ class DamagedError(UserError):
     """Raised for a file that cannot be read, or whose bytes have changed since it was written."""
 
 
-def write_archive(path, variables, state):
+def write_archive(path: FilePath, variables: dict[str, Any], state: dict[str, Any]) -> None:
     """Writes named variables or arrays and a JSON state as one `.npz` file, atomically.
 
     Raises:
@@ -33,14 +35,12 @@ def write_archive(path, variables, state):
         np.savez(file, **arrays, state=np.array(json.dumps(state)))
 
 
-def read_archive(path, prefix=""):
+def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
     """Reads `(arrays, state)` from a file of `write_archive`.
 
     Every array is read in full, which checks it against its CRC-32 in the file.
 
-    Args:
-        path: the file.
-        prefix: only arrays whose names begin with it are read and checked.
+    Only arrays whose names begin with `prefix` are read and checked.
 
     Raises:
         DamagedError: the file is missing or damaged.
@@ -78,7 +78,7 @@ def read_archive(path, prefix=""):
         raise DamagedError(f"{path}: damaged or unreadable ({reason})") from None
 
 
-def restore(variables, arrays, path):
+def restore(variables: dict[str, Any], arrays: Arrays, path: FilePath) -> None:
     """Assigns every variable from an archive; ignores other entries of the archive.
 
     Raises:

@@ -5,11 +5,13 @@ length, V target vocabulary, D width, H heads. Ids are int32, masks are bool wit
 tokens, logits and log-probabilities are float32 under every dtype policy.
 """
 
+from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple
 
 import keras
 from keras import ops
 
+Tensor = Any  # A tensor or array of Keras's backend; its shape and dtype are in the docstring.
 LARGEST = 2**31 - 1  # The largest 32-bit integer.
 
 
@@ -17,38 +19,38 @@ class SettingError(ValueError):
     """Raised at a preset or setting that does not exist, or a value that does not fit."""
 
 
-def require(condition, expected):
+def require(condition: bool, expected: str) -> None:
     """Raises `SettingError(expected)` unless the condition holds."""
     if not condition:
         raise SettingError(expected)
 
 
-def require_at_least(least, settings, names):
+def require_at_least(least: int, settings: dict[str, Any], names: Iterable[str]) -> None:
     """Raises `SettingError` at a named setting below `least`."""
     for name in names:
         require(settings[name] >= least, f"{name} must be at least {least}, found {settings[name]}")
 
 
-def require_at_most(most, settings, names):
+def require_at_most(most: int, settings: dict[str, Any], names: Iterable[str]) -> None:
     """Raises `SettingError` at a named setting above `most`."""
     for name in names:
         require(settings[name] <= most, f"{name} must be at most {most}, found {settings[name]}")
 
 
-def require_layers(settings):
+def require_layers(settings: dict[str, Any]) -> None:
     """Raises `SettingError` at fewer than 1 layer, or so many that building them takes minutes."""
     names = ("num_encoder_layers", "num_decoder_layers")
     require_at_least(1, settings, names)
     require_at_most(200, settings, names)
 
 
-def require_rates(settings, names):
+def require_rates(settings: dict[str, Any], names: Iterable[str]) -> None:
     """Raises `SettingError` at a named setting outside [0, 1)."""
     for name in names:
         require(0 <= settings[name] < 1, f"{name} must be in [0, 1), found {settings[name]}")
 
 
-def require_choices(settings, choices):
+def require_choices(settings: dict[str, Any], choices: dict[str, tuple[str, ...]]) -> None:
     """Raises `SettingError` at a setting that is not among its choices, name -> tuple of str."""
     for name, values in choices.items():
         require(
@@ -57,7 +59,7 @@ def require_choices(settings, choices):
         )
 
 
-def settings_of(arguments):
+def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns a model's settings: the arguments of its constructor that are its own.
 
     To be called first, as `settings_of(locals())`. Unlike a list of the settings by hand, the
@@ -68,21 +70,16 @@ def settings_of(arguments):
 
 
 class StepOutput(NamedTuple):
-    """The result of one decoding step.
+    """The result of one decoding step."""
 
-    Attributes:
-        logits: `[N, V]` float32, unnormalised scores of the next token.
-        state: the state given to the step, updated; same structure, dtypes and ranks. Axes after
-            the first may have grown.
-        attention: `[N, S]` float32, the source weights of this prediction; rows sum to 1.
-    """
-
-    logits: Any
+    logits: Any  # [N, V] float32, unnormalised scores of the next token.
+    # The state given to the step, updated; same structure, dtypes and ranks. Axes after the first
+    # may have grown.
     state: Any
-    attention: Any
+    attention: Any  # [N, S] float32, the source weights of this prediction; rows sum to 1.
 
 
-def shift_right(target_ids, bos_id):
+def shift_right(target_ids: Tensor, bos_id: int) -> Tensor:
     """Turns target ids into decoder input: `[a, b, </s>]` becomes `[<s>, a, b]`.
 
     No other code shifts targets.
@@ -98,17 +95,17 @@ def shift_right(target_ids, bos_id):
     return ops.concatenate([bos, target_ids[:, :-1]], axis=1)
 
 
-def by_sentence(x, batch_size):
+def by_sentence(x: Tensor, batch_size: int | Tensor) -> Tensor:
     """Groups the K hypotheses of each of B sentences: `[N, X]` -> `[B, K, X]`."""
     return ops.reshape(x, (batch_size, -1, ops.shape(x)[-1]))
 
 
-def by_hypothesis(x):
+def by_hypothesis(x: Tensor) -> Tensor:
     """Gives each hypothesis its own row: `[B, K, X]` -> `[N, X]`."""
     return ops.reshape(x, (-1, ops.shape(x)[-1]))
 
 
-def dense_weights(layer):
+def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
     """Returns `(kernel, bias or None)` of a `keras.layers.Dense` in its compute dtype."""
     bias = ops.cast(layer.bias, layer.compute_dtype) if layer.use_bias else None
     return ops.cast(layer.kernel, layer.compute_dtype), bias
@@ -120,14 +117,11 @@ class Frozen:
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
 
-    Args:
-        *values: tensors.
-
     Attributes:
         variables: list of `keras.Variable`.
     """
 
-    def __init__(self, *values):
+    def __init__(self, *values: Tensor) -> None:
         self.variables = [
             keras.Variable(value, dtype=keras.backend.standardize_dtype(value.dtype))
             for value in values
@@ -150,18 +144,25 @@ class Searchable(keras.Model):
     of a sentence are next to each other. A model keeps nothing between calls.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         pad_id: the id of padding, in both vocabularies.
         bos_id: the id that starts every target sentence.
     """
 
-    def __init__(self, source_vocab_size, target_vocab_size, *, pad_id=0, bos_id=2, **kwargs):
+    def __init__(
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        pad_id: int = 0,
+        bos_id: int = 2,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
         self.pad_id = pad_id
         self.bos_id = bos_id
+        self.settings: dict[str, Any] = {}  # A subclass's own, which its configuration has, too.
 
     # Facts about a model class, for code that would otherwise ask for its type.
     reads_source = True  # False: a language model of the target, which translates nothing.
@@ -182,23 +183,22 @@ class Searchable(keras.Model):
     # source token and a target token.
     align_sizes = (0, 1)
 
-    def encode_to_score(self, source_ids, target_ids):
+    def encode_to_score(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Any]:
         """Returns the context in which to score given translations, `[B, T]` ids with `</s>`."""
         return self.encode(source_ids)
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Reads the source.
 
         Args:
             source_ids: `[B, S]` int32.
-            training: whether dropout is active.
 
         Returns:
             context: a dict of tensors whose first axis is B.
         """
         raise NotImplementedError
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """Makes the state of empty hypotheses.
 
         Args:
@@ -209,7 +209,9 @@ class Searchable(keras.Model):
         """
         raise NotImplementedError
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """Predicts the next token of every hypothesis.
 
         Args:
@@ -223,7 +225,7 @@ class Searchable(keras.Model):
         """
         raise NotImplementedError
 
-    def log_normaliser(self, logits):
+    def log_normaliser(self, logits: Tensor) -> Tensor:
         """Returns the value to subtract from logits, so that scores add up along a sentence.
 
         This is the logarithm of the sum of their exponentials, or 0 if `logits_add_up`.
@@ -238,23 +240,24 @@ class Searchable(keras.Model):
             return ops.zeros_like(logits[..., :1])
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Precomputes everything that depends on the weights alone, for inference.
 
         The weights must not change afterwards.
         """
 
-    def frozen(self):
+    def frozen(self) -> list[Frozen]:
         """Returns a list of `Frozen`: what decoding reads besides the weights, after `freeze`."""
         return []
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {
             **super().get_config(),
             "source_vocab_size": self.source_vocab_size,
             "target_vocab_size": self.target_vocab_size,
             "pad_id": self.pad_id,
             "bos_id": self.bos_id,
+            **self.settings,
         }
 
 
@@ -272,23 +275,22 @@ class TranslationModel(Searchable):
     tracks_coverage = False
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         """True if `align` distinguishes source words: not if attention is missing or uniform."""
         return True
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Predicts every target token from the source and the tokens before it.
 
         Args:
             inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32.
-            training: whether dropout is active.
 
         Returns:
             `[B, T, V]` float32 logits.
         """
         return self.logits(self.features(inputs, training))
 
-    def features(self, inputs, training=None):
+    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Computes the inputs of the output layer; arguments as `call`.
 
         Returns:
@@ -296,7 +298,9 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def features_and_alignment(self, inputs, training=None):
+    def features_and_alignment(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """Computes, in one pass, `features` and the attention that `align` returns.
 
         Only models that have features and an alignment implement this. Arguments as `call`.
@@ -307,7 +311,7 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def output_weights(self):
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the weights of the output layer: `logits = features @ kernel + bias`.
 
         With features and weights, a loss need not hold the logits of a whole batch in memory.
@@ -317,7 +321,9 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def step_features(self, token_ids, step, state, context):
+    def step_features(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Computes the input of the output layer for the next token; arguments as `decode_step`.
 
         Returns:
@@ -326,11 +332,13 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         features, state, attention = self.step_features(token_ids, step, state, context)
         return StepOutput(self.logits(features), state, attention)
 
-    def translations(self, source_ids):
+    def translations(self, source_ids: Tensor) -> Tensor | None:
         """Returns the translation probabilities t(e | f) of each source word alone, from a table.
 
         Args:
@@ -341,7 +349,9 @@ class TranslationModel(Searchable):
         """
         return None
 
-    def logits(self, features, weights=None):
+    def logits(
+        self, features: Tensor, weights: tuple[Tensor, Tensor | None] | None = None
+    ) -> Tensor:
         """Applies the output layer: `[..., D]` features -> `[..., V]` float32.
 
         Args:
@@ -352,7 +362,7 @@ class TranslationModel(Searchable):
         logits = ops.matmul(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns every attention distribution of the model, for pictures.
 
         Args:
@@ -366,7 +376,7 @@ class TranslationModel(Searchable):
         """
         raise NotImplementedError
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes a soft word alignment: the attention of `features_and_alignment`.
 
         Args:
@@ -376,13 +386,10 @@ class TranslationModel(Searchable):
         Returns:
             `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
-        inputs = {
-            "source_ids": source_ids,
-            "target_in_ids": shift_right(target_ids, self.bos_id),
-        }
+        inputs = {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)}
         return self.features_and_alignment(inputs, training=False)[1]
 
-    def score(self, source_ids, target_ids):
+    def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes the log-probability of every target token given source and previous tokens.
 
         Args:

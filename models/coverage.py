@@ -1,8 +1,10 @@
 """Decoding for models of word alignment: tracks coverage of the source, and plans the length."""
 
+from typing import Any
+
 from keras import ops
 
-from nmt_zoo.models.base import StepOutput, TranslationModel, by_hypothesis, by_sentence
+from nmt_zoo.models.base import StepOutput, Tensor, TranslationModel, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.jumps import posterior
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 from nmt_zoo.models.layers.source_positions import is_null
@@ -37,22 +39,23 @@ class CoverageModel(TranslationModel):
     that is no mixture also implements `gain`.
 
     Args:
-        eos_id: id that ends target sentences.
         Others as `TranslationModel`.
     """
 
     tracks_coverage = True
 
-    def __init__(self, source_vocab_size, target_vocab_size, *, eos_id=3, **kwargs):
+    def __init__(
+        self, source_vocab_size: int, target_vocab_size: int, *, eos_id: int = 3, **kwargs: Any
+    ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.eos_id = eos_id
         self.length = TranslationLength(name="length")
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.length.build(None)
         self.built = True
 
-    def position_prior(self, step, state, source_mask):
+    def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         """Computes the prior of source positions, without the coverage.
 
         Args:
@@ -65,7 +68,7 @@ class CoverageModel(TranslationModel):
         """
         raise NotImplementedError
 
-    def gain(self, prior, context):
+    def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
         """Computes the model's log-probabilities minus those of the mixture of `rows`.
 
         Args:
@@ -77,23 +80,23 @@ class CoverageModel(TranslationModel):
         """
         return None
 
-    def follow(self, state, origin, source_mask):
+    def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
 
-        Args:
-            state: leaves `[B, K, ...]`.
-            origin: `[B, K, S]`, the posterior of the last token over source positions.
-            source_mask: `[B, S]` bool.
+        `state`, leaves `[B, K, ...]`; `origin [B, K, S]`, the posterior of the last token over
+        source positions; `source_mask [B, S]` bool.
         """
         return state
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State, `[B, S]` each: `coverage`, and `weights`, by which the last step summed `rows`."""
         zeros = ops.zeros_like(context["source_mask"], dtype="float32")
         # The first weights have no effect: they belong to `<s>`, which has no source word.
         return {"coverage": zeros, "weights": ops.ones_like(zeros)}
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `TranslationModel`, with the changes that `CoverageModel` describes."""
         source_mask, rows = context["source_mask"], context["rows"]
         batch_size = ops.shape(source_mask)[0]
@@ -126,24 +129,19 @@ class CoverageModel(TranslationModel):
             attention=by_hypothesis(attention),
         )
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns `decoder/0/cross`: the result of `align`."""
         return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "eos_id": self.eos_id}
 
 
 def _read(prior, coverage, source_mask):
     """Computes the distribution of the next target word's source position, before it is chosen.
 
-    Args:
-        prior: `[B, K, S]` or `[B, 1, S]`.
-        coverage: `[B, K, S]`.
-        source_mask: `[B, S]` bool.
-
-    Returns:
-        `[B, K, S]`; rows sum to 1.
+    `prior [B, K, S]` or `[B, 1, S]`, `coverage [B, K, S]`, `source_mask [B, S]` bool ->
+    `[B, K, S]`; rows sum to 1.
     """
     null = is_null(source_mask)[:, None, :]
     read = ops.sum(ops.where(null, 0.0, coverage), axis=-1, keepdims=True)

@@ -1,13 +1,15 @@
 """An ensemble: several models of one vocabulary predict every token together."""
 
 import math
+from typing import Any
 
 from keras import ops
 
-from nmt_zoo.models.base import StepOutput, TranslationModel, require
+from nmt_zoo.models.base import Frozen, Tensor, TranslationModel, require
+from nmt_zoo.models.combination import Combination
 
 
-class Ensemble(TranslationModel):
+class Ensemble(Combination):
     """Every token has the mean of the probabilities that the members give it.
 
     The mean of probabilities is a probability again, so scores mean what they mean for one model. A
@@ -27,78 +29,47 @@ class Ensemble(TranslationModel):
         Translator(both, tokenizer).translate(["A dog runs."])
     """
 
-    predicts = "logits"
-    logits_add_up = True
-
-    def __init__(self, members, **kwargs):
+    def __init__(self, members: list[TranslationModel], **kwargs: Any) -> None:
         require(members, "an ensemble needs at least one model")
-        first = members[0]
         sizes = sorted({(m.source_vocab_size, m.target_vocab_size) for m in members})
         require(len(sizes) == 1, f"models of an ensemble have different vocabulary sizes: {sizes}")
-        super().__init__(*sizes[0], pad_id=first.pad_id, bos_id=first.bos_id, **kwargs)
+        super().__init__({str(i): member for i, member in enumerate(members)}, **kwargs)
         self.members = list(members)
-        self.built = True
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         return any(member.has_alignment for member in self.members)
 
     @property
-    def align_sizes(self):
+    def align_sizes(self) -> tuple[int, int]:
         return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Freezes the members."""
         for member in self.members:
             member.freeze()
 
-    def frozen(self):
+    def frozen(self) -> list[Frozen]:
         """Returns the tensors of all members, see `Searchable.frozen`."""
         return [one for member in self.members for one in member.frozen()]
 
-    def _mean(self, logits):
+    def joined(self, log_probs: list[Tensor]) -> Tensor:
         """Returns the logarithm of the mean of the members' probabilities, `[..., V]`."""
-        log_probs = [
-            one - member.log_normaliser(one)
-            for member, one in zip(self.members, logits, strict=True)
-        ]
         return ops.logsumexp(ops.stack(log_probs), axis=0) - math.log(len(log_probs))
 
-    def call(self, inputs, training=None):
-        return self._mean([member(inputs) for member in self.members])
+    def joined_attention(self, attention: list[Tensor]) -> Tensor:
+        """Returns the mean of the members that have an alignment, or of all, `[N, S]`."""
+        pairs = zip(self.members, attention, strict=True)
+        some = [one for member, one in pairs if member.has_alignment or not self.has_alignment]
+        return ops.mean(ops.stack(some), axis=0)
 
-    def encode(self, source_ids, training=False):
-        """Context: the context of each member, by its number."""
-        return {str(i): m.encode(source_ids) for i, m in enumerate(self.members)}
-
-    def initial_state(self, context):
-        """State: the state of each member, by its number."""
-        return {str(i): m.initial_state(context[str(i)]) for i, m in enumerate(self.members)}
-
-    def decode_step(self, token_ids, step, state, context):
-        """As `Searchable`; the attention is the mean of the members that have an alignment."""
-        outputs = {
-            str(i): member.decode_step(token_ids, step, state[str(i)], context[str(i)])
-            for i, member in enumerate(self.members)
-        }
-        attention = [
-            output.attention
-            for member, output in zip(self.members, outputs.values(), strict=True)
-            if member.has_alignment or not self.has_alignment
-        ]
-        return StepOutput(
-            logits=self._mean([output.logits for output in outputs.values()]),
-            state={name: output.state for name, output in outputs.items()},
-            attention=ops.mean(ops.stack(attention), axis=0),
-        )
-
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the mean alignment of the members that have one, `[B, T, S]`."""
         aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]
         aligned = aligned or [self.members[0].align(source_ids, target_ids)]
         return ops.mean(ops.stack(aligned), axis=0)
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns the maps of all members, named `number/name`."""
         return {
             f"{i}/{name}": weights

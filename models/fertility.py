@@ -4,9 +4,12 @@ Brown et al. 1993, section 4.4, for fertilities; Zhao and Gildea 2010, "A Fast F
 Markov Model for Word Alignment Using MCMC", for their place in a hidden Markov model.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import padding_mask
 from nmt_zoo.models.layers.source_positions import is_null
@@ -32,18 +35,6 @@ class FertilityModel(AlignmentModel):
     `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
     (`AlignmentModel`, "jumps").
 
-    Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids.
-        max_jump: the farthest jump with a separate weight; farther jumps have this weight.
-        null_probability: the prior of NULL, in (0, 1).
-        smoothing: share of every source word's translations that is divided evenly among all
-            target words.
-        num_word_pairs: as `AlignmentModel`.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
-        eos_id: id that ends target sentences.
-
     Raises:
         SettingError: a setting out of its range, naming it.
 
@@ -56,15 +47,15 @@ class FertilityModel(AlignmentModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        max_jump=20,
-        null_probability=0.08,
-        smoothing=0.02,
-        num_word_pairs=0,
-        **kwargs,
-    ):
+        max_jump: int = 20,
+        null_probability: float = 0.08,
+        smoothing: float = 0.02,
+        num_word_pairs: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             source_vocab_size,
             target_vocab_size,
@@ -76,7 +67,7 @@ class FertilityModel(AlignmentModel):
             **kwargs,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         # Column c: log n(c + 1) - log n(c). At first, all fertilities are equally probable.
@@ -90,7 +81,7 @@ class FertilityModel(AlignmentModel):
         )
         super().build(input_shape)
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns an approximation of the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         target_mask = padding_mask(target_ids, self.pad_id)
@@ -110,6 +101,6 @@ class FertilityModel(AlignmentModel):
             logs = logs + ops.clip(others - (c - 1), 0.0, 1.0) * slope
         return ops.exp(logs)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         config = super().get_config()
         return {n: v for n, v in config.items() if n not in ("positions", "max_positions")}

@@ -5,12 +5,12 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation"; Vogel, 
 Simple, Fast, and Effective Reparameterization of IBM Model 2".
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import require, require_at_least, require_choices, require_rates
+from nmt_zoo.models.base import Tensor, require, require_at_least, require_choices, require_rates
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.layers.jumps import Jumps, arrive, first_place, move, posterior
 from nmt_zoo.models.layers.masks import TINY, padding_mask
@@ -45,8 +45,6 @@ class AlignmentModel(CoverageModel):
     A decoding step does not use this conditional as it is, but as `CoverageModel` describes.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         positions: "uniform", "table", "diagonal" or "jumps".
         max_positions: "table": largest n and number of target positions in the table; beyond them,
             the prior is uniform.
@@ -56,9 +54,6 @@ class AlignmentModel(CoverageModel):
             words, in [0, 1).
         num_word_pairs: P, number of pairs of a source and a target word in the translation table;
             `table.set_word_pairs` sets them. 0: all pairs.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
-        eos_id: id that ends target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -80,17 +75,17 @@ class AlignmentModel(CoverageModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        positions="uniform",
-        max_positions=100,
-        max_jump=20,
-        null_probability=0.08,
-        smoothing=0.02,
-        num_word_pairs=0,
-        **kwargs,
-    ):
+        positions: str = "uniform",
+        max_positions: int = 100,
+        max_jump: int = 20,
+        null_probability: float = 0.08,
+        smoothing: float = 0.02,
+        num_word_pairs: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {
             "positions": positions,
@@ -119,14 +114,14 @@ class AlignmentModel(CoverageModel):
         }[positions]()
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         for layer in (self.table, self.positions):
             layer.build(None)
         super().build()
 
-    def freeze(self):
+    def freeze(self) -> None:
         self.table.freeze()
 
     # Likelihood and alignment
@@ -149,7 +144,7 @@ class AlignmentModel(CoverageModel):
         words = ops.logical_and(words, target_ids != self.bos_id)
         return ops.cast(lengths_of(words) + 1, "float32")
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         source_ids, target_in_ids = inputs["source_ids"], inputs["target_in_ids"]
         # The target tokens. The last one is unknown here, but no prediction depends on it.
         target_ids = ops.concatenate([target_in_ids[:, 1:], target_in_ids[:, -1:]], axis=1)
@@ -158,15 +153,15 @@ class AlignmentModel(CoverageModel):
         logits = ops.log(ops.maximum(probabilities, TINY))
         return ops.broadcast_to(logits, (*ops.shape(target_in_ids), self.target_vocab_size))
 
-    def score(self, source_ids, target_ids):
+    def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         prior = self._prior(source_ids, target_ids, self._target_lengths(target_ids))
         return ops.log(ops.sum(prior * self._translation(source_ids, target_ids), axis=-1))
 
-    def translations(self, source_ids):
+    def translations(self, source_ids: Tensor) -> Tensor | None:
         """As `TranslationModel`; a share of every row is spread over all target words."""
         return self.table.rows(source_ids)
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)
@@ -178,38 +173,32 @@ class AlignmentModel(CoverageModel):
 
     # Decoding
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]` and `rows [B, S, V]`, the translation probabilities."""
         return {
             "source_mask": padding_mask(source_ids, self.pad_id),
             "rows": self.table.rows(source_ids),
         }
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: as `CoverageModel`, and with "jumps" the `place` (see `models.layers.jumps`)."""
         state = super().initial_state(context)
         if isinstance(self.positions, Jumps):
             state["place"] = first_place(context["source_mask"])
         return state
 
-    def position_prior(self, step, state, source_mask):
-        """As `CoverageModel`."""
+    def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         if "place" in state:
             words, null_prior = self.positions.transitions(source_mask)
             return arrive(state["place"], words) + null_prior[:, None, :]
         lengths = self.length.mean(source_mask)
         return self.positions.prior(ops.reshape(step, (1,)), source_mask, lengths)
 
-    def follow(self, state, origin, source_mask):
-        """As `CoverageModel`."""
+    def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         if "place" not in state:
             return state
         null = is_null(source_mask)[:, None, :]
         return {**state, "place": move(state["place"], origin, null)}
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            **self.settings,
-            "num_word_pairs": self.num_word_pairs,
-        }
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "num_word_pairs": self.num_word_pairs}

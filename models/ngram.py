@@ -1,5 +1,7 @@
 """The n-gram language model, P(target), which the search extends like a translation model."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
@@ -7,6 +9,7 @@ from keras import ops
 from nmt_zoo.models.base import (
     Searchable,
     StepOutput,
+    Tensor,
     require_at_least,
     require_at_most,
     shift_right,
@@ -43,7 +46,6 @@ class NgramLanguageModel(Searchable):
         target_vocab_size: V.
         order: length of the longest n-grams, in words.
         num_ngrams: number of n-grams of two and more words, known once they are counted.
-        pad_id: id of padding.
         bos_id: id that starts sentences.
 
     Raises:
@@ -62,13 +64,13 @@ class NgramLanguageModel(Searchable):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        order=3,
-        num_ngrams=0,
-        **kwargs,
-    ):
+        order: int = 3,
+        num_ngrams: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {"order": order, "num_ngrams": num_ngrams}
         require_at_least(1, self.settings, ("order",))
@@ -97,10 +99,10 @@ class NgramLanguageModel(Searchable):
             name=name,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.built = True
 
-    def fill(self, table):
+    def fill(self, table: Any) -> None:
         """Copies the arrays of a `training.ways.counting.counting.NgramTable`."""
         self.unigrams.assign(table.unigrams)
         self.ngram_keys.assign(np.append(table.keys, _LAST))
@@ -173,23 +175,25 @@ class NgramLanguageModel(Searchable):
 
     # The interface
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Returns `[B, T, V]` log-probabilities of next tokens; as `TranslationModel.call`."""
         target_in_ids = inputs["target_in_ids"]
         batch_size, length = ops.shape(target_in_ids)
         log_probs = self._log_probs(self._histories(target_in_ids))
         return ops.reshape(log_probs, (batch_size, length, self.target_vocab_size))
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`, for the attention."""
         return {"source_mask": padding_mask(source_ids, self.pad_id)}
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: `history [B, order - 1]` int32, the last words; `pad_id` before the start."""
         batch_size = ops.shape(context["source_mask"])[0]
         return {"history": ops.full((batch_size, self.order - 1), self.pad_id, "int32")}
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`; the logits are log-probabilities, the attention is uniform."""
         history = ops.concatenate([state["history"], token_ids[:, None]], axis=1)[:, 1:]
         num_beams = ops.shape(token_ids)[0] // ops.shape(context["source_mask"])[0]
@@ -200,7 +204,7 @@ class NgramLanguageModel(Searchable):
             attention=mask / ops.sum(mask, axis=1, keepdims=True),
         )
 
-    def score(self, source_ids, target_ids):
+    def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """As `TranslationModel.score`; looks up only these words, much faster than `call`."""
         batch_size, length = ops.shape(target_ids)
         history = self._histories(shift_right(target_ids, self.bos_id))
@@ -211,9 +215,6 @@ class NgramLanguageModel(Searchable):
             seen = ops.where(found, ops.take(self.probabilities, index), 0.0)
             probabilities = seen + self._weight(node) * probabilities
         return ops.reshape(_log(probabilities), (batch_size, length))
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
 
 
 def _log(probabilities):

@@ -1,11 +1,14 @@
 """The noisy channel: finds the translation e of f that maximises P(f | e) P(e)."""
 
+from typing import Any
+
 import numpy as np
 from keras import ops
 
-from nmt_zoo.models.base import Searchable, StepOutput, by_hypothesis, by_sentence, require
+from nmt_zoo.models.base import Searchable, StepOutput, Tensor, by_hypothesis, by_sentence, require
+from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.layers.masks import TINY, padding_mask
-from nmt_zoo.models.ngram import IMPOSSIBLE
+from nmt_zoo.models.ngram import IMPOSSIBLE, NgramLanguageModel
 
 
 class NoisyChannel(Searchable):
@@ -56,15 +59,15 @@ class NoisyChannel(Searchable):
 
     def __init__(
         self,
-        channel,
-        language_model,
+        channel: AlignmentModel,
+        language_model: NgramLanguageModel,
         *,
-        weight=1.0,
-        num_translations=10,
-        max_words=500,
-        num_frequent=50,
-        **kwargs,
-    ):
+        weight: float = 1.0,
+        num_translations: int = 10,
+        max_words: int = 500,
+        num_frequent: int = 50,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(
             channel.target_vocab_size,
             channel.source_vocab_size,
@@ -121,7 +124,7 @@ class NoisyChannel(Searchable):
         likely[sources[near], places[near]] = words[order[near]]
         return likely
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Makes the context, for C words e that are considered for each sentence.
 
         `source_mask [B, S]`; `words [B, C]`; `translation [B, C, S]`, t(f_j | e) of these words;
@@ -142,7 +145,7 @@ class NoisyChannel(Searchable):
             "language_model": self.language_model.encode(source_ids),
         }
 
-    def encode_to_score(self, source_ids, target_ids):
+    def encode_to_score(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Any]:
         """As `Searchable`: the words of the translations are considered, too, with equal scores."""
         context = self.encode(source_ids)
         words = ops.where(target_ids == self.channel.eos_id, self.pad_id, target_ids)
@@ -164,14 +167,16 @@ class NoisyChannel(Searchable):
             [ops.reshape(likely, (batch_size, length * count)), frequent], axis=1
         )
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: `mass [B, S]`, initially t(f_j | the empty word), and `language_model`."""
         return {
             "mass": context["empty"],
             "language_model": self.language_model.initial_state(context["language_model"]),
         }
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`; the logits add up as they are, and the attention is uniform."""
         words, translation = context["words"], context["translation"]
         mask = ops.cast(context["source_mask"], "float32")
@@ -237,7 +242,7 @@ class NoisyChannel(Searchable):
         )
         return ops.reshape(table, (-1, self.target_vocab_size))
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the channel's posterior, normalised over the source words for each word e."""
         posterior = self.channel.align(target_ids, source_ids)  # [B, S, T]
         mask = ops.cast(padding_mask(source_ids, self.pad_id), "float32")

@@ -4,10 +4,11 @@ import inspect
 import random
 import reprlib
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import keras
 
-from nmt_zoo.models.base import LARGEST, SettingError, require
+from nmt_zoo.models.base import LARGEST, Searchable, SettingError, require
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
@@ -48,11 +49,7 @@ _LUONG = _recurrent(64, 64, 128, (0.25, 0.25, 0.25), forget_bias=0.0)
 
 # name: (class, settings, one line: origin; published score)
 PRESETS = {
-    "ibm1": (
-        AlignmentModel,
-        {},
-        "IBM Model 1, Brown et al. 1993, section 4.1; no published score",
-    ),
+    "ibm1": (AlignmentModel, {}, "IBM Model 1, Brown et al. 1993, section 4.1; no published score"),
     "ibm2": (
         AlignmentModel,
         {"positions": "table"},
@@ -85,49 +82,21 @@ PRESETS = {
     ),
     "rnn_attention": (
         RecurrentTranslationModel,
-        _recurrent(
-            256,
-            256,
-            256,
-            (0.1, 0.0, 0.1),
-            cell="rnn",
-            bidirectional=False,
-            score="reduced_rank",  # With k = 256: attention with query and key matrices.
-            rank=256,
-            input_feeding=False,
-            combine="sum",
-        ),
+        # Reduced rank with k = 256: attention with query and key matrices.
+        _recurrent(256, 256, 256, (0.1, 0.0, 0.1), score="reduced_rank", rank=256)
+        | {"cell": "rnn", "bidirectional": False, "input_feeding": False, "combine": "sum"},
         "the plainest RNN with attention: tanh cells, context + state; no published score",
     ),
     "lstm_seq2seq": (
         RecurrentTranslationModel,
-        _recurrent(
-            64,
-            128,
-            128,
-            (0.25, 0.25, 0.25),
-            bidirectional=False,
-            score="none",
-            input_feeding=False,
-            reverse_source=True,
-            initial_state="final",
-        ),
+        _recurrent(64, 128, 128, (0.25, 0.25, 0.25), bidirectional=False, score="none")
+        | {"input_feeding": False, "reverse_source": True, "initial_state": "final"},
         "Sutskever et al. 2014 (4 layers of 1000) in the sizes of lstm_luong; no published score",
     ),
     "gru_bahdanau": (
         RecurrentTranslationModel,
-        _recurrent(
-            620,
-            1000,
-            1000,
-            (0.0, 0.0, 0.0),
-            cell="gru",
-            score="additive",
-            rank=1000,
-            input_feeding=False,
-            attend_before=True,
-            initial_state="projected_tanh",
-        ),
+        _recurrent(620, 1000, 1000, (0.0, 0.0, 0.0), cell="gru", score="additive", rank=1000)
+        | {"input_feeding": False, "attend_before": True, "initial_state": "projected_tanh"},
         "Bahdanau et al. 2015, simpler output and start; published 26.75 BLEU on WMT14 en-fr "
         "(RNNsearch-50)",
     ),
@@ -148,16 +117,8 @@ PRESETS = {
     ),
     "lstm_conv": (
         RecurrentTranslationModel,
-        _recurrent(
-            256,
-            256,
-            256,
-            (0.0, 0.0, 0.3),
-            convolution_width=2,
-            score="reduced_rank",
-            rank=128,
-            initial_state="projected",
-        ),
+        _recurrent(256, 256, 256, (0.0, 0.0, 0.3), score="reduced_rank", rank=128)
+        | {"convolution_width": 2, "initial_state": "projected"},
         "convolution, bi-LSTM and reduced-rank scores of Stanford's CS224n; no published score",
     ),
     "transformer_simple": (
@@ -204,21 +165,17 @@ LANGUAGE_MODELS = {
         NgramLanguageModel,
         {"order": 3},
         "n-grams, modified Kneser-Ney: Chen and Goodman 1998; no published score",
-    ),
+    )
 }
 
 
-def preset_names():
+def preset_names() -> list[str]:
     """Returns the names of the presets that translate, in historical order."""
     return list(PRESETS)
 
 
-def preset_settings(preset, **overrides):
+def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
-
-    Args:
-        preset: as in `create`.
-        **overrides: settings with other values.
 
     Raises:
         SettingError: no such preset.
@@ -228,7 +185,7 @@ def preset_settings(preset, **overrides):
     return {**defaults, **_known(preset)[1], **overrides}
 
 
-def model_class(preset):
+def model_class(preset: str) -> type[Searchable]:
     """Returns the class of a preset's models, whose class attributes state facts about them.
 
     Raises:
@@ -250,13 +207,13 @@ def _keywords(preset):
     return {p.name: p.default for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 
-def create(preset, source_vocab_size, target_vocab_size, **overrides):
+def create(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> Searchable:
     """Builds a model with fresh weights.
 
     Args:
         preset: one of `preset_names()` or `LANGUAGE_MODELS`.
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids.
         **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
             and the `corpus_sizes` of the model's class.
 
@@ -276,11 +233,10 @@ def create(preset, source_vocab_size, target_vocab_size, **overrides):
     return model_class(preset)(source_vocab_size, target_vocab_size, **settings)
 
 
-def check_settings(preset, given):
+def check_settings(preset: str, given: dict[str, Any]) -> None:
     """Checks names and types of settings; their ranges are checked by `create`.
 
     Args:
-        preset: as `create`.
         given: name -> value.
 
     Raises:
@@ -308,12 +264,10 @@ def check_settings(preset, given):
         )
 
 
-def why_unread(preset, name, given):
+def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
 
     Args:
-        preset: as `create`.
-        name: name of a setting.
         given: name -> value, settings that differ from the preset's.
     """
     other, values = model_class(preset).read_with.get(name, (None, ()))
@@ -323,7 +277,9 @@ def why_unread(preset, name, given):
     return f"needs {other}={' or '.join(values)}, found {other}={settings[other]}"
 
 
-def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
+def sketch(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> Searchable:
     """Builds a model without allocating its weights, so they may be of any size.
 
     Args:
@@ -350,7 +306,9 @@ def sketch(preset, source_vocab_size, target_vocab_size, **overrides):
         random.setstate(before)
 
 
-def weight_shapes(preset, source_vocab_size, target_vocab_size, **overrides):
+def weight_shapes(
+    preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
+) -> list[tuple[int, ...]]:
     """Returns the shapes of a model's weights, a list of tuples; arguments as `sketch`."""
     model = sketch(preset, source_vocab_size, target_vocab_size, **overrides)
     return [tuple(weight.shape) for weight in model.weights]

@@ -7,12 +7,13 @@ Sutskever et al. 2014, "Sequence to Sequence Learning with Neural Networks"; Bah
 """
 
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import keras
 from keras import ops
 
 from nmt_zoo.models.base import (
+    Tensor,
     TranslationModel,
     by_hypothesis,
     by_sentence,
@@ -37,8 +38,6 @@ class RecurrentTranslationModel(TranslationModel):
     """A recurrent encoder and a recurrent decoder, with or without attention between them.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         cell: "rnn" (tanh), "gru" or "lstm".
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
@@ -70,8 +69,6 @@ class RecurrentTranslationModel(TranslationModel):
         dropout: after every layer of the encoder and between the layers of the decoder, in [0, 1).
         output_dropout: on the decoder's outputs, including outputs that are fed back, in [0, 1).
         forget_bias: initial bias of the forget gates of "lstm".
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -91,31 +88,31 @@ class RecurrentTranslationModel(TranslationModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        cell="lstm",
-        num_encoder_layers=1,
-        num_decoder_layers=1,
-        embedding_width=64,
-        encoder_units=64,
-        decoder_units=128,
-        bidirectional=True,
-        convolution_width=0,
-        score="multiplicative",
-        rank=0,
-        input_feeding=True,
-        attend_before=False,
-        lexical=False,
-        reverse_source=False,
-        initial_state="zero",
-        combine="tanh",
-        embedding_dropout=0.25,
-        dropout=0.25,
-        output_dropout=0.25,
-        forget_bias=1.0,
-        **kwargs,
-    ):
+        cell: str = "lstm",
+        num_encoder_layers: int = 1,
+        num_decoder_layers: int = 1,
+        embedding_width: int = 64,
+        encoder_units: int = 64,
+        decoder_units: int = 128,
+        bidirectional: bool = True,
+        convolution_width: int = 0,
+        score: str = "multiplicative",
+        rank: int = 0,
+        input_feeding: bool = True,
+        attend_before: bool = False,
+        lexical: bool = False,
+        reverse_source: bool = False,
+        initial_state: str = "zero",
+        combine: str = "tanh",
+        embedding_dropout: float = 0.25,
+        dropout: float = 0.25,
+        output_dropout: float = 0.25,
+        forget_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
         settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = settings
@@ -135,14 +132,7 @@ class RecurrentTranslationModel(TranslationModel):
             else None
         )
         self.encoder_layers = [self._encoder_layer(index) for index in range(num_encoder_layers)]
-        self.decoder = RecurrentDecoder(
-            **{name: settings[name] for name in RecurrentDecoder.SETTINGS},
-            num_layers=num_decoder_layers,
-            units=decoder_units,
-            memory_width=self.memory_width,
-            name="decoder",
-            dtype=policy,
-        )
+        self.decoder = RecurrentDecoder(settings, self.memory_width, name="decoder", dtype=policy)
         self.start_projections = self._start_projections()
         self.output_layer = keras.layers.Dense(target_vocab_size, name="output", dtype=policy)
         self.lexical_hidden = self.lexical_output = None
@@ -154,11 +144,11 @@ class RecurrentTranslationModel(TranslationModel):
         self.build()
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         return self.settings["score"] != "none"
 
     @property
-    def align_sizes(self):
+    def align_sizes(self) -> tuple[int, int]:
         is_additive = self.settings["score"] == "additive"
         return 0, (self.settings["rank"] or self.settings["decoder_units"]) if is_additive else 1
 
@@ -200,7 +190,7 @@ class RecurrentTranslationModel(TranslationModel):
             for index in range(len(self.decoder.stack) * self.decoder.num_states)
         ]
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         embedding_width = self.settings["embedding_width"]
@@ -216,7 +206,7 @@ class RecurrentTranslationModel(TranslationModel):
                 layer.build((None, None, embedding_width))
         self.built = True
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Makes the context.
 
         `source_mask [B, S]`; `keys`, `values` of the attention; `start`, the first state of the
@@ -260,7 +250,7 @@ class RecurrentTranslationModel(TranslationModel):
             return leaves
         return [project(x) for project, x in zip(self.start_projections, leaves, strict=True)]
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: `cells`, h (and c) of each layer, `[B, U]`; `fed [B, U]` with input feeding."""
         batch_size = ops.shape(context["source_mask"])[0]
         zeros = [leaf for layer in self.decoder.stack for leaf in layer.zero_state(batch_size)]
@@ -283,26 +273,30 @@ class RecurrentTranslationModel(TranslationModel):
         f = ops.tanh(ops.matmul(ops.cast(weights, embeddings.dtype), embeddings))  # [B, T, E]
         return ops.concatenate([outputs, ops.tanh(self.lexical_hidden(f)) + f], axis=-1)
 
-    def output_weights(self):
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights; rows for lexical features follow in the kernel."""
         kernel, bias = dense_weights(self.output_layer)
         if self.lexical_output is not None:
             kernel = ops.concatenate([kernel, dense_weights(self.lexical_output)[0]], axis=0)
         return kernel, bias
 
-    def features(self, inputs, training=None):
+    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         context = self.encode(inputs["source_ids"], training)
         need_weights = self.lexical_hidden is not None
         outputs, weights = self._decode(context, inputs["target_in_ids"], need_weights, training)
         return self._features(outputs, weights, context)
 
-    def features_and_alignment(self, inputs, training=None):
+    def features_and_alignment(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As `TranslationModel`; without attention, equal weights on all real source tokens."""
         context = self.encode(inputs["source_ids"], training)
         outputs, weights = self._decode(context, inputs["target_in_ids"], True, training)
         return self._features(outputs, weights, context), self._in_text_order(weights, context)
 
-    def step_features(self, token_ids, step, state, context):
+    def step_features(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         projected = self.decoder.stack[0].cell.project(self.target_embedding(token_ids))
         outputs, state, weights = self.decoder.step(projected, state, context)
         batch_size = ops.shape(context["source_mask"])[0]
@@ -318,26 +312,19 @@ class RecurrentTranslationModel(TranslationModel):
         order = ops.broadcast_to(context["source_order"][:, None, :], ops.shape(weights))
         return ops.take_along_axis(weights, order, axis=2)
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """Returns `decoder/i/cross`, i being the decoder's last layer; {} without attention."""
         if not self.has_alignment:
             return {}
         name = f"decoder/{len(self.decoder.stack) - 1}/cross"
         return {name: self.align(source_ids, target_ids)[:, None]}
 
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
 
-
-def reversed_order(source_mask):
+def reversed_order(source_mask: Tensor) -> Tensor:
     """Computes the positions that reverse a sentence except its final `</s>` and padding.
 
-    Args:
-        source_mask: `[B, S]` bool, True for real tokens, which come before all padding.
-
-    Returns:
-        `[B, S]` int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for
-        `[a, b, c, </s>, 0]`.
+    `source_mask [B, S]` bool, True for real tokens, which come before all padding -> `[B, S]`
+    int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for `[a, b, c, </s>, 0]`.
     """
     positions = ops.broadcast_to(ops.arange(ops.shape(source_mask)[1]), ops.shape(source_mask))
     last = ops.sum(ops.cast(source_mask, "int32"), axis=1, keepdims=True) - 1  # </s>

@@ -1,10 +1,13 @@
 """The Transformer, Vaswani et al. 2017, "Attention Is All You Need"."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from nmt_zoo.models.base import (
     Frozen,
+    Tensor,
     TranslationModel,
     by_hypothesis,
     dense_weights,
@@ -21,7 +24,6 @@ from nmt_zoo.models.layers.attention import MAX_DISTANCE, POSITIONS
 from nmt_zoo.models.layers.blocks import (
     DecoderLayer,
     EncoderLayer,
-    StackLayer,
     distinct,
     layer_norm,
     layer_order,
@@ -36,8 +38,6 @@ class Transformer(TranslationModel):
     """Encoder and decoder stacks of self-attention (figure 1 of the paper).
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
         width: D, size of every representation; even and a multiple of `num_heads`.
@@ -60,8 +60,6 @@ class Transformer(TranslationModel):
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
         distinct_layers: number of sets of weights in each stack, if layers are shared. With 1,
             all layers of a stack are the same (Dabre and Fujita 2019).
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -76,26 +74,26 @@ class Transformer(TranslationModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        num_encoder_layers=6,
-        num_decoder_layers=6,
-        width=512,
-        num_heads=8,
-        ffn_width=2048,
-        dropout=0.1,
-        attention_dropout=0.0,
-        ffn_dropout=0.0,
-        norm="post",
-        tie_embeddings="all",
-        alignment_head="mean",
-        positions="sinusoidal",
-        max_distance=MAX_DISTANCE,
-        share_layers="none",
-        distinct_layers=1,
-        **kwargs,
-    ):
+        num_encoder_layers: int = 6,
+        num_decoder_layers: int = 6,
+        width: int = 512,
+        num_heads: int = 8,
+        ffn_width: int = 2048,
+        dropout: float = 0.1,
+        attention_dropout: float = 0.0,
+        ffn_dropout: float = 0.0,
+        norm: str = "post",
+        tie_embeddings: str = "all",
+        alignment_head: str = "mean",
+        positions: str = "sinusoidal",
+        max_distance: int = MAX_DISTANCE,
+        share_layers: str = "none",
+        distinct_layers: int = 1,
+        **kwargs: Any,
+    ) -> None:
         settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = settings
@@ -117,11 +115,10 @@ class Transformer(TranslationModel):
             else None
         )
         self.embedding_dropout = Dropout(dropout, name="embedding_dropout", dtype=policy)
-        layer = {name: settings[name] for name in StackLayer.SETTINGS}
 
         def layers(kind, side, count):
             order = layer_order(count, distinct_layers, share_layers)
-            made = [kind(**layer, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
+            made = [kind(settings, name=f"{side}_{i}", dtype=policy) for i in range(max(order) + 1)]
             # A layer whose weights several layers share is in the list several times.
             return [made[i] for i in order]
 
@@ -132,7 +129,7 @@ class Transformer(TranslationModel):
         self.decoder_norm = layer_norm("decoder_norm", policy) if norm == "pre" else None
         self.build()
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         self.target_embedding.build()
@@ -178,10 +175,12 @@ class Transformer(TranslationModel):
     def _normalised(self, x):
         return x if self.decoder_norm is None else self.decoder_norm(x)
 
-    def features(self, inputs, training=None):
+    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self.features_and_alignment(inputs, training)[0]
 
-    def features_and_alignment(self, inputs, training=None):
+    def features_and_alignment(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """As `TranslationModel`; aligns by the last decoder layer but one, or by the only one.
 
         The cross-attention of that layer aligns best in a trained Transformer (Garg et al. 2019,
@@ -194,18 +193,18 @@ class Transformer(TranslationModel):
 
     frozen_output = None  # `Frozen` transposed target embeddings, `[D, V]`.
 
-    def freeze(self):
+    def freeze(self) -> None:
         if self.output_layer is None:
             # Products of a few rows with a transposed matrix take up to 15 times as long.
             self.frozen_output = Frozen(self.output_weights()[0])
         for layer in distinct(self.decoder_layers):
             layer.self_attention.freeze()
 
-    def frozen(self):
+    def frozen(self) -> list[Frozen]:
         joined = [layer.self_attention.joined for layer in distinct(self.decoder_layers)]
         return [each for each in (self.frozen_output, *joined) if each is not None]
 
-    def output_weights(self):
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the output layer's weights, or the transposed target embeddings (section 3.4)."""
         if self.frozen_output is not None:
             return ops.convert_to_tensor(self.frozen_output.variables[0]), None
@@ -214,7 +213,7 @@ class Transformer(TranslationModel):
             return ops.transpose(table), None
         return dense_weights(self.output_layer)
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`; `cross_keys`, `cross_values`, `[B, H, S, d]` per layer."""
         memory, source_mask, _ = self._encode(source_ids, training)
         by_layer = {
@@ -228,13 +227,15 @@ class Transformer(TranslationModel):
             "cross_values": [values for _, values in projected],
         }
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: self-attention `keys`, `values`, `[B, H, t, d]` per layer; t grows from 0."""
         batch_size = ops.shape(context["source_mask"])[0]
         caches = [layer.self_attention.empty_cache(batch_size) for layer in self.decoder_layers]
         return {"keys": [keys for keys, _ in caches], "values": [values for _, values in caches]}
 
-    def step_features(self, token_ids, step, state, context):
+    def step_features(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._placed(self.target_embedding(token_ids), ops.reshape(step, (1,)))  # [N, D]
         keys, values, cross_maps = [], [], []
         for index, layer in enumerate(self.decoder_layers):
@@ -251,7 +252,7 @@ class Transformer(TranslationModel):
         attention = by_hypothesis(self._alignment(cross_maps))  # [B, K, S] -> [N, S]
         return self._normalised(x), {"keys": keys, "values": values}, attention
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         memory, source_mask, encoder_maps = self._encode(source_ids, training=False)
         target_in_ids = shift_right(target_ids, self.bos_id)
         _, self_maps, cross_maps = self._decode(target_in_ids, memory, source_mask, training=False)
@@ -267,9 +268,6 @@ class Transformer(TranslationModel):
         if self.settings["alignment_head"] == "first":
             return weights[:, 0]
         return ops.mean(weights, axis=1)
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
 
 
 def _check_settings(settings, source_vocab_size, target_vocab_size):

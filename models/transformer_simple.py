@@ -4,10 +4,13 @@ One head, learned positions, no layer normalisation, residual connections only a
 feed-forward layers, and a single cross-attention on top of the decoder.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
 from nmt_zoo.models.base import (
+    Tensor,
     TranslationModel,
     by_hypothesis,
     by_sentence,
@@ -38,14 +41,14 @@ class SimpleLayer(keras.layers.Layer):
     Arguments as `SimpleTransformer`.
     """
 
-    def __init__(self, width, ffn_width, dropout, **kwargs):
+    def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         dtype = self.dtype_policy
         self.width = width
         self.self_attention = _attention(width, "self_attention", dtype)
         self.feed_forward = FeedForward(width, ffn_width, dropout, name="feed_forward", dtype=dtype)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         # No residual connection goes around the attention, so an average over all positions, with
         # which attention usually starts, would lose which word stands where. With equal matrices
         # for queries and keys, an embedding starts with a score of about 1 for itself and 0 for
@@ -57,7 +60,9 @@ class SimpleLayer(keras.layers.Layer):
         self.feed_forward.build()
         self.built = True
 
-    def call(self, x, attention_mask, training=None):
+    def call(
+        self, x: Tensor, attention_mask: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """`x [B, T, D]`, mask that broadcasts to `[B, T, T]` -> `(x, weights [B, T, T])`."""
         keys, values = self.self_attention.project_memory(x)
         return self._from(x, keys, values, attention_mask, training)
@@ -66,16 +71,11 @@ class SimpleLayer(keras.layers.Layer):
         x, weights = self.self_attention(x, keys, values, attention_mask)
         return self.feed_forward(x, training=training) + x, weights
 
-    def step(self, x, keys, values):
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Processes the position after those of the cache, and adds it to the cache.
 
-        Args:
-            x: `[N, 1, D]`.
-            keys: `[N, D, t]`.
-            values: `[N, t, D]`.
-
-        Returns:
-            `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
+        `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
+        `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """
         new_keys, new_values = self.self_attention.project_memory(x)
         keys = ops.concatenate([keys, new_keys], axis=2)
@@ -95,16 +95,12 @@ class SimpleTransformer(TranslationModel):
     sentences are translated less well: train with a `--max_length` of at most `max_length`.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_encoder_layers: layers of the encoder, at least 1.
         num_decoder_layers: layers of the decoder, at least 1.
         width: D, size of every representation.
         ffn_width: inner size of the feed-forward layers.
         max_length: number of positions with a separate vector.
         dropout: on embeddings and inside the feed-forward layers, in [0, 1).
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -118,17 +114,17 @@ class SimpleTransformer(TranslationModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        num_encoder_layers=2,
-        num_decoder_layers=2,
-        width=256,
-        ffn_width=1024,
-        max_length=256,
-        dropout=0.1,
-        **kwargs,
-    ):
+        num_encoder_layers: int = 2,
+        num_decoder_layers: int = 2,
+        width: int = 256,
+        ffn_width: int = 1024,
+        max_length: int = 256,
+        dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
         settings = settings_of(locals())
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = settings
@@ -159,7 +155,7 @@ class SimpleTransformer(TranslationModel):
             size, self.width, embeddings_initializer=start, name=name, dtype=self.dtype_policy
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         for embedding in (
@@ -205,22 +201,24 @@ class SimpleTransformer(TranslationModel):
         )
         return c + g, weights
 
-    def features(self, inputs, training=None):
+    def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         return self.features_and_alignment(inputs, training)[0]
 
-    def features_and_alignment(self, inputs, training=None):
+    def features_and_alignment(
+        self, inputs: dict[str, Tensor], training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         context, _ = self._encode(inputs["source_ids"], training)
         features, _, weights = self._decode(inputs["target_in_ids"], context, training)
         return features, weights
 
-    def output_weights(self):
+    def output_weights(self) -> tuple[Tensor, Tensor | None]:
         return dense_weights(self.output_layer)
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`; cross-attention `keys [B, D, S]`, `values [B, S, D]`."""
         return self._encode(source_ids, training)[0]
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: self-attention `keys [B, D, t]`, `values [B, t, D]` per layer; t grows from 0."""
         batch_size = ops.shape(context["source_mask"])[0]
 
@@ -229,12 +227,11 @@ class SimpleTransformer(TranslationModel):
                 ops.zeros((batch_size, *shape), self.compute_dtype) for _ in self.decoder_layers
             ]
 
-        return {
-            "keys": zeros(self.width, 0),
-            "values": zeros(0, self.width),
-        }
+        return {"keys": zeros(self.width, 0), "values": zeros(0, self.width)}
 
-    def step_features(self, token_ids, step, state, context):
+    def step_features(
+        self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         x = self._embed(self.target_embedding, self.positions, token_ids[:, None], first=step)
         keys, values = [], []
         for index, layer in enumerate(self.decoder_layers):
@@ -246,7 +243,7 @@ class SimpleTransformer(TranslationModel):
         features, weights = self._read(queries, context)
         return by_hypothesis(features), {"keys": keys, "values": values}, by_hypothesis(weights)
 
-    def attention_maps(self, source_ids, target_ids):
+    def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
         """As `TranslationModel`; the cross-attention is named after the decoder's last layer."""
         context, encoder_maps = self._encode(source_ids, training=False)
         target_in_ids = shift_right(target_ids, self.bos_id)
@@ -257,9 +254,6 @@ class SimpleTransformer(TranslationModel):
             **{f"decoder/{i}/self": weights[:, None] for i, weights in enumerate(self_maps)},
             f"decoder/{last}/cross": cross[:, None],
         }
-
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
 
 
 def _check_settings(settings):

@@ -4,10 +4,12 @@ Brown et al. 1993, "The Mathematics of Statistical Machine Translation", Models 
 embeddings instead of tables, and three ways to average over the source words.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import require_at_least, require_choices
+from nmt_zoo.models.base import Tensor, require_at_least, require_choices
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.layers.embeddings import Embedding
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY, masked_softmax, padding_mask
@@ -39,14 +41,10 @@ class WordAttention(CoverageModel):
     as `CoverageModel` describes, with `a(j | i)` as the prior.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         average: quantity that is averaged over the source words, "probabilities" or "embeddings".
         width: D, size of every embedding.
         max_positions: number of positions per side with a separate embedding; 0: no positions, so
             that all source words have equal weights.
-        pad_id: id of padding.
-        bos_id: id that starts target sentences.
 
     Raises:
         SettingError: a setting out of its range, naming it.
@@ -62,14 +60,14 @@ class WordAttention(CoverageModel):
 
     def __init__(
         self,
-        source_vocab_size,
-        target_vocab_size,
+        source_vocab_size: int,
+        target_vocab_size: int,
         *,
-        average="embeddings",
-        width=64,
-        max_positions=0,
-        **kwargs,
-    ):
+        average: str = "embeddings",
+        width: int = 64,
+        max_positions: int | None = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(source_vocab_size, target_vocab_size, **kwargs)
         self.settings = {"average": average, "width": width, "max_positions": max_positions}
         require_choices(self.settings, {"average": ("probabilities", "embeddings")})
@@ -102,7 +100,7 @@ class WordAttention(CoverageModel):
             dtype=self.dtype_policy,
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         if self.built:
             return
         for embedding in (self.source_embedding, self.target_positions, self.source_positions):
@@ -112,16 +110,16 @@ class WordAttention(CoverageModel):
         super().build()
 
     @property
-    def is_mixture(self):
+    def is_mixture(self) -> bool:
         """True if probabilities are averaged: each target word comes from one source word."""
         return self.settings["average"] == "probabilities"
 
     @property
-    def has_alignment(self):
+    def has_alignment(self) -> bool:
         return self.is_mixture or self.target_positions is not None
 
     @property
-    def align_sizes(self):
+    def align_sizes(self) -> tuple[int, int]:
         return self.target_vocab_size if self.is_mixture else 0, 1
 
     def _read(self, source_ids):
@@ -142,14 +140,14 @@ class WordAttention(CoverageModel):
         """`[B, S, D]` source embeddings -> `[B, S, V]` float32, `log softmax(U V_f)`."""
         return ops.log_softmax(ops.cast(self.output_layer(values), "float32"))
 
-    def encode(self, source_ids, training=False):
+    def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
         """Context: `source_mask [B, S]`, `rows [B, S, V]`; attention also `values [B, S, D]`."""
         context = self._read(source_ids)
         if self.is_mixture:
             return {"source_mask": context["source_mask"], "rows": ops.exp(context["log_probs"])}
         return {**context, "rows": ops.exp(self._log_rows(context["values"]))}
 
-    def translations(self, source_ids):
+    def translations(self, source_ids: Tensor) -> Tensor | None:
         """As `TranslationModel`: `softmax(U V_f)` for a mixture, None for attention."""
         return ops.exp(self._read(source_ids)["log_probs"]) if self.is_mixture else None
 
@@ -176,25 +174,24 @@ class WordAttention(CoverageModel):
         mean = ops.matmul(ops.cast(weights, values.dtype), values)  # [B, T, D]
         return ops.cast(self.output_layer(mean), "float32")
 
-    def call(self, inputs, training=None):
+    def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         context = self._read(inputs["source_ids"])
         batch_size, length = ops.shape(inputs["target_in_ids"])
         weights = self._weights(ops.arange(length), context["source_mask"])
         logits = self._logits(weights, context)
         return ops.broadcast_to(logits, (batch_size, length, self.target_vocab_size))
 
-    def position_prior(self, step, state, source_mask):
+    def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         """As `CoverageModel`: `a(j | i)`."""
         return self._weights(ops.reshape(step, (1,)), source_mask)
 
-    def gain(self, prior, context):
-        """As `CoverageModel`."""
+    def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
         if self.is_mixture:
             return None
         mixture = ops.matmul(prior, context["rows"])
         return ops.log_softmax(self._logits(prior, context)) - ops.log(ops.maximum(mixture, TINY))
 
-    def align(self, source_ids, target_ids):
+    def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the attention; for a mixture, the posterior, which depends on target words."""
         source_mask = padding_mask(source_ids, self.pad_id)
         scores = self._scores(ops.arange(ops.shape(target_ids)[1]), source_mask)[None]
@@ -207,19 +204,12 @@ class WordAttention(CoverageModel):
         shape = (*ops.shape(target_ids), ops.shape(source_ids)[1])
         return ops.broadcast_to(weights, shape)
 
-    def get_config(self):
-        return {**super().get_config(), **self.settings}
-
 
 def _log_mixture(weights, log_probs):
     """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.
 
-    Args:
-        weights: `[B, T, S]`.
-        log_probs: `[B, S, V]`.
-
-    Returns:
-        `[B, T, V]`, finite even where every probability is too small for a float32.
+    `weights [B, T, S]`, `log_probs [B, S, V]` -> `[B, T, V]`, finite even where every probability
+    is too small for a float32.
     """
     largest = ops.stop_gradient(ops.max(log_probs, axis=1, keepdims=True))  # [B, 1, V]
     sums = ops.matmul(weights, ops.exp(log_probs - largest))

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.registry import register
 
 if TYPE_CHECKING:  # At run time, TensorFlow is imported by the functions that need it.
     from nmt_zoo.trained_model import TrainedModel
 
-__all__ = ["UserError", "align", "load", "train"]
+__all__ = ["UserError", "align", "load", "register", "train"]
 
 _TEXTS = ("train_source", "train_target", "valid_source", "valid_target")
 Links = list[list[tuple[int, int]]]
@@ -119,7 +120,7 @@ def align(
     else:
         threshold = AGREED if threshold is None else threshold
         links = text_alignment.align_agreeing(sides, model, iterations, threshold)
-    return [[tuple(map(int, link)) for link in pair] for pair in links]
+    return [[(int(source), int(target)) for source, target in pair] for pair in links]
 
 
 def _start() -> None:

@@ -1,1 +1,1 @@
-"""Training, which all models share: the loop, the kinds of updates, and reports on a run."""
+"""Training, which all models share: the loop, the ways of training, and reports on a run."""

@@ -1,18 +1,21 @@
 """Training that starts from the weights of another model directory."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import keras
 import numpy as np
 
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
-from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES
+from nmt_zoo.data_pipeline.tokenization.tokenizers import SIDES, Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.model_directory.directory import ModelDirectory
 
 
-def inherit(path, model, given, given_settings):
+def inherit(
+    path: str, model: keras.Model, given: dict[str, Any], given_settings: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the options and settings that a new run inherits from the model it starts from.
 
     Args:
@@ -60,7 +63,7 @@ def inherit(path, model, given, given_settings):
     return options, config["settings"]
 
 
-def changes(was, now):
+def changes(was: dict[str, Any], now: dict[str, Any]) -> list[str]:
     """Lists the values of `now` that `was` has too, but differently, in words."""
     return [
         f"{name} was {was[name]!r}, is {value!r}"
@@ -69,7 +72,7 @@ def changes(was, now):
     ]
 
 
-def start(model, tokenizer, path):
+def start(model: keras.Model, tokenizer: Tokenizer, path: str):
     """Copies the best weights of another model directory into a fresh model; prints their step.
 
     If the vocabulary is another, an entry that both have keeps its weights, and a new one gets the
@@ -120,11 +123,11 @@ class Mapping(NamedTuple):
     num_kept: int
 
     @property
-    def unknown(self):
+    def unknown(self) -> list[int]:
         """Ids of the entries without known parts."""
         return [i for i, ids in enumerate(self.parts) if not ids]
 
-    def apply(self, array, axis):
+    def apply(self, array: np.ndarray, axis: int) -> np.ndarray:
         """Returns an array with the means of the parts along an axis; 0 where there are none."""
         rows = np.moveaxis(array, axis, 0)
         found = np.zeros((len(self.parts), *rows.shape[1:]), array.dtype)
@@ -141,7 +144,7 @@ class Mapping(NamedTuple):
         )
 
 
-def mapping(new, old):
+def mapping(new: Any, old: Any) -> Mapping:
     """Returns the `Mapping` of a vocabulary to an older one of the same kind.
 
     The parts of an entry are the longest old entries that it begins with, read from left to right.
@@ -166,7 +169,7 @@ def mapping(new, old):
     return Mapping(parts, len(old), num_kept)
 
 
-def vocabulary_axes(config):
+def vocabulary_axes(config: dict[str, Any]) -> list[dict[int, str]]:
     """Finds the axes of a model's weights that count the entries of a vocabulary.
 
     Args:

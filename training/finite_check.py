@@ -1,5 +1,7 @@
 """Finds infinite values and NaN before they are saved."""
 
+from typing import Any
+
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
@@ -10,7 +12,7 @@ ADVICE = (
 )
 
 
-def check_finite(variables, step, advice=ADVICE):
+def check_finite(variables: dict[str, Any], step: int, advice: str = ADVICE):
     """Raises `UserError` if a variable of name -> variable has an infinite value or NaN."""
     for name, variable in variables.items():
         if not np.isfinite(np.asarray(variable)).all():

@@ -1,7 +1,11 @@
 """Opens a run: starts the devices, reads the text, and compares it with the model directory."""
 
+from typing import Any, NamedTuple
+
 from nmt_zoo import models
+from nmt_zoo.common import own_code
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.configuration.options import DEFAULTS
 from nmt_zoo.configuration.settled import MODEL
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.mixing import parse_mixture
@@ -9,7 +13,6 @@ from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
 from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
-from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.decoding.text.training_text import TrainingText
 from nmt_zoo.model_directory.combined_models import (
     check_same_tokenizer,
@@ -19,13 +22,37 @@ from nmt_zoo.model_directory.combined_models import (
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import timing
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.corpus.preparation import prepare
-from nmt_zoo.training.corpus.texts import open_text, print_faults
+from nmt_zoo.training.corpus.texts import PairText, TargetText, open_text, print_faults
+from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.strategies import start_devices
 from nmt_zoo.training.request import Request, check_new_model, check_unchanged
 from nmt_zoo.training.run import Run
-from nmt_zoo.training.ways.catalogue import update_of
 from nmt_zoo.training.ways.gradient.teacher import make_teacher, teacher_tokenizer, teacher_weights
+from nmt_zoo.training.ways.preparation import prepare
+
+
+class _Place(NamedTuple):
+    """Where a run takes place: all that is known of it before its text is encoded.
+
+    Attributes:
+        request: `Request`.
+        devices: `OneDevice` or `Replicas`.
+        text: the text, as `open_text` returns it.
+        directory: `ModelDirectory`, locked if the run is resumed.
+        requested: configuration as the flags ask for it.
+        config: configuration with the weights that the run starts from.
+        companion: second `ModelDirectory` that the run writes, or None.
+        is_new: whether the run begins now.
+    """
+
+    request: Request
+    devices: OneDevice
+    text: PairText | TargetText
+    directory: ModelDirectory
+    requested: dict[str, Any]
+    config: dict[str, Any]
+    companion: ModelDirectory | None
+    is_new: bool
 
 
 def open_run(request: Request) -> Run | None:
@@ -37,112 +64,96 @@ def open_run(request: Request) -> Run | None:
     Raises:
         UserError: flags, text and directory do not fit together.
     """
-    update = _checked_way(request)
+    place = _open_place(request)
+    if not place.is_new and request.way.is_complete(place.directory):
+        return None
+    run = _make_run(place)
+    return timing.decide(run) if run.is_new else run
+
+
+def _open_place(request):
+    """Opens the `_Place` of a run; a directory that holds a run is locked."""
     devices = start_devices(request.options, request.distribution, request.num_replicas)
     text = open_text(request.model, request.splits, request.options)
     directory = devices.directory(request.model_dir)
-    requested = _configuration(request, update, text)
+    requested = _configuration(request, text)
     if not (request.dry_run or devices.is_chief):
-        devices.join(directory, requested)
+        devices.wait_for_workers(directory, requested)
         request = request.resuming(directory.config())  # The chief has begun the run.
-    options = request.options
-    config = {**requested, "options": update.recorded(dict(options)), **_start(options, directory)}
-    companion = update.companion(directory, config)
+    recorded = request.way.recorded(dict(request.options))
+    config = {**requested, "options": recorded, **_start(request.options, directory)}
+    companion = request.way.companion(directory, config)
     is_new = not directory.exists()
     if is_new:
-        _check_new(request, directory, devices)
+        _check_passes(request)
+        directory.check_free()
+        if devices.is_chief:
+            print_faults(request.model, request.given, own=request.dataset == "files")
     else:
         check_same_run(directory, config)
-        if update.is_complete(directory):
-            return None
-        if not request.dry_run:
+        if not (request.dry_run or request.way.is_complete(directory)):
             directory.lock.acquire()
-    run = Run(
-        requested=requested,
-        directory=directory,
-        companion=companion,
-        is_new=is_new,
-        devices=devices,
-        settings=request.settings,
-        options=options,
-        valid_lines=text.valid,
-        training_text=_record(text, options) if is_new and not request.dry_run else None,
-        **_parts(config, options, text, directory, devices, request.data_dir),
-    )
-    return timing.decide(run) if is_new else run
+    return _Place(request, devices, text, directory, requested, config, companion, is_new)
 
 
-def _checked_way(request):
-    """Returns the way of training; refuses a plan of one that has none."""
-    update = update_of(request.model, request.options)
-    check_bleu_tokenizer(request.options["tokenize"])
-    if request.dry_run and not update.has_plan:
-        raise UserError(
-            f"--dry_run plans training in steps, but {request.model} is counted; leave it out"
-        )
-    return update
-
-
-def _check_new(request, directory, devices):
-    """Checks that a run can begin, and prints the faults of its text."""
-    _check_passes(request.model, request.settings, request.options)
-    directory.check_free()
-    if devices.is_chief:
-        print_faults(request.model, request.given, own=request.dataset == "files")
-
-
-def _parts(config, options, text, directory, devices, data_dir):
-    """Returns the parts of a `Run` that are made of its text, by name."""
-    is_new = not directory.exists()
-    tokenizer = _new_tokenizer(config, options, text) if is_new else directory.tokenizer()
-    config = {**config, **_sizes(tokenizer)}
-    with devices.scope():
-        guide = _load_guide(options, config, tokenizer)
-        teacher = make_teacher(options)
-    _check_bleu(options, text.valid)
-    encoded = text.encode(tokenizer, options, data_dir)
-    if is_new and len(encoded.sizes) == 1:
-        _check_alone(options)
-    prepared = prepare(encoded.corpus, config)
-    return {
-        "config": {**config, "sizes": prepared.sizes},
-        "tokenizer": tokenizer,
-        "epochs": _make_epochs(encoded, tokenizer, options, devices, data_dir),
-        "prepared": prepared,
-        "guide": guide,
-        "teacher": teacher,
-        "valid": encoded.valid,
-    }
-
-
-def _configuration(request, update, text):
-    """Returns the configuration of a run as its flags ask for it, by name.
-
-    Args:
-        request: `Request`.
-        update: the way of training, as `training.ways.update_of` returns it.
-        text: the text, as `training.corpus.texts.open_text` returns it.
-    """
+def _configuration(request, text):
+    """Returns the configuration of a run as its flags ask for it, by name."""
     options = request.options
     return {
         "model": request.model,
         "settings": request.settings.beyond(MODEL),
         "tokenizer": options["tokenizer"],
         "dataset": request.dataset,
+        **own_code.record(),
         **text.hashes(),
         **_guide_hash(options),
         **teacher_weights(options),
-        "options": update.recorded(dict(options)),
+        "options": request.way.recorded(dict(options)),
     }
 
 
+def _make_run(place):
+    """Encodes the text of a `_Place`, and returns its `Run`."""
+    request, text, directory, devices = place.request, place.text, place.directory, place.devices
+    options, is_new = request.options, place.is_new
+    tokenizer = _new_tokenizer(place.config, options, text) if is_new else directory.tokenizer()
+    config = {**place.config, **_sizes(tokenizer)}
+    with devices.scope():
+        guide = _load_guide(options, config, tokenizer)
+        teacher = make_teacher(options)
+    _check_bleu(options, text.valid)
+    encoded = text.encode(tokenizer, options, request.data_dir)
+    if is_new and len(encoded.sizes) == 1:
+        _check_alone(options)
+    prepared = prepare(encoded.corpus, config)
+    return Run(
+        requested=place.requested,
+        config={**config, "sizes": prepared.sizes},
+        settings=request.settings,
+        options=options,
+        directory=directory,
+        companion=place.companion,
+        is_new=is_new,
+        devices=devices,
+        tokenizer=tokenizer,
+        epochs=_make_epochs(encoded, tokenizer, options, devices, request.data_dir),
+        prepared=prepared,
+        guide=guide,
+        teacher=teacher,
+        valid=encoded.valid,
+        valid_lines=text.valid,
+        training_text=_record(text, options) if is_new and not request.dry_run else None,
+    )
+
+
 def _check_alone(options):
-    """Raises `UserError` at the option that chooses the shares of several corpora."""
-    if weights := options["corpus_weights"]:
-        raise UserError(
-            f"--corpus_weights={weights} chooses the shares of several corpora, and there is one; "
-            "leave it out"
-        )
+    """Raises `UserError` at an option that chooses the shares of several corpora."""
+    for name in _OF_MIXTURES:
+        if options[name] != DEFAULTS[name]:
+            given = f"--{name}={options[name]}".removesuffix(".0")
+            raise UserError(
+                f"{given} chooses the shares of several corpora, and there is one; leave it out"
+            )
 
 
 def _check_bleu(options, valid):
@@ -155,13 +166,14 @@ def _check_bleu(options, valid):
         )
 
 
-def _check_passes(model, settings, options):
+def _check_passes(request):
     """Raises `UserError` if R-Drop would compare two equal passes of the model."""
-    rates = {name: rate for name, rate in settings.items() if "dropout" in name}
+    options = request.options
+    rates = {name: rate for name, rate in request.settings.items() if "dropout" in name}
     if options["r_drop"] and not any(rates.values()):
         remedy = ", or add " + " or ".join(f"--set {name}=0.1" for name in rates) if rates else ""
         raise UserError(
-            f"--r_drop={options['r_drop']:g}: {model} has no dropout here, so "
+            f"--r_drop={options['r_drop']:g}: {request.model} has no dropout here, so "
             f"both passes over a batch would be the same; leave it out{remedy}"
         )
 
@@ -251,7 +263,7 @@ def _sizes(tokenizer):
 
 def _make_epochs(encoded, tokenizer, options, devices, data_dir):
     """Returns the `Epochs` of an `Encoded` text."""
-    mixed = parse_mixture(encoded.sizes, options["corpus_weights"])
+    mixed = parse_mixture(encoded.sizes, options["corpus_weights"], options["temperature"])
     batching = Batching(
         options["max_tokens_per_batch"],
         options["max_sentences_per_batch"],
@@ -280,6 +292,7 @@ _NAMED = (
     *("model", "dataset", "training_text", "validation_text", "corpus_lines", "reverse_of"),
     *("guide_weights", "teacher_weights", "init_weights"),
 )
+_OF_MIXTURES = ("corpus_weights", "temperature")
 
 
 def check_same_run(directory, config):
@@ -290,7 +303,7 @@ def check_same_run(directory, config):
     """
     was = directory.config()
     may_change = set()
-    if not was["options"].get("corpus_weights"):
+    if all(was["options"].get(name, DEFAULTS[name]) == DEFAULTS[name] for name in _OF_MIXTURES):
         may_change.add("corpus_lines")
     if config.get("init_weights") is None:  # The run has weights of its own.
         may_change.add("init_weights")

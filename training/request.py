@@ -11,9 +11,10 @@ from nmt_zoo.configuration.options import LIMITS, PATHS
 from nmt_zoo.configuration.recipes import TextSize
 from nmt_zoo.configuration.settled import BEGUN, FLAG, MODEL, Settled
 from nmt_zoo.data_pipeline import streams
+from nmt_zoo.decoding.scores import check_bleu_tokenizer
 from nmt_zoo.model_directory.directory import check_model
 from nmt_zoo.training import fine_tuning, pace
-from nmt_zoo.training.ways.catalogue import check_options
+from nmt_zoo.training.ways.catalogue import check_options, update_of
 from nmt_zoo.training.ways.gradient.teacher import vocabulary_options
 
 _LONGEST_WORD = 40  # Bytes of a text for each of its spaces.
@@ -47,6 +48,11 @@ class Request(NamedTuple):
     distribution: str = "none"
     num_replicas: int = 0
     dry_run: bool = False
+
+    @property
+    def way(self):
+        """The `WayOfTraining` that trains the model."""
+        return update_of(self.model, self.options)
 
     def resuming(self, begun: dict[str, Any]) -> "Request":
         """Returns the request as one to resume a run with a configuration."""
@@ -107,6 +113,7 @@ def resolve(
     of_run = resolver.options_of(
         model, dataset, options, size=size, origin=of_vocabulary, replicas=replicas
     )
+    check_bleu_tokenizer(of_run["tokenize"])
     of_model = resolver.settings_of(model, dataset, settings, of_run, size=size, origin=inherited)
     check_new_model(model, of_model.beyond(MODEL))
     check_options(model, of_run, options, pace.undecided(of_run))

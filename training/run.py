@@ -15,7 +15,6 @@ from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.training import fine_tuning
 from nmt_zoo.training.corpus.epochs import Epochs
-from nmt_zoo.training.corpus.preparation import Preparation
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
@@ -23,6 +22,7 @@ from nmt_zoo.training.validation.evaluation import Evaluator
 from nmt_zoo.training.validation.length_penalty import PenaltyChoice
 from nmt_zoo.training.ways.catalogue import update_of
 from nmt_zoo.training.ways.gradient.precision import PRECISIONS
+from nmt_zoo.training.ways.preparation import Preparation
 
 
 class Run(NamedTuple):
@@ -92,7 +92,7 @@ def begin(run):
         record = run.training_text.text() if run.training_text else ""
         run.directory.start(run.config, run.tokenizer, record)
     if run.devices.is_chief:
-        run.devices.join(run.directory, run.requested)
+        run.devices.wait_for_workers(run.directory, run.requested)
 
 
 def make_trainer(run):

@@ -2,6 +2,9 @@
 
 import contextlib
 import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 class _CutShort(BaseException):
@@ -18,14 +21,14 @@ class StopRequest:
     def __bool__(self):
         return bool(self.signal_number)
 
-    def note(self, signal_number):
+    def note(self, signal_number: int):
         """Stores the request, and ends a call of `interruptible`."""
         self.signal_number = signal_number
         if self._cuts:
             self._cuts = False
             raise _CutShort
 
-    def interruptible(self, function):
+    def interruptible(self, function: Callable[[], Any]) -> Any:
         """Calls a function whose work may be dropped, and which a request ends at any point.
 
         Returns:
@@ -41,7 +44,7 @@ class StopRequest:
 
 
 @contextlib.contextmanager
-def stop_on_signals():
+def stop_on_signals() -> Iterator[StopRequest]:
     """Turns the first Ctrl-C or SIGTERM into a `StopRequest`; a second signal kills the process."""
     request = StopRequest()
 
@@ -50,7 +53,10 @@ def stop_on_signals():
             signal.signal(each, handler)
         request.note(number)
 
-    before = {each: signal.signal(each, note) for each in (signal.SIGINT, signal.SIGTERM)}
+    # Python sends signals to the main thread alone, and no other may ask for them.
+    is_main = threading.current_thread() is threading.main_thread()
+    asked = (signal.SIGINT, signal.SIGTERM) if is_main else ()
+    before = {each: signal.signal(each, note) for each in asked}
     try:
         yield request
     finally:

@@ -164,40 +164,6 @@ def ctranslate2_engine(source, compute_type, inter_threads, intra_threads):
     return work
 
 
-def pytorch(source, threads):
-    """Makes `work` of the network and the search of `torch_networks`."""
-    import torch
-
-    from benchmarks.parts.torch_networks import LuongModel, beam_search
-    from nmt_zoo import models
-    from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
-    from nmt_zoo.decoding.search.searcher import padded
-
-    torch.set_num_threads(threads)
-    torch.set_flush_denormal(True)  # TensorFlow does this by default.
-    tokenizer = Tokenizer.load(source.kind, Path(source.converted, "tokenizer"))
-    sizes = len(tokenizer.source), len(tokenizer.target)
-    model = LuongModel(*sizes, models.preset_settings(source.name)).eval()
-    with np.load(Path(source.converted, "weights.npz")) as weights:
-        model.take_weights(weights)
-
-    def work(lines, beam_size, batch_size):
-        def translate(some):
-            ids = tokenizer.source.encode(some)
-            order = sorted(range(len(ids)), key=lambda i: -len(ids[i]))
-            found = {}
-            for start in range(0, len(order), batch_size):
-                rows = order[start : start + batch_size]
-                batch = torch.from_numpy(padded([ids[i] for i in rows])).long()
-                best = beam_search(model, batch, beam_size, LENGTH_PENALTY)
-                found.update(zip(rows, best, strict=True))
-            return decoded(tokenizer, [found[i] for i in range(len(ids))])
-
-        return timed(translate, lines, batch_size == 1)
-
-    return work
-
-
 def timed(translate, lines, one_by_one):
     """Translates lines, in one call or in one for each; returns (ids, seconds of each call)."""
     found, seconds = [], []

@@ -1,5 +1,6 @@
 """Runs scripts of the project as its users do, and writes what a benchmark found."""
 
+import contextlib
 import importlib.util
 import json
 import shlex
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import write_text
+from nmt_zoo.common.files import check_writable, write_text
 
 ROOT = Path(__file__).resolve().parents[2]
 # Runs a command in a process of a process. The peak memory of a new process counts from that of its
@@ -69,6 +70,25 @@ def measured(command, log):
 def own_command():
     """Returns the command line of this process, as one types it."""
     return shlex.join(["python", *sys.argv])
+
+
+@contextlib.contextmanager
+def recorded(path, **versions):
+    """Yields a dict for the figures, and then writes it with the machine and the command.
+
+    Args:
+        path: JSON file, which is tried before the work; "" or None writes nothing.
+        **versions: of packages that are measured, too.
+    """
+    if path:
+        check_writable(path)
+    record = {}
+    yield record
+    if path:
+        from nmt_zoo.command_line.machine import machine
+
+        about = {"machine": {**machine(), **versions}, "command": own_command()}
+        write_record(path, {**about, **record})
 
 
 def write_record(path, record):

@@ -1,8 +1,4 @@
-"""The presets `lstm_luong` and `transformer_*` as one would write them in PyTorch, to compare.
-
-Only `decode.py`, `recurrent_speed.py` and `step_time.py` use this file; they need `pip install
-torch`.
-"""
+"""The presets `transformer_*` as one would write them in PyTorch, for `step_time.py`."""
 
 import math
 import warnings
@@ -11,167 +7,9 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.nn.utils import rnn
 
 PAD_ID, UNK_ID, BOS_ID, EOS_ID = range(4)
 LONGEST = 1024  # Number of positions of the Transformer.
-
-
-class LuongModel(nn.Module):
-    """A bidirectional LSTM encoder and an LSTM decoder with input feeding; Luong et al. 2015.
-
-    Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids.
-        settings: settings of the preset; this network uses its sizes and rates.
-    """
-
-    def __init__(self, source_vocab_size, target_vocab_size, settings):
-        super().__init__()
-        width, units = settings["embedding_width"], settings["decoder_units"]
-        memory_width = 2 * settings["encoder_units"]
-        self.source_embedding = nn.Embedding(source_vocab_size, width)
-        self.target_embedding = nn.Embedding(target_vocab_size, width)
-        self.encoder = nn.LSTM(
-            width, settings["encoder_units"], bidirectional=True, batch_first=True
-        )
-        self.cell = nn.LSTMCell(width + units, units)
-        self.memory = nn.Linear(memory_width, units, bias=False)
-        self.combination = nn.Linear(memory_width + units, units, bias=False)
-        self.output = nn.Linear(units, target_vocab_size)
-        self.embedding_dropout = nn.Dropout(settings["embedding_dropout"])
-        self.encoder_dropout = nn.Dropout(settings["dropout"])
-        self.output_dropout = nn.Dropout(settings["output_dropout"])
-        # PyTorch adds two biases where one is enough. Both would count in the gradient's norm.
-        for name, weight in self.named_parameters():
-            if "bias_hh" in name:
-                nn.init.zeros_(weight).requires_grad_(False)
-
-    def forward(self, source_ids, target_in_ids):
-        """`[B, S]`, `[B, T]` -> logits `[B, T, V]`."""
-        hidden = (source_ids == PAD_ID).unsqueeze(1)  # [B, 1, S]
-        memory = self.encode(source_ids)
-        keys = self.memory(memory).transpose(1, 2)  # [B, U, S]
-        embedded = self.embedding_dropout(self.target_embedding(target_in_ids))
-        fed = memory.new_zeros(len(memory), self.cell.hidden_size)
-        state, outputs = (fed, fed), []
-        for x in embedded.unbind(1):
-            fed, state = self.step(x, fed, state, (memory, keys, hidden))
-            outputs.append(fed)
-        return self.output(torch.stack(outputs, dim=1))
-
-    def step(self, x, fed, state, context):
-        """Advances by an embedded token `[B, E]`; returns (attention output `[B, U]`, state)."""
-        memory, keys, hidden = context
-        state = self.cell(torch.cat([x, fed], dim=1), state)
-        top = state[0].unsqueeze(1)  # [B, 1, U]
-        scores = torch.bmm(top, keys).masked_fill(hidden, -torch.inf)
-        vectors = torch.bmm(scores.softmax(-1), memory)
-        both = torch.cat([vectors, top], dim=2).squeeze(1)
-        return self.output_dropout(self.combination(both).tanh()), state
-
-    def encode(self, source_ids):
-        """`[B, S]` -> `[B, S, memory_width]`."""
-        embedded = self.embedding_dropout(self.source_embedding(source_ids))
-        lengths = (source_ids != PAD_ID).sum(1)
-        packed = rnn.pack_padded_sequence(embedded, lengths, batch_first=True, enforce_sorted=False)
-        memory, _ = rnn.pad_packed_sequence(self.encoder(packed)[0], batch_first=True)
-        return self.encoder_dropout(memory)
-
-    @torch.no_grad()
-    def take_weights(self, weights):
-        """Sets all weights to those of the Keras model: path without the model's name -> array."""
-        arrays = {
-            "source_embedding.weight": weights["source_embedding/embeddings"],
-            "target_embedding.weight": weights["target_embedding/embeddings"],
-            "memory.weight": weights["decoder/attention/memory/kernel"].T,
-            "combination.weight": weights["decoder/combination/kernel"].T,
-            "output.weight": weights["output/kernel"].T,
-            "output.bias": weights["output/bias"],
-        }
-        for name, ours in (
-            ("encoder.*_l0", "encoder_0/forward/cell"),
-            ("encoder.*_l0_reverse", "encoder_0/backward/cell"),
-            ("cell.*", "decoder/layer_0/cell"),
-        ):
-            inputs = [weights[f"{ours}/kernel"]]
-            if f"{ours}/fed_kernel" in weights:
-                inputs.append(weights[f"{ours}/fed_kernel"])
-            bias = _gates(weights[f"{ours}/bias"])
-            arrays[name.replace("*", "weight_ih")] = _gates(np.concatenate(inputs)).T
-            arrays[name.replace("*", "weight_hh")] = _gates(weights[f"{ours}/recurrent_kernel"]).T
-            arrays[name.replace("*", "bias_ih")] = bias
-            arrays[name.replace("*", "bias_hh")] = np.zeros_like(bias)
-        self.load_state_dict({name: torch.tensor(array) for name, array in arrays.items()})
-
-
-@torch.inference_mode()
-def beam_search(model, source_ids, beam_size, length_penalty):
-    """Finds the translations that `decoding.search` finds, with a `LuongModel`.
-
-    Args:
-        model: `LuongModel` in evaluation mode.
-        source_ids: `[B, S]` int64, padded.
-        beam_size: K.
-        length_penalty: alpha of Wu et al. 2016.
-
-    Returns:
-        For every sentence the ids of the best translation, a list.
-    """
-    limits = (2 * (source_ids != PAD_ID).sum(1) + 20).tolist()
-    memory = model.encode(source_ids)
-    context = (memory, model.memory(memory).transpose(1, 2), (source_ids == PAD_ID).unsqueeze(1))
-    context = [x.repeat_interleave(beam_size, dim=0) for x in context]
-    fed = memory.new_zeros(len(context[0]), model.cell.hidden_size)
-    state = (fed, fed)
-    rows = list(range(len(source_ids)))  # Sentences that are not done.
-    ids = torch.full((len(rows), beam_size, 1), BOS_ID)
-    scores = torch.full((len(rows), beam_size), -1e9)  # [B, K]
-    scores[:, 0] = 0.0
-    finished = [[] for _ in rows]
-    for step in range(1, max(limits) + 1):
-        x = model.target_embedding(ids[:, :, -1].flatten())
-        fed, state = model.step(x, fed, state, context)
-        log_probs = model.output(fed).log_softmax(-1)  # [B * K, V]
-        log_probs[:, [PAD_ID, UNK_ID, BOS_ID]] = -1e9
-        vocab_size = log_probs.shape[-1]
-        totals = log_probs.view(len(rows), beam_size, vocab_size) + scores.unsqueeze(2)
-        totals, best = totals.flatten(1).topk(2 * beam_size)
-        parents, tokens = best // vocab_size, best % vocab_size
-        longer = ids.gather(1, parents.unsqueeze(2).expand(-1, -1, ids.shape[2]))
-        longer = torch.cat([longer, tokens.unsqueeze(2)], dim=2)  # [B, 2K, T + 1]
-        ends = tokens == EOS_ID
-        for row, k in (ends & (totals > -1e8))[:, :beam_size].nonzero().tolist():
-            score = float(totals[row, k]) / ((5 + step) / 6) ** length_penalty
-            finished[rows[row]].append((score, longer[row, k, 1:].tolist()))
-        scores, best = totals.masked_fill(ends, -1e9).topk(beam_size)
-        ids = longer.gather(1, best.unsqueeze(2).expand(-1, -1, step + 1))
-        for row, number in enumerate(rows):
-            if step == limits[number] and not finished[number]:
-                finished[number].append((0.0, ids[row, 0, 1:].tolist()))
-        live = [
-            row
-            for row, number in enumerate(rows)
-            if len(finished[number]) < beam_size and step < limits[number]
-        ]
-        if not live:
-            break
-        parents = parents.gather(1, best) + torch.arange(len(rows)).unsqueeze(1) * beam_size
-        if len(live) < len(rows):
-            rows = [rows[row] for row in live]
-            live = torch.tensor(live)
-            places = (live.unsqueeze(1) * beam_size + torch.arange(beam_size)).flatten()
-            parents, ids, scores = parents[live], ids[live], scores[live]
-            context = [x[places] for x in context]
-        parents = parents.flatten()
-        fed, state = fed[parents], tuple(x[parents] for x in state)
-    return [max(some)[1] for some in finished]
-
-
-def _gates(columns):
-    """Reorders columns from the project's gates i, f, o, g to PyTorch's i, f, g, o."""
-    i, f, o, g = np.split(columns, 4, axis=-1)
-    return np.concatenate([i, f, g, o], axis=-1)
 
 
 class TransformerModel(nn.Module):
@@ -279,7 +117,7 @@ class TorchUpdate:
     """An update like that of `training.ways.gradient.gradient.GradientUpdate`, in PyTorch.
 
     Args:
-        model: `LuongModel` or `TransformerModel`.
+        model: `TransformerModel`.
         learning_rate: peak of the schedule.
         warmup_steps: updates until the peak.
         label_smoothing: in [0, 1).

@@ -20,21 +20,29 @@ def faults_table():
 
 
 def structure_table():
-    """Makes a row for each count of benchmarks/structure.py, before and after the rooms."""
-    before, now = (read(f"structure/{name}") for name in ("62569a9", "now"))
-    rows = [("", "commit 62569a9", "now")]
-    for heading, count in now["places_to_edit"].items():
-        rows.append((f"files to edit: {heading.lower()}", before["by_hand"][heading], str(count)))
-    for key, label in (
-        ("branches_by_kind", "branches by kind of model or training, outside of these"),
-        ("branches_by_fact", "branches by a fact that a model or a way of training states"),
-    ):
-        rows.append((label, *(str(len(record[key])) for record in (before, now))))
-    for key, label in (
-        ("widest_function", "arguments of the widest function that is not a constructor"),
-        ("largest_folder", "files in the largest folder"),
-    ):
-        rows.append(
-            (label, *(f"{record[key][0]} (`{record[key][1]}`)" for record in (before, now)))
+    """Makes a row for each measure of benchmarks/house.py, before and after the package."""
+    records = [read(f"structure/{name}") for name in ("eb9171d", "now")]
+    rows = [("", "commit eb9171d", "now")]
+
+    def add(label, value):
+        rows.append((label, *(str(value(record)) for record in records)))
+
+    for room in sorted({room for record in records for room in record["lines"]}):
+        add(f"lines: {room}", lambda r, room=room: f"{r['lines'].get(room, 0):,}")
+    add("functions", lambda r: f"{r['functions']:,}")
+    add("functions above 60 lines", lambda r: len(r["long_functions"]))
+    add("functions of a complexity above 10", lambda r: len(r["complex_functions"]))
+    add("flags of the six scripts", lambda r: r["flags"])
+    add(
+        "public functions with types",
+        lambda r: f"{r['typed_public_functions'] / r['public_functions']:.0%}",
+    )
+    for kind in records[1]["places_to_edit"]:
+        add(
+            f"files to write or edit: {kind}",
+            lambda r, kind=kind: r["places_to_edit"].get(kind, ""),
         )
+    for start in records[1]["walks"]:
+        add(f"stops of `{start}`", lambda r, start=start: r["walks"][start]["stops"])
+        add(f"files of `{start}`", lambda r, start=start: r["walks"][start]["files"])
     return markdown(rows)

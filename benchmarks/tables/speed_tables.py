@@ -64,7 +64,7 @@ RECURRENT_COLUMNS = (
 
 
 def recurrent_table():
-    """Makes a row for each batch size of benchmarks/recurrent_speed.py and each framework.
+    """Makes a row for each batch size of an LSTM in each framework.
 
     Each row shows the number of threads with which the framework is fastest.
     """
@@ -205,7 +205,7 @@ def serving_table():
 
 
 def pipeline_table():
-    """Makes a row for each stage of benchmarks/wmt_rehearsal.py, and for each comparison."""
+    """Makes a row for each stage of the pipeline, and for each comparison."""
     stages, small = (
         read(f"pipeline/wmt_rehearsal_{pairs}")["stages"] for pairs in (4500000, 210000)
     )

@@ -5,12 +5,13 @@ Nothing here stops a run: what is unlikely may be meant, such as a task to copy 
 
 import itertools
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
 from nmt_zoo.data_pipeline.checks import languages, pairing, samples
 from nmt_zoo.data_pipeline.checks.repetitions import Repetitions
-from nmt_zoo.data_pipeline.checks.samples import place, quoted
+from nmt_zoo.data_pipeline.checks.samples import Side, place, quoted
 from nmt_zoo.data_pipeline.text_form import normalised
 
 _RARE = 0.01  # Share of pairs with a fault that is worth a line.
@@ -26,11 +27,11 @@ _NAME = re.compile(
 )
 
 
-def remarks(train, held_out, *, own):
+def remarks(train: Side, held_out: dict[str, Side], *, own: bool) -> Iterator[str]:
     """Yields a line of text about each kind of fault in a training text and its held-out texts.
 
     Args:
-        train: (source, target), or (target,) for a language model; each `FileLines`.
+        train: (source, target), or (target,) for a language model.
         held_out: {"validation": sides, ...}, each as `train`.
         own: whether the files are the user's own; of a published corpus only the pairing of its
             lines, and what its parts have in common, are looked at.
@@ -99,7 +100,7 @@ def _languages(texts, blocks, held_out):
 
     Args:
         texts: {name: sides}, with "training".
-        blocks: {name: list of `samples.Block`}.
+        blocks: {name: blocks}.
         held_out: {name: pairs}, all pairs of the other texts.
     """
     judge = languages.Judge([pair for block in blocks["training"] for pair in block.pairs])

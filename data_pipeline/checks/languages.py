@@ -30,13 +30,9 @@ class Languages(NamedTuple):
 
 
 class Judge:
-    """Knows the languages of both sides from a sample of pairs.
+    """Knows the languages of both sides from a sample of pairs."""
 
-    Args:
-        pairs: list of (source, target).
-    """
-
-    def __init__(self, pairs):
+    def __init__(self, pairs: list[tuple[str, str]]):
         units = [_units(side) for side in zip(*pairs, strict=True)]
         self._numbers = most_frequent(units[0] + units[1], _UNITS)
         source, target = (matrix(side, self._numbers) for side in units)
@@ -57,8 +53,8 @@ class Judge:
     def _positions(self, rows):
         return rows @ self._direction / np.sqrt(rows.sum(1) + 1e-6)
 
-    def languages(self, pairs):
-        """Returns the `Languages` of (source, target) pairs; nothing is found if it is not sure."""
+    def languages(self, pairs: list[tuple[str, str]]) -> Languages:
+        """Judges pairs; nothing is found if it is not sure."""
         sides = [matrix(_units(side), self._numbers) for side in zip(*pairs, strict=True)]
         enough = np.stack([side.sum(1) >= _FEW for side in sides])
         source, target = map(self._positions, sides)
@@ -66,10 +62,10 @@ class Judge:
         foreign = self._is_sure & enough & np.stack([source < own[1] / 2, target > own[0] / 2])
         return Languages(foreign.all(0), foreign & ~foreign.all(0))
 
-    def known(self, lines, side):
+    def known(self, lines: list[str], side: int) -> float:
         """Returns the share of the units of lines that the sample of a side has, 0 to 1."""
         found = [unit in self._known[side] for line in lines for unit in units_of(line)]
-        return np.mean(found) if found else 1.0
+        return float(np.mean(found)) if found else 1.0
 
 
 def _main_direction(rows):
@@ -99,7 +95,7 @@ def _main_script(line):
     return counts.most_common(1)[0][0] if counts else None
 
 
-def strange_scripts(lines):
+def strange_scripts(lines: list[str]) -> np.ndarray:
     """Returns `[lines]` bool: which lines are in a script that less than a tenth of them have."""
     scripts = [_main_script(line) for line in lines]
     usual = {s for s, n in collections.Counter(scripts).items() if n >= len(lines) / 10}

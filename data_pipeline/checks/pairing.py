@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.data_pipeline.checks.samples import BLOCK, matrix, most_frequent, units_of
+from nmt_zoo.data_pipeline.checks.samples import BLOCK, Block, matrix, most_frequent, units_of
 
 FARTHEST = 3  # Lines that a side may be shifted by, in either direction.
 _OFFSETS = range(-FARTHEST, FARTHEST + 1)
@@ -31,12 +31,8 @@ class Pairing(NamedTuple):
     example: int
 
 
-def pairings(blocks):
-    """Returns the `Pairing` of each block.
-
-    Args:
-        blocks: list of `samples.Block`, each with `BLOCK` pairs; at least two, or none is judged.
-    """
+def pairings(blocks: list[Block]) -> list[Pairing]:
+    """Returns the `Pairing` of each block of `BLOCK` pairs; of a single block, none."""
     if len(blocks) < 2:
         return []
     source, target = (

@@ -1,11 +1,13 @@
 """Finds sentences that a training text repeats, or has in common with a held-out text."""
 
 import array
+from collections.abc import Iterator
 
 import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.checks import samples
+from nmt_zoo.data_pipeline.checks.samples import Side
 from nmt_zoo.data_pipeline.text_form import core
 
 _MOST = 1_000_000  # Pairs that are read; of a longer text, every k-th part.
@@ -18,11 +20,11 @@ class Repetitions:
     """What one pass over a training text finds.
 
     Args:
-        train: (source, target), or (target,) for a language model; each `FileLines`.
-        wanted: list of pairs of held-out texts, in the one form.
+        train: (source, target), or (target,) for a language model.
+        wanted: pairs of held-out texts, in the one form.
     """
 
-    def __init__(self, train, wanted):
+    def __init__(self, train: Side, wanted: list[tuple[str, ...]]):
         self._train = train
         self._wanted = [set(keys) for keys in zip(*map(_keys, wanted), strict=True)]
         # {key: number of the first line}, for each of the keys of a pair.
@@ -55,7 +57,7 @@ class Repetitions:
         if pair[1:] == pair[:1] and len(samples.units_of(pair[0])) > 2:
             self._same.append(number)
 
-    def within(self):
+    def within(self) -> Iterator[str]:
         """Yields lines about repeated pairs, and about pairs that are not translated."""
         _, first, which = np.unique(self._pairs, return_index=True, return_inverse=True)
         later = np.delete(np.arange(which.size), first)
@@ -79,7 +81,7 @@ class Repetitions:
         _, which, counts = np.unique(self._firsts, return_inverse=True, return_counts=True)
         return (counts[which] > 1).mean() if which.size else 0.0
 
-    def overlap(self, name, sides, pairs):
+    def overlap(self, name: str, sides: Side, pairs: list[tuple[str, ...]]) -> Iterator[str]:
         """Yields a line about a held-out text with many sentences of the training text.
 
         Args:

@@ -3,12 +3,15 @@
 import collections
 import itertools
 import re
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from nmt_zoo.data_pipeline.streams import FileLines
 from nmt_zoo.data_pipeline.text_form import normalised
 
+Side: TypeAlias = tuple[FileLines, ...]  # Source and target; of a language model, the target.
 BLOCK = 100  # Lines.
 HEAD = 200  # Lines.
 _MOST = 50  # Blocks.
@@ -24,32 +27,28 @@ class Block(NamedTuple):
 
     Attributes:
         start: number of pairs before it.
-        pairs: list of (source, target), in the one form.
+        pairs: (source, target) of each line, in the one form.
     """
 
     start: int
-    pairs: list
+    pairs: list[tuple[str, ...]]
 
 
-def blocks_of(sides):
-    """Returns `Block`s of `BLOCK` pairs, evenly spaced over a text; of a short text, all of them.
-
-    Args:
-        sides: (source, target), each `FileLines`.
-    """
+def blocks_of(sides: Side) -> list[Block]:
+    """Returns `Block`s of `BLOCK` pairs, evenly spaced over a text, or all of a short text."""
     size = len(sides[0])
     starts = np.linspace(0, size - BLOCK, min(size // BLOCK, _MOST), dtype=int).tolist()
     return list(read(sides, [(start, start + BLOCK) for start in starts]))
 
 
-def heads_of(sides):
-    """Returns the first lines of each file of a text, as `Block`s."""
+def heads_of(sides: Side) -> list[Block]:
+    """Returns the first lines of each file of a text."""
     ends = np.cumsum(sides[0].sizes).tolist()
     starts = [0, *ends[:-1]]
     return list(read(sides, [(s, min(s + HEAD, e)) for s, e in zip(starts, ends, strict=True)]))
 
 
-def read(sides, ranges):
+def read(sides: Side, ranges: Iterable[tuple[int, int]]) -> Iterator[Block]:
     """Yields the `Block` of each of the ranges (start, end) of pairs, which are in order."""
     lines, done = zip(*sides, strict=True), 0
     for start, end in ranges:
@@ -58,43 +57,27 @@ def read(sides, ranges):
         done = end
 
 
-def units_of(line):
+def units_of(line: str) -> set[str]:
     """Returns the set of the beginnings of the words of a line; endings tell little of a word."""
     return {unit[:5] for unit in _UNITS.findall(line.casefold())}
 
 
-def most_frequent(units, most, least=1):
-    """Returns {unit: its number} of the most frequent units.
-
-    Args:
-        units: list of sets of units, one for each line.
-        most: largest number of units.
-        least: smallest number of lines that have a unit.
-    """
+def most_frequent(units: list[set[str]], most: int, least: int = 1) -> dict[str, int]:
+    """Returns {unit: its number} of the `most` most frequent units that `least` lines have."""
     counts = collections.Counter(itertools.chain.from_iterable(units))
     return {u: i for i, (u, count) in enumerate(counts.most_common(most)) if count >= least}
 
 
-def matrix(units, numbers):
-    """Returns `[lines, units]` float32, 1 where a line has a unit.
-
-    Args:
-        units: list of sets of units, one for each line.
-        numbers: as `most_frequent` returns them.
-    """
+def matrix(units: list[set[str]], numbers: dict[str, int]) -> np.ndarray:
+    """Returns `[lines, units]` float32, 1 where a line has a unit that has a number."""
     found = np.zeros((len(units), len(numbers)), np.float32)
     for row, line in zip(found, units, strict=True):
         row[[numbers[unit] for unit in line if unit in numbers]] = 1
     return found
 
 
-def place(side, number):
-    """Returns the file and the line of a pair, for messages.
-
-    Args:
-        side: `FileLines`.
-        number: of the pair, counted from 0 over all files.
-    """
+def place(side: FileLines, number: int) -> str:
+    """Returns the file and the line of a pair, counted from 0 over all files, for messages."""
     for path, size in zip(side.paths, side.sizes, strict=True):
         if number < size:
             return f"{path}, line {number + 1}"
@@ -102,6 +85,6 @@ def place(side, number):
     raise IndexError(number)
 
 
-def quoted(line):
+def quoted(line: str) -> str:
     """Returns a line in quotation marks, at most 60 characters of it."""
     return repr(line if len(line) <= 60 else line[:59] + "…")

@@ -10,10 +10,11 @@ import posixpath
 import re
 import tarfile
 import zlib
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError, printable
-from nmt_zoo.common.files import decode_lines
+from nmt_zoo.common.files import FilePath, decode_lines
 from nmt_zoo.data_pipeline.downloads.markup import matched_segments, parse_sgml
 
 _BLOCK = 1 << 22
@@ -24,15 +25,12 @@ _BROKEN = (OSError, EOFError, KeyError, RecursionError, zlib.error, tarfile.TarE
 _OF_TALK = re.compile(r"<(\w+)(?:\s[^<>]*)?>(?:(.*)</\1>)?")
 
 
-def stream_lines(path, member=""):
-    r"""Yields the lines of a text without reading all of it into memory.
+def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
+    """Yields the lines of a text, as `decode_lines`, without reading all of it into memory.
 
     Args:
         path: a text file, or a text file compressed by gzip whose name ends in `.gz`.
         member: name of a text inside `path`, which then is a tar archive, compressed or not.
-
-    Yields:
-        str; only `\n` and `\r\n` end a line, as in `decode_lines`.
 
     Raises:
         UserError: the text is missing, damaged, truncated, or not UTF-8.
@@ -48,7 +46,9 @@ def stream_lines(path, member=""):
         yield from lines
 
 
-def stream_pairs(source, target):
+def stream_pairs(
+    source: tuple[FilePath, str], target: tuple[FilePath, str]
+) -> Iterator[tuple[list[str], ...]]:
     """Yields parallel text in blocks of (source lines, target lines).
 
     Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and
@@ -57,9 +57,6 @@ def stream_pairs(source, target):
     Args:
         source: (path, member) as in `stream_lines`.
         target: the same for the target side.
-
-    Yields:
-        (list of str, list of str), of equal length, in order.
 
     Raises:
         UserError: as `stream_lines`, or the sides do not match.
@@ -91,7 +88,7 @@ def stream_pairs(source, target):
         yield tuple(blocks)
 
 
-def sentences(lines):
+def sentences(lines: Iterable[str]) -> Iterator[str]:
     """Yields the sentences of talks in the format of IWSLT.
 
     Titles and descriptions, of a line each, count as sentences, as is customary; all other lines

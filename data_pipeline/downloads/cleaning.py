@@ -3,8 +3,7 @@
 import collections
 import html.entities
 import re
-import unicodedata
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 # White space other than the plain space, including line separators, and control characters.
 _ODD_SPACES = re.compile(
@@ -29,7 +28,6 @@ class Rules(NamedTuple):
         drop_duplicates: keeps only the first of several equal pairs.
         drop_identical: drops pairs whose two sides are equal.
         undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.
-        nfkc: applies Unicode's compatibility composition: `ﬁ` becomes `fi`, `①` becomes `1`.
     """
 
     max_characters: int | None = 2000
@@ -37,7 +35,6 @@ class Rules(NamedTuple):
     drop_duplicates: bool = True
     drop_identical: bool = True
     undo_entities: bool = True
-    nfkc: bool = False
 
 
 # For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
@@ -61,27 +58,20 @@ class Cleaner:
         {'a side is empty': 1}
     """
 
-    def __init__(self, rules):
+    def __init__(self, rules: Rules):
         self.rules = rules
         self.read = self.kept = 0
         self.dropped = collections.Counter()
         self.mended = collections.Counter()
         self._seen = set()
 
-    def mend(self, lines):
-        """Mends the characters of lines; returns equally many lines, none with a line break.
-
-        Args:
-            lines: list of str without line feeds.
-        """
+    def mend(self, lines: list[str]) -> list[str]:
+        """Mends the characters of lines; returns equally many lines, none with a line break."""
         if not lines:
             return []
         text = "\n".join(lines)
         if self.rules.undo_entities and "&" in text:
             text = _ENTITY.sub(self._undone, text)
-        if self.rules.nfkc and not unicodedata.is_normalized("NFKC", text):
-            text = unicodedata.normalize("NFKC", text)
-            self.mended["blocks of lines composed by NFKC"] += 1
         text, count = _ODD_SPACES.subn(" ", text)
         self.mended["odd spaces, controls and line separators"] += count
         if not text.isascii():
@@ -102,22 +92,18 @@ class Cleaner:
         # An entity such as &#10; would cut the line in two.
         return html.unescape(match[0]).replace("\n", " ")
 
-    def mend_both(self, source_lines, target_lines):
+    def mend_both(
+        self, source_lines: list[str], target_lines: list[str]
+    ) -> tuple[list[str], list[str]]:
         """Mends both sides and keeps every pair: for validation and test text."""
         self.read += len(source_lines)
         self.kept += len(source_lines)
         return self.mend(source_lines), self.mend(target_lines)
 
-    def clean(self, source_lines, target_lines):
-        """Mends both sides and drops the pairs that the rules do not allow.
-
-        Args:
-            source_lines: list of str without line feeds.
-            target_lines: list of str without line feeds, of the same length.
-
-        Returns:
-            (list of str, list of str), of equal length.
-        """
+    def clean(
+        self, source_lines: list[str], target_lines: list[str]
+    ) -> tuple[list[str], list[str]]:
+        """Mends both sides and drops the pairs that the rules do not allow."""
         pairs = list(zip(self.mend(source_lines), self.mend(target_lines), strict=True))
         reasons = [self._fault(source, target) for source, target in pairs]
         kept = [pair for pair, reason in zip(pairs, reasons, strict=True) if not reason]
@@ -149,7 +135,7 @@ class Cleaner:
         return None
 
 
-def summary(cleaner):
+def summary(cleaner: Cleaner) -> dict[str, Any]:
     """Returns the counts of a `Cleaner` as a dict for JSON."""
     return {
         "read": cleaner.read,

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import atomic_path, check_writable, write_text
+from nmt_zoo.common.files import FilePath, atomic_path, check_writable, write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.downloads.archives import stream_pairs
 from nmt_zoo.data_pipeline.downloads.cleaning import Cleaner, Rules, summary
-from nmt_zoo.data_pipeline.downloads.remote_files import RemoteFile
+from nmt_zoo.data_pipeline.downloads.remote_files import Downloads, RemoteFile
 
 SPLITS = ("train", "valid", "test")
 _VERSION = 1  # To be raised when the same definition makes other files than before.
@@ -21,8 +21,8 @@ _VERSION = 1  # To be raised when the same definition makes other files than bef
 class Split(NamedTuple):
     """The two files of a split; line n of the target translates line n of the source."""
 
-    source: Path
-    target: Path
+    source: FilePath
+    target: FilePath
 
 
 class Text(NamedTuple):
@@ -43,7 +43,7 @@ class Corpus(NamedTuple):
 
     Attributes:
         languages: (source, target), language codes; the suffixes of the files made.
-        train: tuple of (`Text` of the source, `Text` of the target); joined in this order.
+        train: (source, target) of each part; joined in this order.
         valid: the same for validation; never filtered. () if `valid_every` holds out a part.
         test: the same for testing; never filtered; () if there is no test set.
         about: one line: contents.
@@ -55,10 +55,10 @@ class Corpus(NamedTuple):
             is for validation and not for training. It is filtered like training text.
     """
 
-    languages: tuple
-    train: tuple
-    valid: tuple
-    test: tuple
+    languages: tuple[str, str]
+    train: tuple[tuple[Text, Text], ...]
+    valid: tuple[tuple[Text, Text], ...]
+    test: tuple[tuple[Text, Text], ...]
     about: str
     size: str
     licence: str
@@ -66,26 +66,19 @@ class Corpus(NamedTuple):
     rules: Rules = Rules()
     valid_every: int = 0
 
-    def files(self):
-        """Returns every `RemoteFile` once, as a list."""
+    def files(self) -> list[RemoteFile]:
+        """Returns every file once."""
         pairs = self.train + self.valid + self.test
         return list(dict.fromkeys(text.file for pair in pairs for text in pair))
 
-    def pairs(self, name):
+    def pairs(self, name: str) -> tuple[tuple[Text, Text], ...]:
         """Returns the pairs of `Text` in which a split is found."""
         return self.train if name == "valid" and self.valid_every else getattr(self, name)
 
-    def prepare(self, folder, downloads):
+    def prepare(self, folder: FilePath, downloads: Downloads) -> dict[str, Split]:
         """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
 
         Files of an earlier call are used if they are complete and of the same definition.
-
-        Args:
-            folder: folder of these files.
-            downloads: `Downloads`.
-
-        Returns:
-            {"train": Split, "valid": Split, "test": Split}.
 
         Raises:
             UserError: a file cannot be downloaded, is damaged or cannot be written; the sides do
@@ -147,14 +140,7 @@ def _write(corpus, name, split, downloads):
 
 
 def _share(corpus, name, block, number):
-    """Returns the pairs of a block that belong to a split: all, unless `valid_every` divides them.
-
-    Args:
-        corpus: `Corpus`.
-        name: name of the split.
-        block: (source lines, target lines).
-        number: number of pairs before the block.
-    """
+    """Returns the pairs of a block, before which are `number` pairs, that belong to a split."""
     if name == "test" or not corpus.valid_every:
         return block
     numbers = range(number + 1, number + 1 + len(block[0]))

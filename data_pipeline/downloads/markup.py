@@ -8,12 +8,14 @@ import collections
 import html
 import os
 import re
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import open_source, read_lines
+from nmt_zoo.common.files import FilePath, open_source, read_lines
 from nmt_zoo.data_pipeline.downloads.cleaning import KEEP_ALL, Cleaner
 
+Texts: TypeAlias = dict[tuple[str, str], str]  # {(document, segment): text}
 SOURCE, REFERENCE, TRANSLATION = "source", "reference", "translation"
 _KINDS = {
     **dict.fromkeys(("src", "srcset"), SOURCE),
@@ -34,7 +36,7 @@ _ONLY_TAGS = re.compile(r"(?:<[^<>]*>\s*)+")
 _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 
-def is_test_set(path):
+def is_test_set(path: FilePath) -> bool:
     """Returns whether a file is a test set in markup, rather than one sentence a line.
 
     Raises:
@@ -49,7 +51,7 @@ def is_test_set(path):
     return is_markup(*(part.decode("utf-8", "replace") for part in (data, tail)), path)
 
 
-def is_markup(head, tail, name):
+def is_markup(head: str, tail: str, name: FilePath) -> bool:
     """Returns whether a text that begins and ends so is a test set in markup; as `is_test_set`."""
     head = head.lstrip("\ufeff \t\r\n")
     if not head.startswith("<"):
@@ -72,16 +74,11 @@ def is_markup(head, tail, name):
     return False
 
 
-def read_texts(path, kind):
+def read_texts(path: FilePath, kind: str) -> list[Texts]:
     """Reads the texts of one kind from a test set, mended as those of published corpora are.
 
-    Args:
-        path: file of the test set.
-        kind: `SOURCE`, `REFERENCE` or `TRANSLATION`. If all texts of the file are of one other
-            kind, they are returned: the reference of one direction is the source of the other.
-
-    Returns:
-        A list of {(document, segment): text}, at least one.
+    If all texts of the file are of one other kind, they are returned: the reference of one
+    direction is the source of the other.
 
     Raises:
         UserError: as `parse_texts`, or the file has several kinds of texts but not this one.
@@ -94,14 +91,14 @@ def read_texts(path, kind):
     return [dict(zip(text, mend(list(text.values())), strict=True)) for text in texts]
 
 
-def has_both_sides(path):
+def has_both_sides(path: FilePath) -> bool:
     """Returns whether a file is a test set with a source and a reference."""
     if not is_test_set(path):
         return False
     return {SOURCE, REFERENCE} <= {*parse_texts("\n".join(read_lines(path)), path)}
 
 
-def read_text(path, kind):
+def read_text(path: FilePath, kind: str) -> Texts:
     """Reads the only text of a kind; raises `UserError` as `read_texts`, or at several."""
     texts = read_texts(path, kind)
     if len(texts) > 1:
@@ -112,8 +109,8 @@ def read_text(path, kind):
     return texts[0]
 
 
-def parse_sgml(text, name):
-    """Parses a test set that holds one text: {(document, segment): text}; as `parse_texts`."""
+def parse_sgml(text: str, name: FilePath) -> Texts:
+    """Parses a test set that holds one text, as `parse_texts`."""
     found = [each for texts in parse_texts(text, name).values() for each in texts]
     if len(found) > 1:
         raise UserError(f"{name}: holds {len(found)} texts; expected one")
@@ -127,7 +124,7 @@ class _Place(NamedTuple):
     version: str = ""
     document: str = ""
 
-    def after(self, tags):
+    def after(self, tags: str) -> "_Place | None":
         """Returns the place after tags outside of segments; None if a tag of them is broken."""
         place, num_docs = self, 0
         for tag in _TAG.finditer(tags):
@@ -142,7 +139,7 @@ class _Place(NamedTuple):
         return place if num_docs == len(_DOC.findall(tags)) else None
 
 
-def parse_texts(text, name):
+def parse_texts(text: str, name: FilePath) -> dict[str, list[Texts]]:
     """Parses a test set in SGML or XML.
 
     Args:
@@ -152,7 +149,7 @@ def parse_texts(text, name):
         name: name of the text in errors.
 
     Returns:
-        {kind, or "": list of {(document, segment): text}}, in order. Outer white space is removed,
+        {kind, or "": texts}, in order. Outer white space is removed,
         a line break becomes a space, and entities are left as they are. Several texts of a kind are
         those of different translators or systems; documents that one of them lacks are "" there.
 
@@ -216,19 +213,13 @@ def _without_sections(text):
     return text
 
 
-def matched_segments(source, target, names):
+def matched_segments(
+    source: Texts, target: Texts, names: Sequence[FilePath]
+) -> tuple[list[str], list[str]]:
     """Matches the segments of both sides, in the order of the source.
 
-    Args:
-        source: {(document, segment): text}.
-        target: the same, in any order.
-        names: names of both texts in errors.
-
-    Returns:
-        (list of str, list of str).
-
     Raises:
-        UserError: only one side has a segment.
+        UserError: only one side has a segment; `names` are those of both texts.
     """
     lonely = {key: names[0] for key in source if key not in target}
     lonely |= {key: names[1] for key in target if key not in source}

@@ -1,4 +1,7 @@
-"""Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole."""
+"""Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole.
+
+Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which takes hours for WMT.
+"""
 
 import contextlib
 import hashlib
@@ -9,10 +12,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError, printable
+from nmt_zoo.common.files import FilePath
 from nmt_zoo.common.locks import lock
 from nmt_zoo.common.progress import Progress
 
@@ -33,7 +38,7 @@ class RemoteFile(NamedTuple):
     """
 
     path: str
-    addresses: tuple
+    addresses: tuple[str, ...]
     size: int | None = None
     checksum: str | None = None
 
@@ -58,21 +63,15 @@ class Downloads(NamedTuple):
         >>> [path] = Downloads("data/downloads").fetch([nc])
     """
 
-    folder: str | os.PathLike
+    folder: FilePath
     mirror: str = ""
     offline: bool = False
     attempts: int = 5
     delay: float = 1.0
     timeout: float = 60.0
 
-    def fetch(self, files):
-        """Checks the files that are in the folder, and downloads the missing ones.
-
-        Args:
-            files: iterable of `RemoteFile`.
-
-        Returns:
-            list of `Path`, in the order of `files`.
+    def fetch(self, files: Iterable[RemoteFile]) -> list[Path]:
+        """Checks the files that are in the folder, downloads the missing ones, returns their paths.
 
         Raises:
             UserError: a file cannot be downloaded, or has another size or checksum.
@@ -93,7 +92,7 @@ class Downloads(NamedTuple):
             self._download(file)
         return [self.path(file) for file in files]
 
-    def path(self, file):
+    def path(self, file: RemoteFile) -> Path:
         """Returns the path of a file in the folder."""
         return Path(self.folder, file.path)
 

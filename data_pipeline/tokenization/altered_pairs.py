@@ -9,13 +9,15 @@ copy what it has never seen, and soonest the signs that stand for other text.
 import collections
 import random
 import re
+from typing import Any
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.encoding import encode_lines
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import mixed
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
 _SIGNS_SHARE = 0.7  # Of the strings. Few texts teach to copy signs, more teach to copy bytes.
@@ -39,9 +41,9 @@ class AlteredPairs:
     """Alters pairs at random; a pair's draws are a function of seed, epoch and pair number.
 
     Args:
-        tokenizer: `Tokenizer` of kind "bpe" with byte pieces.
+        tokenizer: of kind "bpe" with byte pieces.
         share: share of the pairs that get a string to copy, in [0, 1].
-        seed: int.
+        seed: determines all random numbers.
         max_length: longest sentence, in tokens with `</s>`. A pair with a sentence that would
             become longer stays as it is.
 
@@ -49,8 +51,8 @@ class AlteredPairs:
         UserError: a vocabulary has no byte pieces.
     """
 
-    def __init__(self, tokenizer, share, seed, max_length):
-        self.vocabularies = tokenizer.source, tokenizer.target
+    def __init__(self, tokenizer: Tokenizer, share: float, seed: int, max_length: int):
+        self.vocabularies: tuple[Any, Any] = tokenizer.source, tokenizer.target
         if any(UNK_ID in v.encode(["\ue000"])[0] for v in self.vocabularies):
             raise UserError(
                 f"--copy_share={share:g} needs a SentencePiece model with byte pieces "
@@ -70,17 +72,8 @@ class AlteredPairs:
             if all(v.processor.piece_to_id(character) == UNK_ID for v in self.vocabularies)
         ]
 
-    def sample(self, part, epoch, first=0):
-        """Alters consecutive pairs.
-
-        Args:
-            part: `EncodedCorpus`.
-            epoch: counted from 0.
-            first: number of the first pair in the corpus.
-
-        Returns:
-            `EncodedCorpus` of as many pairs.
-        """
+    def sample(self, part: EncodedCorpus, epoch: int, first: int = 0) -> EncodedCorpus:
+        """Alters consecutive pairs of an epoch, of which `first` is the first one's number."""
         rows = np.arange(part.num_pairs)
         draws = mixed(mixed(np.uint64([self.seed]), [_STREAM + epoch]), first + rows)
         chosen = np.flatnonzero(draws & np.uint64(2**32 - 1) < self.below)
@@ -94,7 +87,8 @@ class AlteredPairs:
         new = list(map(encode_lines, self.vocabularies, zip(*altered, strict=True)))
         fits = np.all([side.lengths <= self.max_length for side in new], axis=0)
         rows[chosen[fits]] = rows.size + np.flatnonzero(fits)
-        return EncodedCorpus(*(joined(*sides).take(rows) for sides in zip(part, new, strict=True)))
+        sides = zip(part, new, strict=True)
+        return EncodedCorpus(*(usual.joined(other).take(rows) for usual, other in sides))
 
     @staticmethod
     def _lines(vocabulary, side, rows):
@@ -178,8 +172,3 @@ def _shared_words(pair):
             found[match[0]].append(match.span())
         spans.append({word: at[0] for word, at in found.items() if len(at) == 1})
     return [(span, spans[1][word]) for word, span in spans[0].items() if word in spans[1]]
-
-
-def joined(one, other):
-    """Returns the sentences of an `EncodedSide`, and those of another after them."""
-    return EncodedSide(*map(np.concatenate, zip(one, other, strict=True)))

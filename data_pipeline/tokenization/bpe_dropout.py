@@ -6,15 +6,19 @@ is dropped with probability p, and the most frequent of the rest is applied. A w
 all its merges are dropped at once, or none is left.
 
 Every random number is a function of seed, epoch, side and line, and of the place in the line. So a
-line has the same pieces in whatever batch, process or part of a resumed run it is encoded.
+line has the same pieces in whatever batch, process or part of a resumed run it is encoded. With the
+sampling of SentencePiece, they would depend on the lines before it and on the package's version.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedSide
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.data_pipeline.tokenization.vocabularies import BpeVocabulary
 
 _CELLS_AT_ONCE = 1 << 21  # Words x longest word.
 _NONE = np.iinfo(np.int32).max  # The rank of two pieces that cannot be merged.
@@ -41,7 +45,7 @@ class Merges(NamedTuple):
     merged: np.ndarray
 
     @classmethod
-    def of(cls, vocabulary):
+    def of(cls, vocabulary: BpeVocabulary) -> "Merges":
         """Reads the merges of a `BpeVocabulary`.
 
         Raises:
@@ -89,7 +93,7 @@ class Merges(NamedTuple):
             np.array(order, np.int32),
         )
 
-    def rank(self, left, right):
+    def rank(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
         """Returns the ranks of the merges of two arrays of ids, int32; `_NONE` for no merge."""
         if not self.pairs.size:
             return np.full(left.shape, _NONE, np.int32)
@@ -102,9 +106,9 @@ class BpeDropout:
     """Encodes the sentences of a corpus in random pieces, others in every epoch.
 
     Args:
-        tokenizer: `Tokenizer` of kind "bpe".
+        tokenizer: of kind "bpe".
         rate: p, the probability that a possible merge is dropped, in [0, 1].
-        seed: int.
+        seed: determines all random numbers.
         max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
             keeps its usual pieces.
         sides: sides to encode anew (0: source, 1: target). Any other side keeps its usual pieces.
@@ -113,7 +117,14 @@ class BpeDropout:
         UserError: the SentencePiece model is not of type BPE, or has pieces across words.
     """
 
-    def __init__(self, tokenizer, rate, seed, max_length, sides=(0, 1)):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        rate: float,
+        seed: int,
+        max_length: int,
+        sides: Sequence[int] = (0, 1),
+    ):
         vocabularies = (tokenizer.source, tokenizer.target)
         if tokenizer.shared:
             self.merges = dict.fromkeys(sides, Merges.of(vocabularies[0]))
@@ -123,17 +134,14 @@ class BpeDropout:
         self.seed = seed
         self.max_length = max_length
 
-    def sample(self, part, side, epoch, first=0):
+    def sample(self, part: EncodedSide, side: int, epoch: int, first: int = 0) -> EncodedSide:
         """Encodes consecutive sentences.
 
         Args:
-            part: `EncodedSide` with the usual pieces.
+            part: the usual pieces.
             side: 0 for the source, 1 for the target.
             epoch: counted from 0.
             first: number of the first sentence in the corpus.
-
-        Returns:
-            `EncodedSide`.
         """
         merges = self.merges[side]
         characters = merges.spelling.take(part.ids)
@@ -155,15 +163,14 @@ class BpeDropout:
 
     def _shortened(self, sampled, part):
         """Returns the sentences of `sampled`, but of `part` where they are too long."""
-        both = EncodedSide(*(np.concatenate(arrays) for arrays in zip(sampled, part, strict=True)))
         rows = np.arange(part.lengths.size)
-        return both.take(rows + rows.size * (sampled.lengths > self.max_length))
+        return sampled.joined(part).take(rows + rows.size * (sampled.lengths > self.max_length))
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
 
         Args:
-            merges: `Merges`.
+            merges: those of the side.
             symbols: `[num_characters]` ids, word after word.
             words: `[num_words]` number of each word's first character.
             stream: `[num_words]` uint64, where the random numbers of each word begin.
@@ -237,7 +244,7 @@ def _lengths(lists):
     return np.fromiter(map(len, lists), np.int32, len(lists))
 
 
-def mixed(state, numbers):
+def mixed(state: np.ndarray, numbers: np.ndarray | list[int]) -> np.ndarray:
     """Hashes uint64 states and numbers to uint64: output `numbers` of SplitMix64 from `state`.
 
     Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17.

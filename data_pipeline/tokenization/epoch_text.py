@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import FilePath
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.data_pipeline.tokenization.altered_pairs import AlteredPairs
 from nmt_zoo.data_pipeline.tokenization.bpe_dropout import BpeDropout
@@ -27,17 +28,14 @@ class EpochText(NamedTuple):
     altered: AlteredPairs | None = None
     dropout: BpeDropout | None = None
 
-    def encode(self, corpus, epoch, folder):
+    def encode(self, corpus: EncodedCorpus, epoch: int, folder: FilePath | None) -> EncodedCorpus:
         """Encodes a corpus for an epoch, in constant memory.
 
         Args:
-            corpus: `EncodedCorpus` of the text in its usual pieces.
+            corpus: the text in its usual pieces.
             epoch: counted from 0.
             folder: where to put the ids, in files without a name. Their space is free again when
                 the result is no longer used.
-
-        Returns:
-            `EncodedCorpus` of as many pairs.
 
         Raises:
             UserError: there is no space for the ids.

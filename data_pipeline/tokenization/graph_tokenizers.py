@@ -1,25 +1,34 @@
 """The tokenizers as TensorFlow graphs, for SavedModels whose inputs and outputs are strings."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.text_form import INVISIBLE, SPACES
-from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    BpeVocabulary,
+    Vocabulary,
+    WordVocabulary,
+)
 
 
-def graph_vocabulary(vocabulary):
+def graph_vocabulary(vocabulary: Vocabulary) -> "GraphBpe | GraphWords":
     """Makes a graph that encodes and decodes exactly as the given vocabulary."""
     return (GraphWords if hasattr(vocabulary, "words") else GraphBpe)(vocabulary)
 
 
-def graph_normalised(lines, form):
+def graph_normalised(lines: tf.Tensor, form: str) -> tf.Tensor:
     """Brings strings of any shape into a form of `text_form.FORMS`, as `text_form.normalised`."""
-    lines = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
-    lines = tf.strings.strip(tf.strings.regex_replace(lines, f"[{SPACES}]+", " "))
+    found: Any = tf.strings.regex_replace(lines, f"[{INVISIBLE}]", "")
+    found = tf.strings.strip(tf.strings.regex_replace(found, f"[{SPACES}]+", " "))
     if form == "nfc":
         import tensorflow_text
 
-        lines = tensorflow_text.normalize_utf8(lines, "NFC")
-    return lines
+        found = tensorflow_text.normalize_utf8(found, "NFC")
+    return found
 
 
 class GraphBpe(tf.Module):
@@ -30,7 +39,7 @@ class GraphBpe(tf.Module):
     TensorFlow's kernels, and the SentencePiece model with them.
     """
 
-    def __init__(self, vocabulary):
+    def __init__(self, vocabulary: BpeVocabulary):
         super().__init__()
         import tensorflow_text
 
@@ -40,15 +49,15 @@ class GraphBpe(tf.Module):
         self.words = tf.constant(vocabulary.pieces(range(len(vocabulary))))
         self.form = vocabulary.form
 
-    def encode(self, lines):
+    def encode(self, lines: tf.Tensor) -> tf.Tensor:
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
         return self.processor.tokenize(graph_normalised(lines, self.form)).to_tensor(PAD_ID)
 
-    def decode(self, ids):
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B]` strings."""
         return graph_normalised(self.processor.detokenize(_until_eos(ids)), self.form)
 
-    def pieces(self, ids):
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B, T]` strings."""
         return tf.gather(self.words, ids)
 
@@ -56,7 +65,7 @@ class GraphBpe(tf.Module):
 class GraphWords(tf.Module):
     """A vocabulary of words or ready-made pieces, separated by white space, inside a graph."""
 
-    def __init__(self, vocabulary):
+    def __init__(self, vocabulary: WordVocabulary):
         super().__init__()
         self.words = tf.constant(vocabulary.words)
         self.style = vocabulary.style
@@ -67,14 +76,14 @@ class GraphWords(tf.Module):
             tf.lookup.KeyValueTensorInitializer(keys, values), default_value=UNK_ID
         )
 
-    def encode(self, lines):
+    def encode(self, lines: tf.Tensor) -> tf.Tensor:
         """`[B]` strings -> `[B, S]` int32, each row ended by EOS, then padded."""
         words = tf.strings.split(graph_normalised(lines, self.form))
         ids = tf.ragged.map_flat_values(self.table.lookup, words)
         eos = tf.fill([tf.shape(lines)[0], 1], EOS_ID)
         return tf.concat([ids, eos], axis=1).to_tensor(PAD_ID)
 
-    def decode(self, ids):
+    def decode(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B]` strings."""
         words = tf.ragged.map_flat_values(tf.gather, params=self.words, indices=_until_eos(ids))
         separator = "" if self.style == "▁" else " "
@@ -85,7 +94,7 @@ class GraphWords(tf.Module):
             line = tf.strings.regex_replace(line, "@@( |$)", "")
         return graph_normalised(line, self.form)
 
-    def pieces(self, ids):
+    def pieces(self, ids: tf.Tensor) -> tf.Tensor:
         """`[B, T]` int32 -> `[B, T]` strings."""
         return tf.gather(self.words, ids)
 

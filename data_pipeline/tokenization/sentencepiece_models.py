@@ -1,13 +1,16 @@
 """Adapts SentencePiece models made elsewhere: pad, unk, bos and eos get the ids 0, 1, 2 and 3."""
 
+from collections.abc import Sequence
+
 import sentencepiece
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import FilePath
 
 _ROLES = ("pad", "unk", "bos", "eos")
 
 
-def with_special_ids(model, specials, name):
+def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> bytes:
     """Renumbers the pieces of a SentencePiece model.
 
     An id is only a place in the list of pieces, and segmentation depends on scores alone. So text
@@ -15,12 +18,12 @@ def with_special_ids(model, specials, name):
     pieces keep their order.
 
     Args:
-        model: the bytes of a SentencePiece model.
+        model: a SentencePiece model.
         specials: the pieces for the ids 0, 1, 2, 3.
         name: name of the model in errors, such as its path.
 
     Returns:
-        the bytes of a SentencePiece model; `model` itself if its ids are right.
+        A SentencePiece model; `model` itself if its ids are right.
 
     Raises:
         UserError: not a SentencePiece model, or one of its ordinary pieces equals a special.

@@ -6,16 +6,20 @@ both are the same object.
 
 import hashlib
 import itertools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.files import FilePath
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.streams import Lines
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     BpeVocabulary,
     PieceVocabulary,
+    Vocabulary,
     WordVocabulary,
 )
 
@@ -32,15 +36,15 @@ class Tokenizer(NamedTuple):
     """A kind of tokenisation and the vocabularies of both sides."""
 
     kind: str
-    source: BpeVocabulary | WordVocabulary
-    target: BpeVocabulary | WordVocabulary
+    source: Vocabulary
+    target: Vocabulary
 
     @property
-    def shared(self):
+    def shared(self) -> bool:
         """True if both sides use one vocabulary."""
         return self.source is self.target
 
-    def save(self, folder):
+    def save(self, folder: FilePath) -> list[Path]:
         """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths.
 
         Earlier vocabularies in the folder are removed, because `load` would prefer a shared one.
@@ -55,7 +59,7 @@ class Tokenizer(NamedTuple):
         return paths
 
     @classmethod
-    def load(cls, kind, folder, form="nfc"):
+    def load(cls, kind: str, folder: FilePath, form: str = "nfc") -> "Tokenizer":
         """Reads what `save` wrote; `form` is that of the text, from `text_form.FORMS`.
 
         Raises:
@@ -71,14 +75,14 @@ class Tokenizer(NamedTuple):
             *(vocabulary.load(Path(folder, s + vocabulary.file_suffix), form) for s in SIDES),
         )
 
-    def target_words(self, lines):
+    def target_words(self, lines: list[str]) -> list[str]:
         """Returns lines of the target side in words, the form of translations.
 
         Lines of ready-made pieces are joined. Text that is in words already stays as it is.
         """
         return self.target.joined(lines) if self.kind == "pretokenized" else lines  # pyright: ignore[reportAttributeAccessIssue]
 
-    def fingerprint(self):
+    def fingerprint(self) -> str:
         """Returns a hash that changes with the kind, the form of the text and any entry."""
         digest = hashlib.sha256(f"{self.kind} {self.source.form}".encode())
         for side in (self.source, self.target):
@@ -88,23 +92,23 @@ class Tokenizer(NamedTuple):
 
 
 def train_tokenizer(
-    kind,
-    source_lines,
-    target_lines,
+    kind: str,
+    source_lines: Lines,
+    target_lines: Lines,
     *,
-    vocab_size=None,
-    min_word_count=2,
-    vocab_file=None,
-    form="nfc",
-):
+    vocab_size: int | None = None,
+    min_word_count: int = 2,
+    vocab_file: FilePath | None = None,
+    form: str = "nfc",
+) -> Tokenizer:
     """Makes the tokenizer of a training corpus.
 
     Args:
         kind: "bpe" (one vocabulary learnt from both sides, or a ready-made one), "word" (one
             vocabulary per side), or "pretokenized" (the text is already in pieces, listed in
             `vocab_file`).
-        source_lines: list of str, or `data_pipeline.streams.FileLines`.
-        target_lines: the same, with equally many lines.
+        source_lines: text of any size.
+        target_lines: equally many lines.
         vocab_size: "bpe": number of pieces; "word": most entries per side, 4 of them
             special tokens; None for no limit.
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
@@ -136,17 +140,12 @@ def train_tokenizer(
     raise UserError(f"unknown tokenizer {kind!r}; expected one of {', '.join(KINDS)}")
 
 
-def sample_lines(source_lines, target_lines, num_pairs, seed=0):
-    """Draws a random sample of pairs and yields their source lines, then their target lines.
+def sample_lines(
+    source_lines: Lines, target_lines: Lines, num_pairs: int, seed: int = 0
+) -> Iterator[str]:
+    """Draws at most `num_pairs` pairs; yields their source lines, then their target lines.
 
-    Args:
-        source_lines: list of str, or another iterable with a length.
-        target_lines: the same, with equally many lines.
-        num_pairs: size of the sample; all pairs are taken if there are no more.
-        seed: random seed of the sample.
-
-    Yields:
-        str, in the order of the corpus.
+    The lines keep the order of the corpus.
     """
     size = len(source_lines)
     chosen = np.ones(size, np.uint8)

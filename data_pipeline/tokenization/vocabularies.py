@@ -9,12 +9,14 @@ import io
 import itertools
 import re
 import unicodedata
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 import sentencepiece
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.common.files import atomic_path, read_bytes, read_lines, write_lines
+from nmt_zoo.common.files import FilePath, atomic_path, read_bytes, read_lines, write_lines
 from nmt_zoo.data_pipeline.text_form import normalised, split_words
 from nmt_zoo.data_pipeline.tokenization.sentencepiece_models import with_special_ids
 
@@ -36,8 +38,8 @@ class BpeVocabulary:
     SentencePiece's own sign for a space, becomes a space.
 
     Args:
-        model: the bytes of a SentencePiece model.
-        name: name of the model in errors, such as its path.
+        model: a SentencePiece model.
+        name: its name in errors, such as its path.
         form: the form of its text, from `text_form.FORMS`.
 
     Raises:
@@ -47,7 +49,7 @@ class BpeVocabulary:
     file_suffix = ".model"
     style = "▁"  # As `piece_style`.
 
-    def __init__(self, model, name="SentencePiece model", form="nfc"):
+    def __init__(self, model: bytes, name: FilePath = "SentencePiece model", form: str = "nfc"):
         self.model = model
         self.form = form
         try:
@@ -69,11 +71,13 @@ class BpeVocabulary:
             )
 
     @classmethod
-    def train(cls, lines, vocab_size, form="nfc"):
+    def train(
+        cls, lines: Iterable[str], vocab_size: int | None, form: str = "nfc"
+    ) -> "BpeVocabulary":
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
 
         Args:
-            lines: iterable of str.
+            lines: the text.
             vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
                 text, but not `SIGNS`.
             form: as for the class.
@@ -121,7 +125,7 @@ class BpeVocabulary:
         return cls(writer.getvalue(), form=form)
 
     @classmethod
-    def from_model(cls, path, form="nfc"):
+    def from_model(cls, path: FilePath, form: str = "nfc") -> "BpeVocabulary":
         """Reads a SentencePiece model made elsewhere, of BPE or another type.
 
         If its special ids are not 0, 1, 2, 3, the pieces are renumbered, and a line on standard
@@ -141,10 +145,10 @@ class BpeVocabulary:
         _check_form(vocabulary.pieces(range(len(vocabulary))), form, path)
         return vocabulary
 
-    def __len__(self):
+    def __len__(self) -> int:
         return self.processor.get_piece_size()
 
-    def encode(self, lines):
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
         """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`.
 
         Works in one thread without Python's global interpreter lock: call it from several threads.
@@ -152,43 +156,39 @@ class BpeVocabulary:
         lines = [normalised(line, self.form) for line in lines]
         return self.processor.encode(lines, out_type=int, add_eos=True, num_threads=1)
 
-    def decode(self, ids):
+    def decode(self, ids: Sequence[int]) -> str:
         """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
 
         Byte pieces spell any character, such as a line feed, and pieces may be parts of one.
         """
         return normalised(self.processor.decode([int(i) for i in _until_eos(ids)]), self.form)
 
-    def pieces(self, ids):
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the piece of every id."""
         return [self.processor.id_to_piece(int(i)) for i in ids]
 
-    def word_numbers(self, lines):
+    def word_numbers(self, lines: Iterable[str]) -> list[list[int]]:
         """Finds the word, as `split_words` counts them, in which each token of a line begins.
 
         SentencePiece reports the bytes of the line that each piece covers. The lengths of the
         pieces would not give them: normalisation changes the number of bytes, and `<unk>` stands
         for any number of bytes.
 
-        Args:
-            lines: iterable of str.
-
         Returns:
-            For every line a list of word numbers, one for each id, counted from 0 and never
-            falling. The number of `</s>` is the number of words.
+            For every line the word number of each id, counted from 0 and never falling. The number
+            of `</s>` is the number of words.
         """
         from sentencepiece.sentencepiece_pb2 import SentencePieceText  # pyright: ignore[reportAttributeAccessIssue]
 
         # For bytes, all versions give byte offsets.
-        lines = [normalised(line, self.form).encode() for line in lines]
-        texts = self.processor.encode(lines, out_type="serialized_proto", num_threads=1)
+        encoded = [normalised(line, self.form).encode() for line in lines]
+        texts = self.processor.encode(encoded, out_type="serialized_proto", num_threads=1)
         return [
             self._word_numbers(line, SentencePieceText.FromString(text).pieces)
-            for line, text in zip(lines, texts, strict=True)
+            for line, text in zip(encoded, texts, strict=True)
         ]
 
     def _word_numbers(self, line, pieces):
-        """As `word_numbers`, for one line of bytes."""
         words = list(_WORD_BYTES.finditer(line))
         ends = [word.end() for word in words]
         last = max(len(words) - 1, 0)
@@ -204,13 +204,13 @@ class BpeVocabulary:
             numbers.append(number)
         return [*numbers, len(words)]
 
-    def save(self, path):
+    def save(self, path: FilePath) -> None:
         """Writes the vocabulary to a file, atomically."""
         with atomic_path(path) as temporary:
             temporary.write_bytes(self.model)
 
     @classmethod
-    def load(cls, path, form="nfc"):
+    def load(cls, path: FilePath, form: str = "nfc") -> "Vocabulary":
         """Reads what `save` wrote."""
         return cls(read_bytes(path), path, form)
 
@@ -231,7 +231,7 @@ class WordVocabulary:
     file_suffix = ".vocab"
     style = "word"  # The style by which `join_pieces` makes a line.
 
-    def __init__(self, words, name="vocabulary", form="nfc"):
+    def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         self.words = list(words)
         self.form = form
         if tuple(self.words[:4]) != SPECIALS:
@@ -247,11 +247,13 @@ class WordVocabulary:
             self.index[special] = UNK_ID
 
     @classmethod
-    def train(cls, lines, vocab_size, min_count, form="nfc"):
+    def train(
+        cls, lines: Iterable[str], vocab_size: int | None, min_count: int, form: str = "nfc"
+    ) -> "WordVocabulary":
         """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
 
         Args:
-            lines: iterable of str.
+            lines: the text.
             vocab_size: most entries, including the specials; None for no limit.
             min_count: fewest occurrences of a word.
             form: as for the class.
@@ -272,23 +274,23 @@ class WordVocabulary:
             )
         return cls([*SPECIALS, *words], form=form)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.words)
 
-    def encode(self, lines):
+    def encode(self, lines: Iterable[str]) -> list[list[int]]:
         """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`."""
         get = self.index.get
         return [[*(get(word, UNK_ID) for word in self.split(line)), EOS_ID] for line in lines]
 
-    def split(self, line):
+    def split(self, line: str) -> list[str]:
         """Splits a line into words as `encode` does, including unknown words."""
         return split_words(line, self.form)
 
-    def decode(self, ids, unknowns=None):
+    def decode(self, ids: Sequence[int], unknowns: Iterable[str] | None = None) -> str:
         """Decodes the ids before the first `EOS_ID` to a line.
 
         Args:
-            ids: list of int.
+            ids: of tokens.
             unknowns: texts to write for each UNK, in order; None writes "<unk>".
         """
         ids = _until_eos(ids)
@@ -301,20 +303,20 @@ class WordVocabulary:
             ]
         return normalised(join_pieces(pieces, self.style), self.form)
 
-    def pieces(self, ids):
+    def pieces(self, ids: Iterable[int]) -> list[str]:
         """Returns the word of every id."""
         return [self.words[int(i)] for i in ids]
 
-    def word_numbers(self, lines):
+    def word_numbers(self, lines: Iterable[str]) -> list[list[int]]:
         """As `BpeVocabulary.word_numbers`; here each token is a word."""
         return [list(range(len(self.split(line)) + 1)) for line in lines]
 
-    def save(self, path):
+    def save(self, path: FilePath) -> None:
         """Writes the vocabulary to a file, atomically."""
         write_lines(path, self.words)
 
     @classmethod
-    def load(cls, path, form="nfc"):
+    def load(cls, path: FilePath, form: str = "nfc") -> "Vocabulary":
         """Reads what `save` wrote."""
         return cls(read_lines(path), path, form)
 
@@ -325,12 +327,12 @@ class PieceVocabulary(WordVocabulary):
     Args and Raises as `WordVocabulary`.
     """
 
-    def __init__(self, words, name="vocabulary", form="nfc"):
+    def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         super().__init__(words, name, form)
         self.style = piece_style(self.words)
 
     @classmethod
-    def from_pieces(cls, path, form="nfc"):
+    def from_pieces(cls, path: FilePath, form: str = "nfc") -> "PieceVocabulary":
         """Reads a list of pieces made elsewhere, one piece per line.
 
         A count or score after a piece is ignored. The specials come first, whether or not the list
@@ -345,12 +347,8 @@ class PieceVocabulary(WordVocabulary):
         _check_form(pieces, form, path)
         return cls([*SPECIALS, *(piece for piece in pieces if piece not in SPECIALS)], path, form)
 
-    def joined(self, lines):
-        """Joins the pieces of each line to words as `decode` does, if the lines are in pieces.
-
-        Args:
-            lines: list of str.
-        """
+    def joined(self, lines: list[str]) -> list[str]:
+        """Joins the pieces of each line to words as `decode` does, if the lines are in pieces."""
         pieces = [split_words(line) for line in lines]
         if self.style == "▁":
             firsts = [line[0] for line in pieces if line]
@@ -360,7 +358,10 @@ class PieceVocabulary(WordVocabulary):
         return [join_pieces(line, self.style) for line in pieces] if in_pieces else lines
 
 
-def piece_style(words):
+Vocabulary: TypeAlias = BpeVocabulary | WordVocabulary
+
+
+def piece_style(words: Iterable[str]) -> str:
     """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".
 
     The more frequent mark decides, because either mark may occur as plain text.
@@ -373,7 +374,7 @@ def piece_style(words):
     return style if counts[style] else "word"
 
 
-def join_pieces(pieces, style):
+def join_pieces(pieces: Iterable[str], style: str) -> str:
     """Joins pieces to a line of words, by a style that `piece_style` returns."""
     if style == "▁":
         return "".join(pieces).replace("▁", " ").strip(" ")
@@ -390,7 +391,7 @@ def _noting(lines, raised):
         raise
 
 
-def is_sentencepiece(path):
+def is_sentencepiece(path: FilePath) -> bool:
     """Returns whether a file is a SentencePiece model, by its name or its first byte.
 
     Raises:

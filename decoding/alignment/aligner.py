@@ -7,6 +7,8 @@ subword pieces are merged into weights of words, and words are linked by these w
 import contextlib
 import itertools
 import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -14,11 +16,14 @@ import tensorflow as tf
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
 from nmt_zoo.decoding.alignment.encoded_text import EncodedText, batches
-from nmt_zoo.decoding.alignment.links import AGREED
+from nmt_zoo.decoding.alignment.links import AGREED, Link
 from nmt_zoo.decoding.alignment.map_names import layer_names
+from nmt_zoo.decoding.alignment.parallel_text import ParallelText
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
+from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 
@@ -27,8 +32,6 @@ class Aligner:
     """Links the words of sentence pairs.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         name: name of the model in errors, such as its directory.
         layer: decoder layer whose cross-attention is used, counted from 1; None without a head:
             `model.align`, which is the posterior of an IBM model. None with a head: the only layer
@@ -42,7 +45,15 @@ class Aligner:
         Aligner(model, tokenizer).links(["ein Haus"], ["a house"])  # [[(0, 0), (1, 1)]]
     """
 
-    def __init__(self, model, tokenizer, *, name="the model", layer=None, head=None):
+    def __init__(
+        self,
+        model: TranslationModel,
+        tokenizer: Tokenizer,
+        *,
+        name: str = "the model",
+        layer: int | None = None,
+        head: int | str | None = None,
+    ) -> None:
         if not model.has_alignment:
             raise UserError(
                 f"{name} cannot align words: it has no attention, or attends to all source words "
@@ -55,27 +66,29 @@ class Aligner:
         # Without AutoGraph, which a model does not need and which would hide the model's errors.
         self._align = tf.function(align, input_signature=[_IDS, _IDS], autograph=False)
 
-    def count_unknown(self, text, *, is_start=True):
+    def count_unknown(self, text: ParallelText, *, is_start: bool = True) -> int:
         """Counts the lines of a `ParallelText` that have words, but no word of the vocabulary.
-
-        Args:
-            text: `ParallelText`.
-            is_start: as `EncodedText.count_unknown`.
 
         Raises:
             UserError: no line of a side has a known word.
         """
         return EncodedText(self.tokenizer, *text).count_unknown(self.name, is_start=is_start)
 
-    def links(self, source_lines, target_lines, *, tokens=None, threshold=None, description=None):
+    def links(
+        self,
+        source_lines: Sequence[str],
+        target_lines: Sequence[str],
+        *,
+        tokens: Any = None,
+        threshold: float | None = None,
+        description: str | None = None,
+    ) -> list[list[Link]]:
         """Aligns every line with its translation.
 
         Words are separated by white space, see `split_words`, whatever the tokenizer.
 
         Args:
-            source_lines: list of str.
             target_lines: list of str, the translation of each line.
-            tokens: as `EncodedText`.
             threshold: returns all links with a weight above it, any number for a target word; None:
                 links each target word with the source word of largest weight, unless that is
                 `</s>`.
@@ -91,14 +104,7 @@ class Aligner:
 
 
 def _links(aligners, texts, threshold, description):
-    """Returns the links of a text by one direction, or the links on which two directions agree.
-
-    Args:
-        aligners: one `Aligner`, or two, the second for the other direction.
-        texts: `EncodedText` of each aligner, the second with swapped text.
-        threshold: as `Aligner.links`; with two texts, for the geometric mean of the two weights.
-        description: as `Aligner.links`.
-    """
+    """Returns the links of a text by one direction, or the links on which two directions agree."""
     lengths = np.array([text.lengths[:: -1 if i else 1] for i, text in enumerate(texts)])
     results = [[] for _ in range(lengths.shape[2])]
     count = int((lengths > 1).all(axis=(0, 1)).sum())
@@ -125,14 +131,18 @@ def _weights(aligner, text, rows):
     return text.between_words(aligner._align(*text.padded(rows)).numpy(), rows)
 
 
-def align_directions(text, forward=None, reverse=None, *, threshold=None):
+def align_directions(
+    text: ParallelText,
+    forward: Aligner | None = None,
+    reverse: Aligner | None = None,
+    *,
+    threshold: float | None = None,
+) -> list[list[list[Link]]]:
     """Aligns a text with models of one or both directions.
 
     Args:
-        text: `ParallelText`.
         forward: `Aligner` of a model from source to target, or None.
         reverse: `Aligner` of a model from target to source, or None.
-        threshold: as `Aligner.links`.
 
     Returns:
         For each aligner, the links of every pair, all as (source position, target position).
@@ -145,11 +155,16 @@ def align_directions(text, forward=None, reverse=None, *, threshold=None):
     return found
 
 
-def align_agreeing(text, forward, reverse, *, threshold=AGREED):
+def align_agreeing(
+    text: ParallelText,
+    forward: Aligner | None,
+    reverse: Aligner | None,
+    *,
+    threshold: float | None = AGREED,
+) -> list[list[Link]]:
     """Returns links that two directions together find probable; Liang et al. 2006, section 3.2.
 
     Args:
-        text: `ParallelText`.
         forward: `Aligner` of a model from source to target.
         reverse: `Aligner` of a model from target to source.
         threshold: a link is returned if the geometric mean of its two weights is above this.
@@ -170,12 +185,13 @@ def _encode_known(aligner, text):
     return encoded
 
 
-def word_maps(maps, tokenizer, lines):
+def word_maps(
+    maps: Mapping[str, np.ndarray], tokenizer: Tokenizer, lines: tuple[str, str]
+) -> tuple[dict[str, np.ndarray], list[list[str]]]:
     """Merges cross-attention between tokens of a sentence pair into attention between its words.
 
     Args:
         maps: name -> `[H, T, S]`, from `TranslationModel.attention_maps` on the encoded lines.
-        tokenizer: `Tokenizer`.
         lines: (source line, target line).
 
     Returns:
@@ -213,14 +229,13 @@ def _attention(model, name, layer, head):
     return attend
 
 
-def decide_links(weights, num_sources, num_targets, threshold):
+def decide_links(
+    weights: np.ndarray, num_sources: np.ndarray, num_targets: np.ndarray, threshold: float | None
+) -> list[list[Link]]:
     """Returns the links of every pair of a batch.
 
-    Args:
-        weights: `[B, T', S']` between words with `</s>`; T' and S' may be larger than needed.
-        num_sources: `[B]`, numbers of source words.
-        num_targets: `[B]`, numbers of target words.
-        threshold: as `Aligner.links`.
+    `weights [B, T', S']` between words with `</s>`; T' and S' may be larger than needed;
+    `num_sources [B]`, numbers of source words; `num_targets [B]`, numbers of target words.
     """
     positions = [np.arange(size) for size in weights.shape[1:]]
     is_target = positions[0] < num_targets[:, None]

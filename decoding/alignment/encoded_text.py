@@ -1,11 +1,15 @@
 """A text in the ids of a model's tokenizer: batches of it, and attention between its words."""
 
+from collections.abc import Iterator, Sequence
+from typing import Any
+
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import Batching, plan_epoch
 from nmt_zoo.data_pipeline.encoding import encode_lines
 from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID, UNK_ID, WordVocabulary
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 
@@ -20,7 +24,6 @@ class EncodedText:
     """A text in the ids of a tokenizer.
 
     Args:
-        tokenizer: `Tokenizer`.
         names: (name of the source text, name of the target text), for errors.
         lines: (source lines, target lines), lists of str of equal length.
         tokens: (of source lines, of target lines), each with `(ids, numbers)` of each line: ids
@@ -32,7 +35,13 @@ class EncodedText:
         num_words: `[2, pairs]`, numbers of words of source and target lines.
     """
 
-    def __init__(self, tokenizer, names, lines, tokens=None):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        names: tuple[str, str],
+        lines: tuple[Sequence[str], Sequence[str]],
+        tokens: Any = None,
+    ) -> None:
         self.names, self.lines, self.vocabularies = names, lines, tokenizer[1:]
         self._numbers = None
         if tokens:
@@ -51,11 +60,10 @@ class EncodedText:
         elif not self.of_words:
             self.num_words = np.array([[len(split_words(x)) for x in side] for side in lines])
 
-    def count_unknown(self, model_name, *, is_start=True):
+    def count_unknown(self, model_name: str, *, is_start: bool = True) -> int:
         """Counts the lines that have words, but no word of the vocabulary.
 
         Args:
-            model_name: name of the model in errors.
             is_start: False for a later part of a longer text, which may be as short as one line: it
                 is not refused.
 
@@ -76,11 +84,11 @@ class EncodedText:
             total += unknown
         return total
 
-    def padded(self, rows):
+    def padded(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Returns ids of source `[B, S]` and target `[B, T]` of some pairs, int32, padded."""
-        return tuple(self._padded(side, rows) for side in (0, 1))
+        return self._padded(0, rows), self._padded(1, rows)
 
-    def between_words(self, weights, rows):
+    def between_words(self, weights: np.ndarray, rows: np.ndarray) -> np.ndarray:
         """Merges weights `[B, ..., T, S]` between the tokens of some pairs.
 
         Returns:
@@ -99,7 +107,6 @@ class EncodedText:
         return merged
 
     def _word_numbers(self, side, rows):
-        """Returns for each row the number of the word of each token."""
         if self._numbers:
             return [self._numbers[side][row] for row in rows]
         return self.vocabularies[side].word_numbers(self.lines[side][row] for row in rows)
@@ -112,7 +119,9 @@ class EncodedText:
         return np.where(places < lengths, self.ids[side][cells], np.int32(PAD_ID))
 
 
-def batches(lengths, max_cost=MAX_COST, sizes=(0, 1)):
+def batches(
+    lengths: np.ndarray, max_cost: int = MAX_COST, sizes: tuple[int, int] = (0, 1)
+) -> Iterator[np.ndarray]:
     """Yields the rows `[B]` of batches of pairs of similar length.
 
     Args:
@@ -120,7 +129,6 @@ def batches(lengths, max_cost=MAX_COST, sizes=(0, 1)):
             one or more encodings of a text. Pairs with an empty side in any of them are left out.
         max_cost: largest cost of a batch of several pairs; a pair costs L x (L + 256), where L is
             the length of its longer side, or more where the model needs a larger tensor.
-        sizes: `align_sizes` of the model.
     """
     per_token, per_pair = sizes
     rows = np.flatnonzero((lengths > 1).all(axis=(0, 1)))

@@ -25,23 +25,21 @@ their mean.
 
 import collections
 import itertools
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.alignment.aligner import decide_links
+from nmt_zoo.decoding.alignment.aligner import Aligner, decide_links
 from nmt_zoo.decoding.alignment.encoded_text import MAX_COST, EncodedText, batches
-from nmt_zoo.decoding.alignment.links import (
-    AlignmentScore,
-    GoldAlignment,
-    count_links,
-    score_of,
-)
+from nmt_zoo.decoding.alignment.links import AlignmentScore, GoldAlignment, count_links, score_of
 from nmt_zoo.decoding.alignment.map_names import kind_and_layer
+from nmt_zoo.models.base import TranslationModel
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 KINDS = {
@@ -55,43 +53,26 @@ _MOST_CELLS = 1 << 29  # Weights of a batch of one pair: 2 GiB.
 
 
 class Head(NamedTuple):
-    """The summary of a head, as the module defines it.
+    """The summary of a head, as the module defines it."""
 
-    Attributes:
-        kind: "cross", "encoder" or "decoder".
-        layer: counted from 1.
-        head: counted from 1, or "mean".
-        entropy: in nats.
-        distance: in tokens; for "cross" as a share of the sentence.
-        share: of attention on the source's `</s>`; for "decoder" on `<s>`.
-        score: `AlignmentScore` of a "cross" head if there are links to compare with, else None.
-    """
-
-    kind: str
-    layer: int
-    head: int | str
-    entropy: float
-    distance: float
-    share: float
-    score: AlignmentScore | None = None
+    kind: str  # "cross", "encoder" or "decoder".
+    layer: int  # Counted from 1.
+    head: int | str  # Counted from 1, or "mean".
+    entropy: float  # In nats.
+    distance: float  # In tokens; for "cross" as a share of the sentence.
+    share: float  # Of attention on the source's `</s>`; for "decoder" on `<s>`.
+    score: AlignmentScore | None = None  # Of a "cross" head, if there are links to compare with.
 
 
 class Summary(NamedTuple):
-    """Summaries of all heads of a model.
+    """Summaries of all heads of a model."""
 
-    Attributes:
-        heads: `Head`s by kind, layer and head.
-        pairs: number of sentence pairs that count.
-        empty: number of pairs that were left out, because a side is empty.
-        unknown: name of a model -> number of lines in which it knows no word.
-    """
+    heads: list[Head]  # `Head`s by kind, layer and head.
+    pairs: int  # Number of sentence pairs that count.
+    empty: int  # Number of pairs that were left out, because a side is empty.
+    unknown: dict[str, int]  # Name of a model -> number of lines in which it knows no word.
 
-    heads: list[Head]
-    pairs: int
-    empty: int
-    unknown: dict[str, int]
-
-    def problems(self):
+    def problems(self) -> list[str]:
         """Returns lines that report the pairs that were left out, and lines of unknown words."""
         lines = [f"{n:,} lines in which {name} knows no word" for name, n in self.unknown.items()]
         if self.empty:
@@ -100,15 +81,20 @@ class Summary(NamedTuple):
         return lines
 
 
-def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, linker=None):
+def summarise_heads(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    text: tuple[tuple[str, str], tuple[Any, Any]],
+    *,
+    name: str = "the model",
+    gold: Sequence[GoldAlignment] | None = None,
+    linker: Aligner | None = None,
+) -> Summary:
     """Computes the summaries of all heads; memory does not depend on the size of the text.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         text: (names of source and target, (source lines, target lines)); lines may be
             `data_pipeline.streams.FileLines`.
-        name: name of the model in errors.
         gold: `GoldAlignment` of every pair, or None.
         linker: `Aligner` whose links take the place of `gold`, or None.
 
@@ -150,13 +136,7 @@ def summarise_heads(model, tokenizer, text, *, name="the model", gold=None, link
 
 
 class _Totals:
-    """Sums over a text, of every map of a model, by the map's name.
-
-    Args:
-        model: `TranslationModel`.
-        names: names of maps, in the order of the result.
-        with_links: whether links are counted.
-    """
+    """Sums over a text, of every map of a model, by the map's name."""
 
     def __init__(self, model, names, with_links):
         self.names = names
@@ -226,14 +206,8 @@ def _with_mean(weights):
 def _sums(name, weights, source_mask, target_mask):
     """Sums entropy, distance and share over the query tokens of every sentence.
 
-    Args:
-        name: name of the map.
-        weights: `[B, H, Q, K]`.
-        source_mask: `[B, S]` bool.
-        target_mask: `[B, T]` bool.
-
-    Returns:
-        `[B, H, 3]` float32.
+    `weights [B, H, Q, K]`, `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, H, 3]`
+    float32.
     """
     _, _, kind = _place(name)
     query_mask = source_mask if kind == "encoder" else target_mask

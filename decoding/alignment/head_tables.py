@@ -1,11 +1,13 @@
 """Summaries of attention heads as a table of text and as records for JSON."""
 
 import itertools
+from collections.abc import Sequence
+from typing import Any
 
-from nmt_zoo.decoding.alignment.head_summaries import KINDS
+from nmt_zoo.decoding.alignment.head_summaries import KINDS, Head, Summary
 
 
-def table_of(heads):
+def table_of(heads: Sequence[Head]) -> list[str]:
     """Returns the lines of a text table of `Head`s, which names the best head if AER is known."""
     lines = []
     for kind, group in itertools.groupby(heads, key=lambda head: head.kind):
@@ -26,13 +28,13 @@ def table_of(heads):
     return lines
 
 
-def best_of(heads):
+def best_of(heads: Sequence[Head]) -> Head | None:
     """Returns the first `Head` of lowest AER, or None if no head has one."""
     scored = [head for head in heads if head.score]
     return min(scored, key=lambda head: head.score.aer, default=None)
 
 
-def record_of(summary):
+def record_of(summary: Summary) -> dict[str, Any]:
     """Returns a `Summary` as a dict for JSON."""
     heads = [head._asdict() for head in summary.heads]
     for head in heads:

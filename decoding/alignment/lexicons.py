@@ -27,11 +27,6 @@ def lexicon_entries(
 ) -> list[tuple[str, str, float]]:
     """Counts how words of a text are translated.
 
-    Args:
-        alignments: links of every sentence pair.
-        source_words: the words of every source sentence.
-        target_words: likewise.
-
     Returns:
         (source word, target word, probability) of all linked words. The probability is the target
         word's share of all links of the source word. Entries are sorted by source word, then by
@@ -54,17 +49,11 @@ def lexicon_entries(
 
 
 def table_entries(
-    model: Any,
-    tokenizer: Any,
-    *,
-    threshold: float = LEAST_PROBABLE,
-    name: str = "the model",
+    model: Any, tokenizer: Any, *, threshold: float = LEAST_PROBABLE, name: str = "the model"
 ) -> list[tuple[str, str, float]]:
     """Reads the word translation table of a model such as the IBM models.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
         threshold: word pairs that are more probable than this are returned.
         name: name of the model in errors, such as its directory.
 
@@ -127,7 +116,6 @@ def write_lexicon(path: str, entries: Iterable[tuple[str, str, float]]) -> int:
     no-break spaces, cannot be written. Its pairs are left out, and counted on standard error.
 
     Args:
-        path: the file.
         entries: (source word, target word, probability from 0 to 1), in the order to write.
 
     Returns:

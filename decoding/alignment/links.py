@@ -17,13 +17,7 @@ from nmt_zoo.common.files import read_lines, write_lines
 
 Link = tuple[int, int]
 
-SYMMETRISATIONS = (
-    "intersection",
-    "union",
-    "grow-diag",
-    "grow-diag-final",
-    "grow-diag-final-and",
-)
+SYMMETRISATIONS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
 AGREED = 0.4  # Default threshold for the geometric mean of two directions.
 
@@ -38,29 +32,18 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 
 class GoldAlignment(NamedTuple):
-    """The alignment that people have given a sentence pair.
+    """The alignment that people have given a sentence pair."""
 
-    Attributes:
-        sure: links that an alignment should have.
-        possible: links that an alignment may have, including the sure links.
-    """
-
-    sure: frozenset[Link]
-    possible: frozenset[Link]
+    sure: frozenset[Link]  # Links that an alignment should have.
+    possible: frozenset[Link]  # Links that an alignment may have, including the sure links.
 
 
 class AlignmentScore(NamedTuple):
-    """Agreement of alignments with gold alignments; all scores from 0 to 1.
+    """Agreement of alignments with gold alignments; all scores from 0 to 1."""
 
-    Attributes:
-        aer: alignment error rate; 0 is perfect.
-        precision: share of the found links that are possible links.
-        recall: share of the sure links that were found.
-    """
-
-    aer: float
-    precision: float
-    recall: float
+    aer: float  # Alignment error rate; 0 is perfect.
+    precision: float  # Share of the found links that are possible links.
+    recall: float  # Share of the sure links that were found.
 
 
 def read_alignments(
@@ -136,9 +119,7 @@ def parse_gold(
 
     Args:
         text: as a line of the first form of `read_gold`.
-        name: name of the text in errors.
         pair: (source words, target words), the numbers of words to check the links against.
-        base: as `read_gold`.
 
     Raises:
         UserError: a token is not a link, or a link lies outside the sentence.
@@ -362,10 +343,6 @@ def score_alignments(
     """Computes the alignment error rate, precision and recall of a corpus.
 
     Och and Ney 2003, section 5.1.
-
-    Args:
-        alignments: links of every sentence pair.
-        gold: gold alignment of every sentence pair.
 
     Returns:
         `AlignmentScore`. Precision is 1 if there are no links, recall is 1 if there are no sure

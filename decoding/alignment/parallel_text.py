@@ -1,6 +1,6 @@
 """A text and its translation, line by line, split into the words that alignments count."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from nmt_zoo.data_pipeline.datasets import Split, open_joined
@@ -9,31 +9,23 @@ from nmt_zoo.data_pipeline.text_form import split_words
 
 
 class Words(NamedTuple):
-    """The words of every line of a text; iterating over them splits the lines again.
-
-    Attributes:
-        lines: iterable of str.
-    """
+    """The words of every line of a text; iterating over them splits the lines again."""
 
     lines: Iterable[str]
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[list[str]]:
         return map(split_words, self.lines)
 
 
 class ParallelText(NamedTuple):
-    """Both sides of a text.
+    """Both sides of a text."""
 
-    Attributes:
-        names: names of source and target, for errors.
-        lines: (source lines, target lines), equally many; lists, or files that are read again.
-    """
-
-    names: tuple[str, str]
+    names: tuple[str, str]  # Names of source and target, for errors.
+    # (source lines, target lines), equally many; lists, or files that are read again.
     lines: tuple[Iterable[str], Iterable[str]]
 
     @classmethod
-    def read(cls, source_path, target_path=""):
+    def read(cls, source_path: str, target_path: str = "") -> "ParallelText":
         """Reads two files, or one file of lines `source ||| target` if there is no second path.
 
         If both paths name the same `.tsv` file, its lines are source, tab and target.
@@ -45,14 +37,14 @@ class ParallelText(NamedTuple):
             return cls((source_path, target_path), open_split(Split(source_path, target_path)))
         return cls((source_path, source_path), open_joined(source_path))
 
-    def in_memory(self):
+    def in_memory(self) -> "ParallelText":
         """Returns the same text with lists of lines."""
         return ParallelText(self.names, tuple(map(list, self.lines)))
 
-    def swapped(self):
+    def swapped(self) -> "ParallelText":
         """Returns the same text in the other direction."""
         return ParallelText(self.names[::-1], self.lines[::-1])
 
-    def words(self):
+    def words(self) -> tuple[Words, Words]:
         """Returns the `Words` of every line, (source, target), as `split_words` finds them."""
-        return tuple(map(Words, self.lines))
+        return Words(self.lines[0]), Words(self.lines[1])

@@ -9,7 +9,9 @@ import hashlib
 import html
 import json
 import string
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,22 +21,27 @@ from nmt_zoo.decoding.alignment.subword_merging import words_of
 _FOLDER = Path(__file__).parent
 
 
-def script():
+def script() -> str:
     """Returns `explorer.js`, which defines `Explorer.show(element, data)`, after its parts."""
     parts = [f"explorer{part}.js" for part in ("_numbers", "_pictures", "_search", "")]
     return "\n".join((_FOLDER / part).read_text(encoding="utf-8") for part in parts)
 
 
-def style():
+def style() -> str:
     """Returns the text of `explorer.css`, whose rules hold below the class `explorer`."""
     return (_FOLDER / "explorer.css").read_text(encoding="utf-8")
 
 
-def model_data(name, texts, tokens, maps, **more):
+def model_data(
+    name: str,
+    texts: tuple[str, str],
+    tokens: tuple[Sequence[str], Sequence[str]],
+    maps: Mapping[str, np.ndarray],
+    **more: Any,
+) -> dict[str, Any]:
     """Describes the attention of one model on one sentence, as a MODEL of `explorer.js`.
 
     Args:
-        name: of the model.
         texts: (source, translation), as people write them.
         tokens: (source tokens, target tokens), both with `</s>`.
         maps: name -> `[H, rows, columns]` weights, from `attention_maps`; "alignment" may be there.
@@ -44,11 +51,16 @@ def model_data(name, texts, tokens, maps, **more):
         A dict for `json.dumps`.
     """
     sides = [side(*pair) for pair in zip(texts, tokens, strict=True)]
-    maps = {map_name: _packed(weights) for map_name, weights in maps.items()}
-    return {"name": name, "source": sides[0], "target": sides[1], "maps": maps, **more}
+    packed = {map_name: _packed(weights) for map_name, weights in maps.items()}
+    return {"name": name, "source": sides[0], "target": sides[1], "maps": packed, **more}
 
 
-def side(text, tokens, word_of=None, words=None):
+def side(
+    text: str,
+    tokens: tuple[Sequence[str], Sequence[str]],
+    word_of: Sequence[int] | np.ndarray | None = None,
+    words: Sequence[str] | None = None,
+) -> dict[str, Any]:
     """Returns a SIDE of `explorer.js`; by default, words are found from the tokens themselves."""
     if word_of is None:
         word_of, words = words_of(tokens)
@@ -64,7 +76,7 @@ def _packed(weights):
     return {"shape": list(weights.shape), "weights": base64.b64encode(data).decode("ascii")}
 
 
-def explorer_page(data, title):
+def explorer_page(data: dict[str, Any], title: str) -> str:
     """Returns the HTML page that shows the data of `explorer.js`."""
     text = json.dumps(data, separators=(",", ":"))
     for character in "<>&":  # So that nothing in the data ends the element.
@@ -77,11 +89,10 @@ def explorer_page(data, title):
     return _page(title, body, "\n".join(scripts), _hash(script()))
 
 
-def index_page(title, rows):
+def index_page(title: str, rows: Sequence[tuple[str, str, str]]) -> str:
     """Returns an HTML page with links to other pages.
 
     Args:
-        title: heading of the page.
         rows: list of (address of a page or "", source text, translation or remark).
     """
     lines = [

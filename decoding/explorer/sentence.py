@@ -1,16 +1,20 @@
 """Looks into a model as it translates a sentence: attention, and the choices of the search."""
 
 import math
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import split_words
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
+from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.explorer.page import model_data, side
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.decoding.translator import Translator, not_numbers
+from nmt_zoo.models.base import TranslationModel
 
 MAX_TOKENS = 256  # Of a side; a page of more is large, slow, and not to be read.
 NUM_BEST = 5  # Most probable tokens shown at each step.
@@ -25,9 +29,6 @@ class SentenceExplorer:
     """Makes the data with which `explorer.js` shows how a model translates sentences.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: `Tokenizer` of the model.
-        name: name of the model, for people.
         **search: fields of `SearchOptions`; the page lists `beam_size` translations.
 
     Example:
@@ -35,7 +36,9 @@ class SentenceExplorer:
         page = explorer_page({"models": [data]}, "A dog runs.")
     """
 
-    def __init__(self, model, tokenizer, name, **search):
+    def __init__(
+        self, model: TranslationModel, tokenizer: Tokenizer, name: str, **search: Any
+    ) -> None:
         self.model = model
         self.tokenizer = tokenizer
         self.name = name
@@ -45,15 +48,20 @@ class SentenceExplorer:
         self._score = make_scorer(model, NUM_BEST)
         self._is_first = True
 
-    def explore(self, source, target="", *, gold=None, name="--source", number=1):
+    def explore(
+        self,
+        source: str,
+        target: str = "",
+        *,
+        gold: GoldAlignment | None = None,
+        name: str = "--source",
+        number: int = 1,
+    ) -> dict[str, Any]:
         """Describes the attention between a sentence and its translation.
 
         Args:
-            source: str.
             target: its translation; "": the best one that the search finds.
             gold: `GoldAlignment` of the words of both, which then must both be given.
-            name: name of the source in errors.
-            number: of its line in errors.
 
         Returns:
             A MODEL of `explorer.js`.

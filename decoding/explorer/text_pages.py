@@ -1,22 +1,23 @@
 """Writes the explorer's page of a sentence, or the pages of a text and their index."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 from nmt_zoo.common.files import write_text
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import split_words
 from nmt_zoo.decoding.explorer.page import explorer_page, index_page
-from nmt_zoo.decoding.explorer.sentence import NothingToShow
+from nmt_zoo.decoding.explorer.sentence import NothingToShow, SentenceExplorer
 
 _MOST_IN_TITLE = 80  # characters
 
 
-def write_page(path, models, choice):
+def write_page(path: str | Path, models: Sequence[dict[str, Any]], choice: dict[str, Any]) -> None:
     """Writes a page.
 
     Args:
-        path: file to write.
         models: list of MODELs of `explorer.js`, of one source sentence.
         choice: what is shown first, the "choice" of `explorer.js`.
     """
@@ -26,7 +27,13 @@ def write_page(path, models, choice):
     write_text(path, explorer_page({"models": models, "choice": choice}, title))
 
 
-def write_pages(path, explorers, sources, targets, choice):
+def write_pages(
+    path: str | Path,
+    explorers: Sequence[SentenceExplorer],
+    sources: Sequence[str],
+    targets: Sequence[str] | None,
+    choice: dict[str, Any],
+) -> int:
     """Writes a page for each sentence of a text into a folder, and an index of them.
 
     The folder has the name of the index: `x_pages` for `x.html`. The index is written last.
@@ -34,9 +41,7 @@ def write_pages(path, explorers, sources, targets, choice):
     Args:
         path: file for the index.
         explorers: list of `SentenceExplorer`; each page compares them.
-        sources: list of str.
         targets: list of str, their translations; or None.
-        choice: as `write_page`.
 
     Returns:
         The number of lines that have no page; the index says why.

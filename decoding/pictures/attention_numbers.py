@@ -35,10 +35,7 @@ def save_numbers(
 
     Args:
         maps: name -> `[H, rows, columns]`.
-        source_tokens: S tokens or words.
-        target_tokens: T tokens or words.
         path: file to write, ending in .npz or .json.
-        model: name of the model.
         gold: links between the tokens or words, or None.
 
     Raises:

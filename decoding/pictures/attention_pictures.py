@@ -13,15 +13,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment import subword_merging
 from nmt_zoo.decoding.alignment.links import GoldAlignment
 from nmt_zoo.decoding.alignment.map_names import KINDS, layer_names
-from nmt_zoo.decoding.pictures.figures import (
-    LINE_COLOURS,
-    check_path,
-    colour_map,
-    printable,
-    save,
-    shorten,
-    style,
-)
+from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.panels import Panel, draw_panels
 
 _BAR_WIDTH = 0.13  # inches
@@ -29,8 +21,8 @@ _PAD = 3.6  # points between a label and its panel
 _SCALES = (0.05, 0.1, 0.2, 0.3, 0.5, 1.0)
 # Frames of gold links, which can be told apart in print and without colours, too.
 _FRAMES = {
-    "sure": {"edgecolor": LINE_COLOURS[1], "linestyle": "-"},
-    "possible": {"edgecolor": LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
+    "sure": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": "-"},
+    "possible": {"edgecolor": figures.LINE_COLOURS[1], "linestyle": (0, (1.5, 1))},
 }
 
 
@@ -48,33 +40,27 @@ class _Map(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """Options of `save_attention`: the parts of the attention to draw, and their look.
+    """Options of `save_attention`: the parts of the attention to draw, and their look."""
 
-    Attributes:
-        kind: "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads
-            its target shifted right, so the columns of "decoder" are "<s>" and all tokens but
-            the last: row t has not seen token t.
-        layer: only this layer, counted from 1; None draws all layers.
-        head: only this head, counted from 1, or "mean" over all heads; None draws all heads. The
-            panels of a single layer, or of a single head per layer, are wrapped into a block.
-        merge_subwords: whether to merge subword pieces into words, see
-            `subword_merging.merge_words`.
-        gold: links to mark on every "cross" panel, by the positions of the tokens or words drawn.
-            Each gets a frame, dashed if the link is possible but not sure.
-        title: a line above the picture; long titles are wrapped.
-        texts: (source sentence, translation), written below the title; None: they are not written.
-        dpi: dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
-        advises: whether to print which fonts to install if no installed font has a character.
-    """
-
+    # "cross", "encoder" (self-attention) or "decoder" (self-attention). The decoder reads its
+    # target shifted right, so the columns of "decoder" are "<s>" and all tokens but the last: row t
+    # has not seen token t.
     kind: str = "cross"
-    layer: int | None = None
+    layer: int | None = None  # Only this layer, counted from 1; None draws all layers.
+    # Only this head, counted from 1, or "mean" over all heads; None draws all heads. The panels of
+    # a single layer, or of a single head per layer, are wrapped into a block.
     head: int | str | None = None
+    # Whether to merge subword pieces into words, see `subword_merging.merge_words`.
     merge_subwords: bool = False
+    # Links to mark on every "cross" panel, by the positions of the tokens or words drawn. Each gets
+    # a frame, dashed if the link is possible but not sure.
     gold: GoldAlignment | None = None
-    title: str | None = None
+    title: str | None = None  # A line above the picture; long titles are wrapped.
+    # (source sentence, translation), written below the title; None: they are not written.
     texts: tuple[str, str] | None = None
+    # Dots per inch of a .png, lowered to as little as 72 if the picture would be huge.
     dpi: float = 150
+    # Whether to print which fonts to install if no installed font has a character.
     advises: bool = True
 
 
@@ -110,7 +96,7 @@ def save_attention(
         ...                ["a", "house", "</s>"], "attention.png")
     """
     kind, layer, head, merge_subwords, gold, title, texts, dpi, advises = Drawing(**drawing)
-    ending = check_path(path)
+    ending = figures.check_path(path)
     layers = _find_layers(maps, kind)
     rows, columns = {
         "cross": (target_tokens, source_tokens),
@@ -124,14 +110,17 @@ def save_attention(
         merged = [subword_merging.merge_words(panel.weights, columns, rows) for panel in panels]
         panels = [panel._replace(weights=m[0]) for panel, m in zip(panels, merged, strict=True)]
         _, columns, rows = merged[0]
-    rows, columns = [shorten(token) for token in rows], [shorten(token) for token in columns]
+    rows, columns = (
+        [figures.shorten(token) for token in rows],
+        [figures.shorten(token) for token in columns],
+    )
     frames = _frames(gold, kind, (len(columns), len(rows)))
     named = zip(("source: ", "translation: "), texts or ("", ""), strict=True)
     lines = [title or "", *(name + text for name, text in named if text)]
-    title = "\n".join(printable(" ".join(line.split())) for line in lines if line)
-    with style([*rows, *columns, title], ending, advises):
+    title = "\n".join(figures.printable(" ".join(line.split())) for line in lines if line)
+    with figures.style([*rows, *columns, title], ending, advises):
         grid = [panels[i : i + row_length] for i in range(0, len(panels), row_length)]
-        save(_draw(grid, (rows, columns), AXES[kind], title, frames), path, dpi)
+        figures.save(_draw(grid, (rows, columns), AXES[kind], title, frames), path, dpi)
 
 
 def title_of(
@@ -144,7 +133,6 @@ def title_of(
     """Describes a picture: model, kind of attention, layers and heads.
 
     Args:
-        name: name of the model.
         maps: maps `[H, T, S]` by name, as for `save_attention`, and the three choices after it.
 
     Example:
@@ -321,7 +309,7 @@ def _draw(
 
 
 def _shades() -> dict[str, Any]:
-    return {"cmap": colour_map(), "interpolation": "none", "aspect": "auto"}
+    return {"cmap": figures.colour_map(), "interpolation": "none", "aspect": "auto"}
 
 
 def _frame(axes: Any, frames: Mapping[str, list[tuple[int, int]]]) -> None:

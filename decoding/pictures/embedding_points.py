@@ -3,14 +3,23 @@
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
 from nmt_zoo.decoding.pictures.projections import principal_components, tsne
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.models.word_attention import WordAttention
 
 PROJECTIONS = {"pca": principal_components, "tsne": tsne}
 
 
-def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="the model"):
+def embedding_points(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    *,
+    projection: str = "pca",
+    num_words: int = 60,
+    name: str = "the model",
+) -> dict[str, tuple[list[str], np.ndarray]]:
     """Projects the embeddings of the most frequent words of both languages into one plane.
 
     In `softmax(U V_f)` a target word e is probable given a source word f if U_e and V_f point in
@@ -19,7 +28,6 @@ def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="
     added to all V_f changes only how frequent target words are.
 
     Args:
-        model: a `WordAttention`.
         tokenizer: `Tokenizer` of the model, of kind "word".
         projection: "pca" or "tsne".
         num_words: how many words of each side.
@@ -50,7 +58,7 @@ def embedding_points(model, tokenizer, *, projection="pca", num_words=60, name="
         directions = table[chosen] - table[chosen].mean(axis=0)
         directions /= np.maximum(np.linalg.norm(directions, axis=1, keepdims=True), 1e-12)
         vectors.append(directions)
-        words.append(vocabulary.words[chosen])
+        words.append(vocabulary.words[chosen])  # pyright: ignore[reportAttributeAccessIssue]
     if len(words[0]) + len(words[1]) < 4:
         raise UserError(f"{name}: fewer than 4 words in both vocabularies; nothing to draw")
     points = PROJECTIONS[projection](np.concatenate(vectors))

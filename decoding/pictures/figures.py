@@ -56,7 +56,6 @@ def save_curves(
         x_label: name and unit of the x axis.
         y_label: name and unit of the y axis.
         y_scale: "linear", or "log" if all y values are above 0.
-        title: a line above the picture.
 
     Raises:
         ValueError: the file ending is unknown, there are no series, or x and y differ in length.
@@ -148,8 +147,6 @@ def style(texts: Sequence[str], ending: str, advises: bool = True) -> Iterator[N
     """Fixes matplotlib's settings, whatever the user's are, with fonts that have every glyph.
 
     Args:
-        texts: all texts of the picture.
-        ending: its file ending.
         advises: whether lines on standard error say which fonts to install if no installed font has
             a character, and what to do if text would be drawn in the wrong direction.
     """

@@ -9,14 +9,7 @@ import numpy as np
 
 from nmt_zoo.decoding.alignment.head_summaries import KINDS, Head
 from nmt_zoo.decoding.alignment.head_tables import best_of
-from nmt_zoo.decoding.pictures.figures import (
-    LINE_COLOURS,
-    check_path,
-    colour_map,
-    printable,
-    save,
-    style,
-)
+from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.panels import Panel, draw_panels
 
 _FONT_SIZE = 8
@@ -42,19 +35,18 @@ def save_heads(heads: Sequence[Head], path: str | os.PathLike, *, title: str) ->
     Args:
         heads: from `head_summaries.summarise_heads`.
         path: file to write, ending in .png, .svg or .pdf.
-        title: a line above the picture.
 
     Raises:
         ValueError: the file ending is unknown, or a .png would be too large.
         UserError: the file cannot be written.
     """
-    ending = check_path(path)
-    title = printable(title)
+    ending = figures.check_path(path)
+    title = figures.printable(title)
     kinds = itertools.groupby(heads, lambda head: head.kind)
     rows = [_tables(kind, list(group), best_of(heads)) for kind, group in kinds]
-    with style([title, *(table.name for row in rows for table in row)], ending):
+    with figures.style([title, *(table.name for row in rows for table in row)], ending):
         panels = [[_panel(table) for table in row] for row in rows]
-        save(draw_panels(panels, title, _FONT_SIZE + 2), path, _DPI)
+        figures.save(draw_panels(panels, title, _FONT_SIZE + 2), path, _DPI)
 
 
 def _tables(kind: str, heads: list[Head], best: Head | None) -> list[_Table]:
@@ -87,7 +79,7 @@ def _panel(table: _Table) -> Panel:
     scale = table.scale or max(float(table.values.max()), 1e-9)
 
     def draw(axes, shown):
-        axes.imshow(table.values, cmap=colour_map(), vmin=0, vmax=scale, aspect="auto")
+        axes.imshow(table.values, cmap=figures.colour_map(), vmin=0, vmax=scale, aspect="auto")
         axes.xaxis.tick_top()
         axes.tick_params(length=0, pad=2, labelsize=_FONT_SIZE)
         axes.set_xticks(range(num_heads), table.heads)
@@ -99,7 +91,10 @@ def _panel(table: _Table) -> Panel:
             axes.text(column, row, _short(value), **place)
         if table.best:
             row, column = table.best
-            for line in ({"edgecolor": "white", "linewidth": 3}, {"edgecolor": LINE_COLOURS[1]}):
+            for line in (
+                {"edgecolor": "white", "linewidth": 3},
+                {"edgecolor": figures.LINE_COLOURS[1]},
+            ):
                 look = {"facecolor": "none", "linewidth": 1.6, **line}
                 axes.add_patch(Rectangle((column - 0.46, row - 0.43), 0.92, 0.86, **look))
 

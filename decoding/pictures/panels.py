@@ -24,8 +24,8 @@ class Panel(NamedTuple):
 def draw_panels(rows: Sequence[Sequence[Panel]], title: str, font_size: float) -> Any:
     """Returns a matplotlib figure of panels in rows and columns, below a title.
 
-    Every panel is drawn and measured first, so that no label is cut off, shrunk or drawn over
-    another panel.
+    Every panel is drawn and measured before it gets its place, so that no label is cut off, shrunk
+    or drawn over another panel.
 
     Args:
         rows: the panels of each row; rows may differ in length.
@@ -34,10 +34,13 @@ def draw_panels(rows: Sequence[Sequence[Panel]], title: str, font_size: float) -
     """
     from matplotlib.figure import Figure
 
+    figure = Figure(figsize=(1, 1), dpi=_MEASURE_DPI)
     grid = np.zeros([len(rows), max(map(len, rows)), 6])
+    every = {}
     for row, panels in enumerate(rows):
         for column, panel in enumerate(panels):
-            grid[row, column] = [*_around(panel), *panel.size]
+            axes = every[row, column] = figure.add_axes((0, 0, *panel.size))
+            grid[row, column] = [*_around(panel, axes), *panel.size]
     # Whole pixels at 75, 150 or 300 dpi, so that lines and cells meet exactly.
     left, top, right, bottom, widths, heights = np.moveaxis(np.ceil(grid * 75 - 1e-6) / 75, 2, 0)
     pitches = left.max(axis=0) + (widths + right).max(axis=0) + _GAP
@@ -47,27 +50,37 @@ def draw_panels(rows: Sequence[Sequence[Panel]], title: str, font_size: float) -
     title = "\n".join(lines)
     above = _MARGIN + (np.ceil((title.count("\n") + 1.4) * font_size * 1.25) / 75 if title else 0)
     height = above + steps.sum() - _GAP + _MARGIN
-    figure = Figure(figsize=(width, height))
+    figure.set_size_inches(width, height)
     place = _MARGIN / width, 1 - _MARGIN / height
     figure.text(*place, title, fontsize=font_size, verticalalignment="top")
     xs = _MARGIN + np.cumsum(pitches) - pitches + left.max(axis=0)
     tops = above + np.cumsum(steps) - steps + top.max(axis=1)
-    for panels, y in zip(rows, tops, strict=True):
-        for panel, x in zip(panels, xs, strict=False):
-            sizes = x, height - y - panel.size[1], *panel.size
-            panel.draw(figure.add_axes(np.array(sizes) / [width, height, width, height]), str)
+    for (row, column), axes in every.items():
+        size = rows[row][column].size
+        box = np.array([xs[column], height - tops[row] - size[1], *size])
+        axes.set_position(box / [width, height, width, height])
     return figure
 
 
-def _around(panel):
-    """Returns the room for labels on the left, above, on the right and below, in inches."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
+def _around(panel, axes):
+    """Draws a panel, and returns the room for its labels on each side, in inches."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(1, 1), dpi=_MEASURE_DPI)
-    axes = figure.add_axes((0, 0, *panel.size))
-    panel.draw(axes, _widest)
-    box = axes.get_tightbbox(FigureCanvasAgg(figure).get_renderer())
+    labels = []
+    panel.draw(axes, lambda label: labels.append(label) or label)
+    room = _room(panel, axes)
+    if any(_widest(label) != label for label in labels):
+        wide = Figure(figsize=(1, 1), dpi=_MEASURE_DPI).add_axes((0, 0, *panel.size))
+        panel.draw(wide, _widest)
+        room = np.maximum(room, _room(panel, wide))
+    return room
+
+
+def _room(panel, axes):
+    """Measures the room on the left, above, on the right and below."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    box = axes.get_tightbbox(FigureCanvasAgg(axes.figure).get_renderer())
     x0, y0, x1, y1 = np.array(box.extents) / _MEASURE_DPI
     return np.maximum([-x0, y1 - panel.size[1], x1 - panel.size[0], -y0], 0)
 

@@ -6,15 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.decoding.pictures.figures import (
-    LINE_COLOURS,
-    check_path,
-    printable,
-    save,
-    shorten,
-    style,
-    text_widths,
-)
+from nmt_zoo.decoding.pictures import figures
 
 _FONT_SIZE = 8
 _LINE = 1.2 * _FONT_SIZE / 72  # inches, the height of a label
@@ -47,7 +39,6 @@ def save_points(
         groups: name -> (n labels, their points `[n, 2]`). Labels of over 40 characters are
             shortened.
         path: file to write, ending in .png, .svg or .pdf.
-        title: a line above the picture.
 
     Raises:
         ValueError: the file ending is unknown, there are no points, labels and points differ in
@@ -58,15 +49,15 @@ def save_points(
         >>> save_points({"Spanish": (["por", "qué"], np.array([[0, 0], [1, 2]])),
         ...              "English": (["for", "what"], np.array([[0, 0.2], [1, 1.9]]))}, "words.svg")
     """
-    ending = check_path(path)
+    ending = figures.check_path(path)
     _check(groups)
-    title = printable(" ".join((title or "").split()))
-    names = [printable(name) for name in groups]
-    texts = [shorten(label) for labels, _ in groups.values() for label in labels]
-    with style([*texts, *names, title], ending):
+    title = figures.printable(" ".join((title or "").split()))
+    names = [figures.printable(name) for name in groups]
+    texts = [figures.shorten(label) for labels, _ in groups.values() for label in labels]
+    with figures.style([*texts, *names, title], ending):
         points = np.concatenate([points for _, points in groups.values()])
         figure = _draw(points, texts, [len(labels) for labels, _ in groups.values()], names, title)
-        save(figure, path, dpi=150)
+        figures.save(figure, path, dpi=150)
 
 
 def _check(groups: Mapping[str, tuple[Sequence[str], np.ndarray]]) -> None:
@@ -86,10 +77,10 @@ def _draw(
     """Returns the matplotlib figure; `counts` are the numbers of points of the groups."""
     from matplotlib.figure import Figure
 
-    widths = text_widths(texts, _FONT_SIZE)
+    widths = figures.text_widths(texts, _FONT_SIZE)
     places, size = _to_inches(points, widths.max())
-    legend_width = text_widths(names, 10).sum() + 0.6 * len(names)
-    width = max(size[0], legend_width, text_widths([title], 11)[0] + 0.2)
+    legend_width = figures.text_widths(names, 10).sum() + 0.6 * len(names)
+    width = max(size[0], legend_width, figures.text_widths([title], 11)[0] + 0.2)
     height = size[1] + _HEAD * (1 + bool(title))
     figure = Figure(figsize=(width, height))
     axes = figure.add_axes((0, 0, size[0] / width, size[1] / height))
@@ -120,7 +111,7 @@ def _draw(
 
 
 def _colour(index: int) -> str:
-    return LINE_COLOURS[index % len(LINE_COLOURS)]
+    return figures.LINE_COLOURS[index % len(figures.LINE_COLOURS)]
 
 
 def _to_inches(points: np.ndarray, widest: float) -> tuple[np.ndarray, np.ndarray]:

@@ -10,7 +10,6 @@ def principal_components(vectors: np.ndarray, count: int = 2) -> np.ndarray:
 
     Args:
         vectors: `[n, d]`.
-        count: number of directions.
 
     Returns:
         `[n, count]` float64 with mean 0, the direction of the largest variance first. If the

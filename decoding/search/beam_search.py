@@ -1,5 +1,6 @@
 """One beam search for every model; greedy search is a beam of 1."""
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -90,20 +91,10 @@ def beam_search(
     def some_left(step, active, *_):
         return tf.size(active.row) > 0
 
-    def extend(step, active, state, results):
-        active, state, leaves, some_leave = _extend(
-            model, rules._replace(each=active.each), step, active, state
-        )
-        left = tf.cond(
-            some_leave,
-            lambda: _parted(active, state, leaves, results),
-            lambda: (active, state, results),
-        )
-        return step + 1, *left
-
+    # Two loops, because TensorFlow's executor of small graphs cannot run a conditional in a loop.
     *_, results = tf.while_loop(
         some_left,
-        extend,
+        functools.partial(_extend_until_some_leave, model, rules),
         (tf.constant(0), active, state, nothing),
         shape_invariants=(
             *(tf.TensorShape([]), _with_any_rows(active), _of_any_size(state)),
@@ -122,7 +113,7 @@ class _Rules(NamedTuple):
     n_best: int | tf.Tensor  # Scalar, number of translations asked for.
     may_stop_early: bool  # Whether the scores of hypotheses can only fall with more tokens.
     guests: Guests
-    each: EachSentence | tuple  # Of A sentences, or ().
+    each: Any  # `EachSentence` of A sentences, or ().
 
     @property
     def length_penalty(self):
@@ -153,19 +144,39 @@ class _Active(NamedTuple):
     row: tf.Tensor  # [A] int32, the row of each sentence in the batch.
     limit: tf.Tensor  # [A] int32, most tokens of a hypothesis.
     best_possible: tf.Tensor  # [A] float32, the length normaliser of `limit` tokens.
-    each: EachSentence | tuple
+    each: Any  # As in `_Rules`.
     hypotheses: _Hypotheses
     context: Any  # The model's context of these sentences, leaves [A, ...].
 
 
-def _extend(model, rules, step, active, state):
-    """Extends the live hypotheses of all active sentences by a token.
+def _extend_until_some_leave(model, rules, step, active, state, results):
+    """Extends the same sentences step by step, then moves those that are done to the results."""
+
+    def all_stay(step, hypotheses, state, leaves, some_leave):
+        return ~some_leave
+
+    none_leave = tf.zeros_like(active.limit, tf.bool)
+    scalar = tf.TensorShape([])
+    step, hypotheses, state, leaves, _ = tf.while_loop(
+        all_stay,
+        functools.partial(_extend, model, rules._replace(each=active.each), active),
+        (step, active.hypotheses, state, none_leave, tf.constant(False)),
+        shape_invariants=(
+            *(scalar, _with_any_rows(active.hypotheses), _of_any_size(state)),
+            *(_with_any_rows(none_leave), scalar),
+        ),
+    )
+    active = active._replace(hypotheses=hypotheses)
+    return step, *_parted(active, state, leaves, results)
+
+
+def _extend(model, rules, active, step, hypotheses, state, *_):
+    """Extends the live hypotheses of all active sentences, now `hypotheses`, by a token.
 
     Returns:
-        `(active, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a sentence
-        is done; some_leave, whether those that are done have to leave the batch now.
+        `(step, hypotheses, state, leaves, some_leave)` after the step: leaves `[A]` bool, whether a
+        sentence is done; some_leave, whether those that are done have to leave the batch now.
     """
-    hypotheses = active.hypotheses
     last_ids = tf.reshape(hypotheses.last_ids, [-1])
     output = model.decode_step(last_ids, step, state, active.context)
     beams = hypotheses, output, model.log_normaliser(output.logits), step, rules
@@ -185,7 +196,7 @@ def _extend(model, rules, step, active, state):
     if hypotheses.last_ids.shape[1] > 1:
         state = tf.nest.map_structure(lambda leaf: tf.gather(leaf, parents), state)
     some_leave = tf.reduce_any(must_leave) | _are_many(leaves)
-    return active._replace(hypotheses=hypotheses), state, leaves, some_leave
+    return step + 1, hypotheses, state, leaves, some_leave
 
 
 def _with_any_rows(variables):
@@ -305,11 +316,8 @@ def _extended(hypotheses, output, normaliser, step, rules):
     """Extends every live hypothesis by a token.
 
     Args:
-        hypotheses: `_Hypotheses` of A sentences.
         output: `StepOutput` with logits `[A * L, V]`, or a column for each of `Guests.tokens`.
         normaliser: `[A * L, 1]`, to subtract from logits.
-        step: scalar int32, the number of tokens so far.
-        rules: `_Rules`.
 
     Returns:
         `(_Hypotheses, parents, is_nan)`: parents `[A * L]`, the row of the hypothesis that each

@@ -1,11 +1,15 @@
-"""Puts the requests of a search around a model, by changing the scores of its tokens and ends."""
+"""Puts the constraints of a search around a model: changes the scores of its tokens and ends."""
+
+from collections.abc import Collection
+from typing import Any
 
 import tensorflow as tf
 
 from nmt_zoo.decoding.search import constraints
-from nmt_zoo.decoding.search.required import Banks, Progress
-from nmt_zoo.decoding.search.terms import Guests
+from nmt_zoo.decoding.search.required import Banks, PhraseProgress
+from nmt_zoo.decoding.search.terms import Guests, SearchOptions, SpecialIds
 from nmt_zoo.models import StepOutput
+from nmt_zoo.models.base import Searchable
 
 # Inputs of a search that belong to its sentences, besides their ids.
 GIVEN = {
@@ -15,28 +19,33 @@ GIVEN = {
 }
 
 
-def asks_for_something(options, given):
+def is_constrained(options: SearchOptions, given: Collection[str]) -> bool:
     """Returns whether `Constrained` is needed, by `SearchOptions` and the names of inputs."""
-    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample")
+    names = ("min_length_factor", "no_repeat_ngram", "coverage_penalty", "sample", "rules")
     return bool(given) or options.banned is not None or any(getattr(options, n) for n in names)
 
 
 class Constrained:
-    """Scores tokens as a model does, but finds those impossible that break a request.
+    """Scores tokens as a model does, but finds those impossible that break a constraint.
 
     It has the methods of `models.base.Searchable`, so the search is not concerned. The state also
-    holds the tokens of each hypothesis and what the requests need to know of them.
+    holds the tokens of each hypothesis and what the constraints need to know of them.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
-        special_ids: `SpecialIds`.
         limits: `[B]` int32, most tokens of each sentence's translations.
         given: some of `GIVEN`, by name.
         joints: `phrases.word_joints`; needed if phrases are required.
     """
 
-    def __init__(self, model, options, special_ids, limits, given, joints=None):
+    def __init__(
+        self,
+        model: Searchable,
+        options: SearchOptions,
+        special_ids: SpecialIds,
+        limits: tf.Tensor,
+        given: dict[str, tf.Tensor],
+        joints: tuple[Any, Any] | None = None,
+    ) -> None:
         self.model = model
         self.options = options
         self.special_ids = special_ids
@@ -46,23 +55,26 @@ class Constrained:
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
 
-    def guests(self):
+    def guests(self) -> Guests:
         """Returns the `Guests` of a search of this model."""
-        banks = ending = None
-        if "required" in self.given:
-            banks = Banks(lambda output: Progress(*output.state["required"]), self.joints)
-        if beta := self.options.coverage_penalty:
+        beta = self.options.coverage_penalty
 
-            def ending(output):
-                return beta * constraints.coverage_penalty(output.state["attended"])
+        def progress(output):
+            return PhraseProgress(*output.state["required"])
 
-        return Guests(banks=banks, ending=ending)
+        def ending(output):
+            return beta * constraints.coverage_penalty(output.state["attended"])
 
-    def log_normaliser(self, logits):
+        return Guests(
+            banks=Banks(progress, self.joints) if "required" in self.given else None,
+            ending=ending if beta else None,
+        )
+
+    def log_normaliser(self, logits: tf.Tensor) -> tf.Tensor:
         """Returns 0: the logits are log-probabilities already."""
         return tf.zeros_like(logits[:, :1])
 
-    def encode(self, source_ids):
+    def encode(self, source_ids: tf.Tensor) -> dict[str, Any]:
         """Context: the model's, the limits and what is given for each sentence."""
         is_token = source_ids != self.special_ids.pad
         length = tf.reduce_sum(tf.cast(is_token, tf.int32), axis=1)
@@ -82,8 +94,8 @@ class Constrained:
             "is_word": is_token & (source_ids != self.special_ids.eos),
         }
 
-    def initial_state(self, context):
-        """State: the model's, `ids` `[B, t]` with `<s>`, and what single requests follow."""
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
+        """State: the model's, `ids` `[B, t]` with `<s>`, and what single constraints follow."""
         num_rows = tf.shape(context["limit"])[0]
         state = {
             "model": self.model.initial_state(context["model"]),
@@ -95,10 +107,12 @@ class Constrained:
             # What is no word needs no attention.
             state["attended"] = tf.cast(~context["is_word"], tf.float32)
         if "required" in self.given:
-            state["required"] = tuple(Progress.start(context["given"]["required"]))
+            state["required"] = tuple(PhraseProgress.start(context["given"]["required"]))
         return state
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: tf.Tensor, step: tf.Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`; the logits are log-probabilities, or impossible."""
         output = self.model.decode_step(token_ids, step, state["model"], context["model"])
         log_probs = output.logits - self.model.log_normaliser(output.logits)
@@ -121,12 +135,12 @@ class Constrained:
         if "attended" in state:
             state["attended"] += output.attention
         if "required" in state:
-            progress = Progress(*state["required"])
+            progress = PhraseProgress(*state["required"])
             state["required"] = tuple(progress.follow(token_ids, self.joints))
         return state
 
     def _constrained(self, log_probs, step, state, context):
-        """Applies the requests, the strictest last: no other may undo a prefix."""
+        """Applies the constraints, the strictest last: no other may undo a prefix."""
         options, special_ids, given = self.options, self.special_ids, context["given"]
         eos = special_ids.eos
         scores = constraints.bar(log_probs, special_ids.are_never(self.target_vocab_size))
@@ -138,6 +152,8 @@ class Constrained:
             scores = self._requiring(scores, log_probs, step, state, context)
         if options.banned is not None:
             scores = options.banned.bar(scores, state["banned"])
+        for rule in options.rules:
+            scores = tf.ensure_shape(rule.change(scores, state["ids"]), scores.shape)
         if "prefix" in given:
             # A column of padding, so that there is one to read after the longest prefix.
             prefix = tf.pad(given["prefix"], [[0, 0], [0, 1]], constant_values=special_ids.pad)
@@ -159,7 +175,7 @@ class Constrained:
 
     def _requiring(self, scores, log_probs, step, state, context):
         """Keeps hypotheses from ending too early, and from having too little room for a phrase."""
-        progress = Progress(*state["required"])
+        progress = PhraseProgress(*state["required"])
         left = progress.num_left
         scores = constraints.bar_token(scores, self.special_ids.eos, left > 0)
         room = context["limit"] - step - 2

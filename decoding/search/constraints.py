@@ -1,4 +1,4 @@
-"""Requests for translations, such as a given beginning, as changes of token scores.
+"""Constraints on translations, such as a given beginning, as changes of token scores.
 
 Each function takes log-probabilities `[N, V]` of the next token of N hypotheses and returns them
 with some tokens made impossible. The scores of the other tokens stay as they are, so that the score
@@ -14,29 +14,27 @@ from nmt_zoo.decoding.search.terms import IMPOSSIBLE
 _LEAST = 1e-9  # Coverage of a word that was never attended to, so that its logarithm is finite.
 
 
-def bar(log_probs, barred):
+def bar(log_probs: tf.Tensor, barred: tf.Tensor) -> tf.Tensor:
     """Makes the tokens impossible for which `barred`, bool, broadcastable to `[N, V]`, is True."""
     return tf.where(barred, IMPOSSIBLE, log_probs)
 
 
-def only(log_probs, token):
+def only(log_probs: tf.Tensor, token: tf.Tensor) -> tf.Tensor:
     """Makes all tokens but one impossible for each hypothesis: `token`, `[N]` int32."""
     return bar(log_probs, tf.range(log_probs.shape[1]) != token[:, None])
 
 
-def bar_token(log_probs, token, applies):
+def bar_token(log_probs: tf.Tensor, token: int, applies: tf.Tensor) -> tf.Tensor:
     """Makes one token, an int, impossible for the hypotheses in which `applies` `[N]` is True."""
     is_token = tf.range(log_probs.shape[1]) == token
     return bar(log_probs, is_token & applies[:, None])
 
 
-def bar_repeated_ngrams(log_probs, ids, n):
+def bar_repeated_ngrams(log_probs: tf.Tensor, ids: tf.Tensor, n: int) -> tf.Tensor:
     """Makes tokens impossible that would end an n-gram which the hypothesis already has.
 
-    Args:
-        log_probs: `[N, V]`.
-        ids: `[N, t]` int32, the tokens so far.
-        n: length of the n-grams, at least 1.
+    `log_probs [N, V]`; `ids [N, t]` int32, the tokens so far; `n`, length of the n-grams, at least
+    1.
     """
     count = tf.maximum(tf.shape(ids)[1] - (n - 1), 0)  # The n-grams so far, if one more is begun.
     same = tf.ones([tf.shape(ids)[0], count], tf.bool)
@@ -47,20 +45,18 @@ def bar_repeated_ngrams(log_probs, ids, n):
     return tf.tensor_scatter_nd_min(log_probs, ends, tf.where(same, IMPOSSIBLE, tf.float32.max))
 
 
-def coverage_penalty(attended):
+def coverage_penalty(attended: tf.Tensor) -> tf.Tensor:
     """`sum_j log(min(attended_j, 1))`, Wu et al. 2016, equation 14, for a factor beta of 1.
 
-    Args:
-        attended: `[N, S]` float32, the attention that each source token has received so far; at
-            least 1 for what is no word.
-
-    Returns:
-        `[N]` float32, at most 0.
+    `attended [N, S]` float32, the attention that each source token has received so far; at least 1
+    for what is no word -> `[N]` float32, at most 0.
     """
     return tf.reduce_sum(tf.math.log(tf.clip_by_value(attended, _LEAST, 1.0)), axis=1)
 
 
-def draw(log_probs, noise, *, temperature, top_k, top_p):
+def draw(
+    log_probs: tf.Tensor, noise: tf.Tensor, *, temperature: float, top_k: int, top_p: float
+) -> tf.Tensor:
     """Draws a token for each hypothesis: that of the largest sum of log-probability and noise.
 
     The noise has the Gumbel distribution, so each token is drawn with its probability. Each token

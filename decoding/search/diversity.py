@@ -4,13 +4,24 @@ Vijayakumar et al. 2016, "Diverse Beam Search: Decoding Diverse Solutions from N
 Models", with Hamming diversity.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.largest import largest
 from nmt_zoo.decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.models.base import StepOutput
 
 
-def extended_in_groups(extended, hypotheses, output, normaliser, step, rules):
+def extended_in_groups(
+    extended: Callable,
+    hypotheses: Any,
+    output: StepOutput,
+    normaliser: tf.Tensor,
+    step: tf.Tensor,
+    rules: Any,
+) -> tuple:
     """Extends each group of hypotheses by itself, away from the tokens of the groups before it.
 
     A token counts as less probable, by `diversity_strength`, for each hypothesis of an earlier
@@ -60,13 +71,13 @@ class Distance:
         cost: `[A * K, V]` float32, subtracted from the log-probability of each token.
     """
 
-    def __init__(self, cost):
+    def __init__(self, cost: tf.Tensor) -> None:
         self.cost = cost
 
-    def candidates(self, output, width):
+    def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
         _, tokens = largest(output.logits - self.cost, width)
         return tf.gather(output.logits, tokens, batch_dims=1), tokens
 
-    def of(self, output, log_probs, tokens):
+    def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         cost = tf.gather(self.cost, tokens, batch_dims=1)
         return log_probs - tf.reshape(cost, tf.shape(log_probs))

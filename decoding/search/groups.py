@@ -1,5 +1,7 @@
 """Parts of a batch that fit into memory."""
 
+from collections.abc import Callable, Sequence
+
 import tensorflow as tf
 
 from nmt_zoo.decoding.search.terms import Hypotheses
@@ -12,12 +14,11 @@ MAX_SOURCE_WEIGHTS = 1 << 21
 MAX_TARGET_POSITIONS = 1 << 15
 
 
-def in_halves(function, *lists):
+def in_halves(function: Callable[..., list], *lists: Sequence) -> list:
     """Calls a function with a batch, and halves a batch that does not fit into memory.
 
     Args:
         function: takes lists of equal length; returns a list with an entry for each of theirs.
-        *lists: the batch.
 
     Returns:
         The list of all entries; None for those that do not fit into memory even alone.
@@ -32,7 +33,13 @@ def in_halves(function, *lists):
         return [one for h in halves for one in in_halves(function, *(each[h] for each in lists))]
 
 
-def search_in_groups(search, source_ids, limits, beam_size, pad_id):
+def search_in_groups(
+    search: Callable[..., Hypotheses],
+    source_ids: tf.Tensor,
+    limits: tf.Tensor,
+    beam_size: int,
+    pad_id: int,
+) -> Hypotheses:
     """Searches a batch in groups; finds the same hypotheses as one search of the whole batch.
 
     Each sentence costs as much as the longest of its group: its source is padded, and there is room
@@ -44,7 +51,6 @@ def search_in_groups(search, source_ids, limits, beam_size, pad_id):
         source_ids: `[B, S]` int32, padded.
         limits: `[B]` int32, most tokens of a translation.
         beam_size: K.
-        pad_id: id of padding.
 
     Returns:
         `Hypotheses` with T = the largest limit.

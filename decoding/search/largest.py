@@ -8,7 +8,7 @@ _SIZES = range(16, 129)  # Of a part of a row.
 PART = _SIZES[0]  # Size of the parts of rows whose length is not static.
 
 
-def largest(values, count):
+def largest(values: tf.Tensor, count: int) -> tuple[tf.Tensor, tf.Tensor]:
     """Finds what `tf.math.top_k` finds, in a tenth of the time for rows of 32,000 numbers.
 
     A row is cut into parts of equal size. The largest numbers are in the parts that have the

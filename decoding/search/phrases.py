@@ -3,12 +3,13 @@
 import collections
 import re
 import unicodedata
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
-from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS
+from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, Vocabulary
 from nmt_zoo.decoding.search.constraints import bar
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -29,26 +30,20 @@ class BannedPhrases(NamedTuple):
     Every hypothesis is always in state `_ANYWHERE`, and in state `_NOT_IN_WORD` if a word may begin
     after its last token without a space. Any other state stands for the beginning of a phrase that
     the last tokens have spelt.
-
-    Attributes:
-        num_states: Q.
-        steps: `[E, 3]` int32, (state, token, next state).
-        ends: `[F, 2]` int32, (state, token): the token would complete a phrase.
-        not_in_word: `[V]` bool, tokens after which a word may begin without a space.
     """
 
-    num_states: int
-    steps: np.ndarray
-    ends: np.ndarray
-    not_in_word: np.ndarray
+    num_states: int  # Q.
+    steps: np.ndarray  # [E, 3] int32, (state, token, next state).
+    ends: np.ndarray  # [F, 2] int32, (state, token): the token would complete a phrase.
+    not_in_word: np.ndarray  # [V] bool, tokens after which a word may begin without a space.
 
-    def start(self, num_rows):
+    def start(self, num_rows: int | tf.Tensor) -> tf.Tensor:
         """Returns the states of empty hypotheses, `[num_rows, Q]` bool."""
         return tf.tile(
             [[state < _FIRST_OF_PHRASES for state in range(self.num_states)]], [num_rows, 1]
         )
 
-    def follow(self, reached, token_ids):
+    def follow(self, reached: tf.Tensor, token_ids: tf.Tensor) -> tf.Tensor:
         """Returns the states `[N, Q]` after one more token, `[N]` int32, of each hypothesis."""
         states, tokens, following = self.steps.T
         taken = tf.gather(reached, states, axis=1) & (token_ids[:, None] == tokens)  # [N, E]
@@ -59,7 +54,7 @@ class BannedPhrases(NamedTuple):
         before = (states == _NOT_IN_WORD) & tf.gather(self.not_in_word, token_ids)[:, None]
         return (tf.transpose(counts) > 0) | before | (states == _ANYWHERE)
 
-    def bar(self, log_probs, reached):
+    def bar(self, log_probs: tf.Tensor, reached: tf.Tensor) -> tf.Tensor:
         """Makes tokens impossible, in `[N, V]`, that would complete a phrase."""
         states, tokens = self.ends.T
         ending = tf.cast(tf.gather(reached, states, axis=1), tf.int32)  # [N, F]
@@ -67,7 +62,7 @@ class BannedPhrases(NamedTuple):
         return bar(log_probs, tf.transpose(counts) > 0)
 
 
-def banned_phrases(phrases, vocabulary):
+def banned_phrases(phrases: Sequence[str], vocabulary: Vocabulary) -> BannedPhrases:
     """Finds all ways in which the tokens of a vocabulary spell phrases.
 
     A phrase is found as whole words, in whatever tokens: "er" is not part of "▁Kind" "er". But the
@@ -110,14 +105,14 @@ def banned_phrases(phrases, vocabulary):
     )
 
 
-def piece_texts(vocabulary):
+def piece_texts(vocabulary: Vocabulary) -> list[bytes]:
     """Returns what each token adds to a line, as bytes; nothing for special tokens."""
     pieces = vocabulary.pieces(range(len(vocabulary)))
     style = vocabulary.style
     return [b""] * len(SPECIALS) + [piece_text(piece, style) for piece in pieces[len(SPECIALS) :]]
 
 
-def word_joints(vocabulary):
+def word_joints(vocabulary: Vocabulary) -> tuple[np.ndarray, np.ndarray]:
     """Finds the tokens between which no word begins or ends.
 
     Returns:
@@ -133,7 +128,7 @@ def word_joints(vocabulary):
     return continues, opens
 
 
-def piece_text(piece, style):
+def piece_text(piece: str, style: str) -> bytes:
     """Returns what a piece adds to a line, as bytes; `style` as `piece_style` returns it."""
     if style == "▁":
         byte = _BYTE.fullmatch(piece)
@@ -170,13 +165,13 @@ def _cuts(texts):
     return [collections.defaultdict(tuple, index) for index in (inner, starting, ending, whole)]
 
 
-def has_phrase(text, phrase):
+def has_phrase(text: str, phrase: str) -> bool:
     """Returns whether a text has a phrase as whole words, as `banned_phrases` finds it."""
     places = (match.start() for match in re.finditer(f"(?={re.escape(phrase)})", text))
     return any(_is_boundary(text, i) and _is_boundary(text, i + len(phrase)) for i in places)
 
 
-def phrase_ids(phrase, vocabulary):
+def phrase_ids(phrase: str, vocabulary: Vocabulary) -> list[int]:
     """Encodes a phrase, without `</s>`, as it is encoded inside a line.
 
     In scripts without spaces, that is without the space with which SentencePiece begins a line.

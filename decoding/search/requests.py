@@ -1,17 +1,24 @@
 """The ways in which users ask for translations: their flags, checks and files."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.configuration.options import Option
 from nmt_zoo.data_pipeline.text_form import normalised
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import (
     UNK_ID,
     PieceVocabulary,
+    Vocabulary,
     join_pieces,
 )
 from nmt_zoo.decoding.search.phrases import banned_phrases, has_phrase
+from nmt_zoo.decoding.search.rules import rules_of
 from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.text.kept_parts import KeptParts, can_keep
+from nmt_zoo.models.base import Searchable
 
 _SHAPE, _WORDS = "Length, repetition and coverage", "Words of translations"
 _DIVERSITY, _DRAWS = "Diversity", "Random translations, minimum Bayes risk"
@@ -75,6 +82,13 @@ OPTIONS = (
     ),
     Option(
         "banned", "", "File of words or phrases, one a line, that no translation contains.", _WORDS
+    ),
+    Option(
+        "rules",
+        "",
+        "Rules of your own for translations, my_rules.py:Name, separated by commas; see "
+        "docs/extending.md.",
+        _WORDS,
     ),
     Option(
         "diversity_groups",
@@ -168,13 +182,14 @@ def check_requests(given, *, beam_size, n_best):
         )
 
 
-def translator_options(given, model, tokenizer, copies=False):
+def translator_options(
+    given: dict[str, Any], model: Searchable, tokenizer: Tokenizer, copies: bool = False
+) -> dict[str, Any]:
     """Reads the files of requests.
 
     Args:
         given: name -> value of the `OPTIONS` that were given.
         model: the model; needed for a coverage penalty only.
-        tokenizer: its `Tokenizer`.
         copies: whether the model was trained to copy what its vocabulary lacks.
 
     Returns:
@@ -197,6 +212,8 @@ def translator_options(given, model, tokenizer, copies=False):
         found["keep"] = KeptParts(given["keep"], tokenizer)
     elif copies and not any(map(given.get, ("keep", *FILES))) and can_keep(tokenizer):
         found["keep"] = KeptParts("", tokenizer)
+    if given.get("rules"):
+        found["rules"] = rules_of(given["rules"], tokenizer.target)
     banned = []
     if given.get("banned"):
         banned = [
@@ -211,7 +228,7 @@ def translator_options(given, model, tokenizer, copies=False):
     return found
 
 
-def read_phrases(path, form="nfc"):
+def read_phrases(path: str, form: str = "nfc") -> list[str]:
     """Reads a file of phrases, one a line, and brings them into a form of `text_form.FORMS`.
 
     Raises:
@@ -226,13 +243,14 @@ def read_phrases(path, form="nfc"):
     return phrases
 
 
-def read_asked(prefix, required, vocabulary, banned=()):
+def read_asked(
+    prefix: str | None, required: str | None, vocabulary: Vocabulary, banned: Sequence[str] = ()
+) -> list[tuple[str, list[str]]]:
     """Reads what is asked of each line.
 
     Args:
         prefix: path of a file of prefixes, or None.
         required: path of a file of phrases, separated by tabs, or None.
-        vocabulary: of the target.
         banned: phrases that no translation contains.
 
     Returns:

@@ -10,17 +10,19 @@ lost to the banks, of which each has few places.
 Shapes: R phrases of at most L tokens for each sentence, padded.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.decoding.search.largest import largest
 from nmt_zoo.decoding.search.terms import IMPOSSIBLE
+from nmt_zoo.models.base import StepOutput
 
 
-class Progress(NamedTuple):
-    """Progress of N hypotheses through their required phrases."""
+class PhraseProgress(NamedTuple):
+    """PhraseProgress of N hypotheses through their required phrases."""
 
     phrases: tf.Tensor  # [N, R, L] int32.
     spelt: tf.Tensor  # [N, R, L] bool, whether the last tokens are the phrase up to here.
@@ -29,61 +31,57 @@ class Progress(NamedTuple):
     in_word: tf.Tensor  # [N] bool, whether the next token continues the word of the last one.
 
     @classmethod
-    def start(cls, phrases):
+    def start(cls, phrases: tf.Tensor) -> "PhraseProgress":
         """Returns the progress of empty hypotheses."""
         met = phrases[:, :, 0] == PAD_ID
         in_word = tf.zeros([tf.shape(phrases)[0]], tf.bool)
         return cls(phrases, tf.zeros_like(phrases, tf.bool), met, tf.zeros_like(met), in_word)
 
     @property
-    def lengths(self):
+    def lengths(self) -> tf.Tensor:
         """`[N, R]` int32."""
         return tf.reduce_sum(tf.cast(self.phrases != PAD_ID, tf.int32), axis=2)
 
     @property
-    def begun(self):
+    def begun(self) -> tf.Tensor:
         """`[N, R]` int32, the tokens of each incomplete phrase that have just been written."""
         places = tf.range(1, tf.shape(self.phrases)[2] + 1)
         begun = tf.reduce_max(tf.where(self.spelt, places, 0), axis=2)
         return tf.where(self.met, 0, begun)
 
     @property
-    def num_met(self):
+    def num_met(self) -> tf.Tensor:
         """`[N]` int32, tokens of the phrases: all of complete ones, and of one that is begun."""
         complete = tf.reduce_sum(tf.where(self.met, self.lengths, 0), axis=1)
         return complete + _largest(self.begun)
 
     @property
-    def num_left(self):
+    def num_left(self) -> tf.Tensor:
         """`[N]` int32, the tokens that are still to be written, and one to end another word."""
         left = tf.reduce_sum(self.lengths, axis=1) - self.num_met
         is_between = self.in_word & (left > 0) & (_largest(self.begun) == 0)
         return left + tf.cast(is_between, tf.int32)
 
     @property
-    def num_unmet(self):
+    def num_unmet(self) -> tf.Tensor:
         """`[N]` int32, the tokens of all phrases that are not complete."""
         return tf.reduce_sum(tf.where(self.met, 0, self.lengths), axis=1)
 
     @property
-    def next_tokens(self):
+    def next_tokens(self) -> tf.Tensor:
         """`[N, R]` int32, the token that continues each phrase; PAD for complete ones."""
         place = tf.minimum(self.begun, tf.shape(self.phrases)[2] - 1)
         following = tf.gather(self.phrases, place, axis=2, batch_dims=2)
         return tf.where(self.met, PAD_ID, following)
 
-    def leaves_room(self, room, joints):
+    def leaves_room(self, room: tf.Tensor, joints: tuple[Any, Any]) -> tf.Tensor:
         """Finds the tokens after which all that is then still to be written fits.
 
         A token may complete a phrase, break off one that is begun, or continue the word at the end
         of one, which is then not met: "Haus" is not met by "Haustür".
 
-        Args:
-            room: `[N]` int32, tokens of a hypothesis after the next one, without `</s>`.
-            joints: as `follow`.
-
-        Returns:
-            `[N, V]` bool; True where nothing is still to be written.
+        `room [N]` int32, tokens of a hypothesis after the next one, without `</s>` -> `[N, V]`
+        bool; True where nothing is still to be written.
         """
         # The tokens of the phrases are tried; all others break off what is begun.
         num_rows, vocab_size = tf.shape(self.met)[0], tf.size(joints[1])
@@ -103,7 +101,7 @@ class Progress(NamedTuple):
         )
         return (needed <= room[:, None]) | (needed == 0) | (fitting > 0)
 
-    def follow(self, token_ids, joints):
+    def follow(self, token_ids: tf.Tensor, joints: tuple[Any, Any]) -> "PhraseProgress":
         """Returns the progress after one more token of each hypothesis.
 
         Args:
@@ -118,7 +116,7 @@ class Progress(NamedTuple):
         met = self.met & ~(self.just_met & tf.gather(continues, token_ids)[:, None])
         just_met = self._complete(spelt) & ~met
         in_word = tf.gather(opens, token_ids)
-        return Progress(self.phrases, spelt, met | just_met, just_met, in_word)
+        return PhraseProgress(self.phrases, spelt, met | just_met, just_met, in_word)
 
     def _complete(self, spelt):
         is_last = tf.range(1, tf.shape(self.phrases)[2] + 1) == self.lengths[:, :, None]
@@ -129,15 +127,16 @@ class Banks:
     """A `terms.Chooser` by turns: the best extension of each bank, then the second best, and so on.
 
     Args:
-        progress: `StepOutput -> Progress`.
-        joints: as `Progress.follow`.
+        progress: `StepOutput -> PhraseProgress`.
     """
 
-    def __init__(self, progress, joints):
+    def __init__(
+        self, progress: Callable[[StepOutput], PhraseProgress], joints: tuple[Any, Any]
+    ) -> None:
         self.progress = progress
         self.joints = joints
 
-    def candidates(self, output, width):
+    def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Finds the best tokens, and R more, which continue phrases; no token counts twice."""
         best, tokens = largest(output.logits, width)
         following = self.progress(output).next_tokens
@@ -149,7 +148,7 @@ class Banks:
         logits = tf.where(twice, IMPOSSIBLE, logits)
         return tf.concat([best, logits], axis=1), tf.concat([tokens, following], axis=1)
 
-    def of(self, output, log_probs, tokens):
+    def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         width = tf.shape(tokens)[1]
         each = tf.nest.map_structure(lambda x: tf.repeat(x, width, axis=0), self.progress(output))
         banks = each.follow(tf.reshape(tokens, [-1]), self.joints).num_met

@@ -1,19 +1,33 @@
 """The search as a graph, and around it what each sentence asks for."""
 
 import threading
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.tensorflow_private import context
-from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from nmt_zoo.data_pipeline.tokenization.vocabularies import (
+    BOS_ID,
+    EOS_ID,
+    PAD_ID,
+    UNK_ID,
+    Vocabulary,
+)
 from nmt_zoo.decoding.search.beam_search import beam_search
-from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, asks_for_something
+from nmt_zoo.decoding.search.constrained import GIVEN, Constrained, is_constrained
 from nmt_zoo.decoding.search.groups import in_halves, search_in_groups
 from nmt_zoo.decoding.search.phrases import word_joints
 from nmt_zoo.decoding.search.shortlist import Shortlisted
-from nmt_zoo.decoding.search.terms import EachSentence, Guests, Hypotheses, SpecialIds
+from nmt_zoo.decoding.search.terms import (
+    EachSentence,
+    Guests,
+    Hypotheses,
+    SearchOptions,
+    SpecialIds,
+)
+from nmt_zoo.models.base import Searchable
 
 # Most tokens of a source for which a search without a graph, step by step, takes less time than
 # making the graph. This is for a single sentence: the second one makes the graph.
@@ -28,32 +42,30 @@ _EACH = EachSentence(
 
 
 class Sentence(NamedTuple):
-    """A sentence to translate, and what is asked of its translation.
+    """A sentence to translate, and what is asked of its translation."""
 
-    Attributes:
-        source_ids: list of int, with `</s>`.
-        number: of its line; random draws depend on it.
-        prefix: ids with which the translation begins, without `</s>`.
-        required: list of phrases, lists of ids, that the translation contains.
-        part: number of this part of its line, counted from 0; random draws depend on it, too.
-    """
-
-    source_ids: list
-    number: int = 1
-    prefix: tuple = ()
-    required: tuple = ()
+    source_ids: list  # List of int, with `</s>`.
+    number: int = 1  # Of its line; random draws depend on it.
+    prefix: tuple = ()  # Ids with which the translation begins, without `</s>`.
+    required: tuple = ()  # List of phrases, lists of ids, that the translation contains.
+    # Number of this part of its line, counted from 0; random draws depend on it, too.
     part: int = 0
 
 
-def make_search(model, options, given=(), joints=None, *, each_sentence=False):
+def make_search(
+    model: Searchable,
+    options: SearchOptions,
+    given: Sequence[str] = (),
+    joints: tuple[np.ndarray, np.ndarray] | None = None,
+    *,
+    each_sentence: bool = False,
+) -> Callable[..., Hypotheses]:
     """Returns the search as a graph: `([B, S] int32 source ids, n_best) -> Hypotheses`.
 
     A batch may mix sentences of very different lengths. `n_best`, int32 scalar, is as in
     `beam_search`.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
         given: names of further inputs, of `decoding.search.constrained.GIVEN`; if there are any, a
             dict of them is the graph's third argument.
         joints: `phrases.word_joints`; needed if phrases are required.
@@ -78,7 +90,7 @@ def make_search(model, options, given=(), joints=None, *, each_sentence=False):
                 width = 2 * options.beam_size + len(special_ids.never)
                 searched = Shortlisted(model, options.shortlist, source_ids, width)
                 guests = Guests(tokens=searched.tokens)
-            elif asks_for_something(options, given):
+            elif is_constrained(options, given):
                 here = {name: tf.gather(value, rows) for name, value in inputs.items()}
                 searched = Constrained(model, options, special_ids, limits, here, joints)
                 guests = searched.guests()
@@ -107,16 +119,11 @@ def make_search(model, options, given=(), joints=None, *, each_sentence=False):
 
 
 class Searcher:
-    """Searches batches of sentences, with all that each of them asks for.
+    """Searches batches of sentences, with all that each of them asks for."""
 
-    Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
-        vocabulary: of the target.
-        seed: of random draws.
-    """
-
-    def __init__(self, model, options, vocabulary, seed=0):
+    def __init__(
+        self, model: Searchable, options: SearchOptions, vocabulary: Vocabulary, seed: int = 0
+    ) -> None:
         self.model = model
         self.options = options
         self.vocabulary = vocabulary
@@ -125,14 +132,10 @@ class Searcher:
         self._lock = threading.Lock()
         self._is_first = True
 
-    def search(self, sentences, n_best):
+    def search(self, sentences: Sequence[Sentence], n_best: int) -> list[Hypotheses | None]:
         """Searches a batch.
 
         A batch that does not fit into memory is halved, again and again if need be.
-
-        Args:
-            sentences: list of `Sentence`.
-            n_best: number of translations of each.
 
         Returns:
             For each sentence the `Hypotheses`, arrays without the axis B, or None if it does not
@@ -204,7 +207,7 @@ def _together(draws):
     return Hypotheses(np.concatenate(ids), *others)
 
 
-def padded(sentences):
+def padded(sentences: Sequence[Sequence[int]]) -> np.ndarray:
     """Pads lists of ids to one `[B, S]` int32 array."""
     ids = np.full((len(sentences), max(map(len, sentences))), PAD_ID, np.int32)
     for row, sentence in zip(ids, sentences, strict=True):
@@ -215,9 +218,5 @@ def padded(sentences):
 def _padded_phrases(sentences):
     """Pads lists of lists of ids to one `[B, R, L]` int32 array."""
     most = max(map(len, sentences))
-    longest = max(len(phrase) for sentence in sentences for phrase in sentence)
-    ids = np.full((len(sentences), most, longest), PAD_ID, np.int32)
-    for row, phrases in zip(ids, sentences, strict=True):
-        for place, phrase in zip(row, phrases, strict=False):
-            place[: len(phrase)] = phrase
-    return ids
+    every = [phrase for some in sentences for phrase in [*some, *[()] * (most - len(some))]]
+    return padded(every).reshape(len(sentences), most, -1)

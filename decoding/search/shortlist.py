@@ -5,6 +5,8 @@ The output layer, the sum over the vocabulary and the choice of the best tokens 
 decoding step. With a shortlist they take a time that does not depend on the vocabulary.
 """
 
+from typing import Any
+
 import numpy as np
 import tensorflow as tf
 
@@ -13,11 +15,12 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPEC
 from nmt_zoo.decoding.search.largest import PART
 from nmt_zoo.decoding.search.terms import IMPOSSIBLE, SearchOptions
 from nmt_zoo.models import StepOutput
+from nmt_zoo.models.base import Searchable, TranslationModel
 
 # Fields of `SearchOptions` for requests that look at the whole vocabulary.
 _EXCLUDED = (
     *("min_length_factor", "no_repeat_ngram", "coverage_penalty", "banned"),
-    *("diversity_groups", "sample"),
+    *("diversity_groups", "sample", "rules"),
 )
 _CELLS = 1 << 24  # Most cells of the table of translations that are in memory at once.
 
@@ -33,11 +36,11 @@ class Shortlist:
         always: `[V]` bool, target tokens of every sentence.
     """
 
-    def __init__(self, translations, always):
+    def __init__(self, translations: np.ndarray, always: np.ndarray) -> None:
         self.translations = tf.constant(translations, tf.int32)
         self.always = tf.constant(always, tf.bool)
 
-    def of(self, source_ids):
+    def of(self, source_ids: tf.Tensor) -> tf.Tensor:
         """Returns the shortlists of sentences: `[B, S]` int32 -> `[B, V]` bool."""
         tokens = tf.gather(self.translations, source_ids)  # [B, S, M]
         tokens = tf.where((source_ids == PAD_ID)[:, :, None], EOS_ID, tokens)
@@ -49,7 +52,9 @@ class Shortlist:
         return tf.tensor_scatter_nd_update(everywhere, places, found)
 
 
-def make_shortlist(lexical, is_shared, translations=20, frequent=100):
+def make_shortlist(
+    lexical: TranslationModel, is_shared: bool, translations: int = 20, frequent: int = 100
+) -> Shortlist:
     """Makes a `Shortlist` from a table of word translations.
 
     A token counts as frequent if the table has it as a translation of many source tokens.
@@ -59,7 +64,6 @@ def make_shortlist(lexical, is_shared, translations=20, frequent=100):
         is_shared: whether both sides have the same vocabulary; source tokens, such as the pieces of
             names, then belong to the shortlist, too.
         translations: M, number of translations of each source token.
-        frequent: number of frequent tokens.
     """
     source_size, vocab_size = lexical.source_vocab_size, lexical.target_vocab_size
     rows_at_once = max(_CELLS // vocab_size, 1)
@@ -88,7 +92,6 @@ class Shortlisted:
 
     Args:
         model: `TranslationModel` with an output layer.
-        shortlist: `Shortlist`.
         source_ids: `[B, S]` int32, the sentences to be searched.
         most_wanted: most tokens that the search looks for in a row of logits.
 
@@ -96,7 +99,9 @@ class Shortlisted:
         tokens: `[C]` int32, the token of each column; padded, as `largest` needs.
     """
 
-    def __init__(self, model, shortlist, source_ids, most_wanted):
+    def __init__(
+        self, model: Searchable, shortlist, source_ids: tf.Tensor, most_wanted: int
+    ) -> None:
         self.model = model
         self.target_vocab_size = model.target_vocab_size
         self.scores_only_fall = model.scores_only_fall
@@ -114,15 +119,17 @@ class Shortlisted:
             None if bias is None else tf.gather(bias, self.tokens),
         )
 
-    def encode(self, source_ids):
+    def encode(self, source_ids: tf.Tensor) -> dict[str, Any]:
         """Context: the model's, and `barred [B, C]`, `IMPOSSIBLE` for tokens not in the list."""
         return {"model": self.model.encode(source_ids), "barred": self._barred}
 
-    def initial_state(self, context):
+    def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
         """State: the model's."""
         return self.model.initial_state(context["model"])
 
-    def decode_step(self, token_ids, step, state, context):
+    def decode_step(
+        self, token_ids: tf.Tensor, step: tf.Tensor, state: dict[str, Any], context: dict[str, Any]
+    ) -> StepOutput:
         """As `Searchable`, with logits `[N, C]`."""
         features, state, attention = self.model.step_features(
             token_ids, step, state, context["model"]
@@ -133,12 +140,10 @@ class Shortlisted:
         return StepOutput(logits + tf.repeat(barred, num_beams, axis=0), state, attention)
 
 
-def check_shortlist(model, options, asked):
+def check_shortlist(model: Searchable, options: SearchOptions, asked: bool) -> None:
     """Raises `UserError` unless a search can be restricted to shortlists.
 
     Args:
-        model: `models.base.Searchable`.
-        options: `SearchOptions`.
         asked: whether something is asked of single lines.
     """
     if model.predicts != "features":

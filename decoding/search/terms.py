@@ -13,26 +13,17 @@ IMPOSSIBLE = -1e9  # Finite, so that sums and differences of impossible scores a
 
 
 class Hypotheses(NamedTuple):
-    """Translations of B sentences: K hypotheses for each, the best first.
+    """Translations of B sentences: K hypotheses for each, the best first, unfinished ones last.
 
-    Attributes:
-        ids: `[B, K, T]` int32, with EOS, padded after it.
-        log_probs: `[B, K]` float32, natural log-probability of all tokens including EOS. For a
-            model that combines others: the sum of its scores.
-        scores: `[B, K]` float32, `log_probs` divided by the length penalty, and for finished ones
-            the coverage penalty added.
-        finished: `[B, K]` bool, whether EOS was reached within the length limit. Unfinished
-            hypotheses come after the finished ones. If a sentence has fewer than K hypotheses, its
-            unused places have a log-probability of -1e8 or less.
-
-    If the model's scores for a sentence are not numbers, its `log_probs` and `scores` are NaN and
-    its ids mean nothing.
+    If a sentence has fewer than K, its unused places have a log-probability of -1e8 or less. If the
+    model's scores for it are not numbers, its `log_probs` and `scores` are NaN and its ids mean
+    nothing.
     """
 
-    ids: tf.Tensor
-    log_probs: tf.Tensor
-    scores: tf.Tensor
-    finished: tf.Tensor
+    ids: tf.Tensor  # [B, K, T] int32, with EOS, padded after it.
+    log_probs: tf.Tensor  # [B, K] float32, sum over all tokens with EOS of the model's scores.
+    scores: tf.Tensor  # [B, K] float32, `log_probs` with length and coverage penalty.
+    finished: tf.Tensor  # [B, K] bool, whether EOS was reached within the length limit.
 
 
 class SpecialIds(NamedTuple):
@@ -44,11 +35,11 @@ class SpecialIds(NamedTuple):
     forbidden: tuple[int, ...] = ()  # Further ids that are never emitted, such as UNK.
 
     @property
-    def never(self):
+    def never(self) -> tuple[int, ...]:
         """The ids that are never emitted."""
         return (self.pad, self.bos, *self.forbidden)
 
-    def are_never(self, vocab_size):
+    def are_never(self, vocab_size: int) -> tf.Tensor:
         """Returns `[vocab_size]` bool, True for the ids that are never emitted."""
         return tf.reduce_any(tf.range(vocab_size)[:, None] == tf.constant(self.never), axis=1)
 
@@ -73,8 +64,9 @@ class SearchOptions(NamedTuple):
     top_p: float = 1.0
     banned: Any = None  # `phrases.BannedPhrases`, or None.
     shortlist: Any = None  # `shortlist.Shortlist`, or None: all tokens are scored.
+    rules: tuple = ()  # `decoding.search.rules.DecodingRule`s of the user's own.
 
-    def length_limit(self, source_length):
+    def length_limit(self, source_length: int | tf.Tensor) -> int | tf.Tensor:
         """Returns the most tokens of a translation, for the tokens of its source: int or int32."""
         if isinstance(source_length, int):
             # In float32, too, so that both are equal.
@@ -100,36 +92,32 @@ class Chooser(Protocol):
 
     def candidates(self, output: StepOutput, width: int) -> tuple[tf.Tensor, tf.Tensor]:
         """Returns `(logits, tokens)`, `[A * L, width]` or wider, of the extensions to look at."""
+        ...
 
     def of(self, output: StepOutput, log_probs: tf.Tensor, tokens: tf.Tensor) -> tf.Tensor:
         """Returns numbers, larger for extensions that come first.
 
-        Args:
-            output: of the step.
-            log_probs: `[A, L * width]` float32, and what is returned is shaped like it.
-            tokens: `[A * L, width]` int32.
+        `output`, of the step; `log_probs [A, L * width]` float32, and what is returned is shaped
+        like it; `tokens [A * L, width]` int32.
         """
+        ...
 
 
 class Guests(NamedTuple):
-    """What a search does besides following the most probable hypotheses; nothing by default.
+    """What a search does besides following the most probable hypotheses; nothing by default."""
 
-    Attributes:
-        preference: ranks extensions in place of their probability.
-        banks: choose K more live hypotheses of each sentence from what the first K leave. The first
-            K are chosen as if there were no others, so banks only add to what a search finds.
-        ending: `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this
-            step's token, before the K finished ones are ranked. It has no part in which hypotheses
-            are followed, finished or kept.
-        tokens: `[C]` int32, the token that each column of the logits scores; None: its number.
-    """
-
-    preference: Chooser | None = None
+    preference: Chooser | None = None  # Ranks extensions in place of their probability.
+    # Choose K more live hypotheses of each sentence from what the first K leave. The first K are
+    # chosen as if there were no others, so banks only add to what a search finds.
     banks: Chooser | None = None
+    # `StepOutput -> [N]`: what is added to the scores of hypotheses that end with this step's
+    # token, before the K finished ones are ranked. It has no part in which hypotheses are followed,
+    # finished or kept.
     ending: Callable[[StepOutput], tf.Tensor] | None = None
+    # [C] int32, the token that each column of the logits scores; None: its number.
     tokens: tf.Tensor | None = None
 
 
-def length_normaliser(length, length_penalty):
+def length_normaliser(length: int | tf.Tensor, length_penalty: float | tf.Tensor) -> tf.Tensor:
     """`((5 + length) / 6) ^ length_penalty`, Wu et al. 2016, equation 14."""
     return ((5.0 + tf.cast(length, tf.float32)) / 6.0) ** length_penalty

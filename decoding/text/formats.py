@@ -2,19 +2,24 @@
 
 import json
 import math
+from collections.abc import Callable, Sequence
 
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID
+from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import numbers_in_text
 from nmt_zoo.decoding.search.phrases import piece_text
-from nmt_zoo.decoding.translator import EMPTY, MAX_INPUT_TOKENS
+from nmt_zoo.decoding.translator import EMPTY, MAX_INPUT_TOKENS, Translation
 
 
-def plain_lines(window, results):
+def plain_lines(
+    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
+) -> list[str]:
     """One line for each translation: its text alone."""
     return [best.text for best, *_ in results]
 
 
-def tagged_lines(tag):
+def tagged_lines(tag: str) -> Callable[..., list[str]]:
     """Returns a function as `plain_lines` that writes a tag before each text that is not empty.
 
     Empty lines stay empty, so that training leaves their pairs out.
@@ -22,17 +27,23 @@ def tagged_lines(tag):
     return lambda window, results: [best.text and f"{tag} {best.text}" for best, *_ in results]
 
 
-def scored_lines(window, results):
+def scored_lines(
+    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
+) -> list[str]:
     r"""Lines `score \t translation`."""
     return [f"{best.score:.4f}\t{best.text}" for best, *_ in results]
 
 
-def log_prob_lines(window, results):
+def log_prob_lines(
+    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
+) -> list[str]:
     """One line for each translation: its log-probability alone."""
     return [f"{best.log_prob:.4f}" for best, *_ in results]
 
 
-def n_best_lines(window, results):
+def n_best_lines(
+    window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
+) -> list[str]:
     """Lines `line ||| translation ||| score`, lines counted from 0; several for each line."""
     return [
         f"{number} ||| {translation.text} ||| {translation.score:.4f}"
@@ -45,7 +56,6 @@ class JsonLines:
     """One JSON object for each line, with everything that is known about its translations.
 
     Args:
-        tokenizer: `Tokenizer` of the model.
         n_best: whether each object lists all translations of its line.
         aligner: `decoding.alignment.aligner.Aligner` for links between words, or None.
         max_input_tokens: longest line that was translated in one piece, in tokens with `</s>`.
@@ -57,13 +67,21 @@ class JsonLines:
         ['{"source": "ein Haus", "translation": "a house", "score": -0.1, ...}']
     """
 
-    def __init__(self, tokenizer, n_best=False, aligner=None, max_input_tokens=MAX_INPUT_TOKENS):
+    def __init__(
+        self,
+        tokenizer: Tokenizer,
+        n_best: bool = False,
+        aligner: Aligner | None = None,
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+    ) -> None:
         self.tokenizer = tokenizer
         self.n_best = n_best
         self.aligner = aligner
         self.max_input_tokens = max_input_tokens
 
-    def __call__(self, window, results):
+    def __call__(
+        self, window: tuple[int, Sequence[str]], results: Sequence[list[Translation]]
+    ) -> list[str]:
         """Formats the results of a window, see `plain_lines`."""
         _, lines = window
         return [
@@ -102,7 +120,8 @@ class JsonLines:
             # Given as pieces, with words for UNK, or changed by its form.
             return (source_ids, numbers), (target.encode([text])[0], target.word_numbers([text])[0])
         if self.tokenizer.kind == "pretokenized":
-            numbers = numbers_in_text([piece_text(x, source.style) for x in source.split(line)])
+            given = source.split(line)  # pyright: ignore[reportAttributeAccessIssue]
+            numbers = numbers_in_text([piece_text(x, source.style) for x in given])
         return (source_ids, numbers), ([*ids, EOS_ID], numbers_in_text(pieces))
 
     def _record(self, source, found, links):

@@ -14,38 +14,30 @@ from nmt_zoo.decoding.text.streaming import windows
 _STANDARD_INPUT = "standard input"
 
 
-class Text(NamedTuple):
-    """A text to translate.
+class InputText(NamedTuple):
+    """A text to translate."""
 
-    Attributes:
-        read: function of the most lines to return, as `LiveLines.read`.
-        name: its name in errors.
-        size: number of lines, or None if it is unknown.
-        prompts: whether a person types the lines.
-        references: list of reference translations, each a list of str.
-        baseline: list of str, other translations; or None.
-    """
-
-    read: Callable
-    name: str
-    size: int | None = None
-    prompts: bool = False
-    references: list | tuple = ()
-    baseline: list | None = None
+    read: Callable  # Function of the most lines to return, as `LiveLines.read`.
+    name: str  # Its name in errors.
+    size: int | None = None  # Number of lines, or None if it is unknown.
+    prompts: bool = False  # Whether a person types the lines.
+    references: list | tuple = ()  # List of reference translations, each a list of str.
+    baseline: list | None = None  # List of str, other translations; or None.
 
 
-def open_text(path, *, column=None, reference="", baseline=""):
+def open_text(
+    path: str, *, column: int | None = None, reference: str = "", baseline: str = ""
+) -> InputText:
     """Opens a text and what its translations are compared with.
 
     Args:
         path: see `source_text`; "" for standard input, which is read as it arrives, or as a whole
             if there are references.
-        column: see `source_text`.
         reference: see `reference_texts`; "" for none.
         baseline: file of other translations of the text; "" for none.
 
     Returns:
-        `Text`.
+        `InputText`.
 
     Raises:
         UserError: as `source_text` and `reference_texts`.
@@ -59,16 +51,16 @@ def open_text(path, *, column=None, reference="", baseline=""):
         prompts = sys.stdin.isatty()
         read = plain(LiveLines(sys.stdin, name, "> " if prompts else "").read)
         if not reference:
-            return Text(read, name, prompts=prompts)
+            return InputText(read, name, prompts=prompts)
         lines = [line for _, window in windows(read, 1000) for line in window]
     references = reference_texts(reference, name, lines, column) if reference else []
     others = None
     if baseline:
         others = other_translation(baseline, name, lines)
-    return Text(reader(lines), name, len(lines), references=references, baseline=others)
+    return InputText(reader(lines), name, len(lines), references=references, baseline=others)
 
 
-def plain(read):
+def plain(read: Callable[[int], list[str]]) -> Callable[[int], list[str]]:
     """Returns the function of a stream that refuses to begin with a test set in markup."""
     first = True
 

@@ -5,7 +5,9 @@ import json
 import os
 import sys
 from array import array
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +19,7 @@ _KIND = "translations made by"  # The file begins with this key.
 _VERSION = 2  # Of the form of the file.
 
 
-def file_facts(paths):
+def file_facts(paths: Iterable[str | Path]) -> list:
     """Returns facts by which `made_by` tells a changed file: path, size and time of each."""
     stats = [(os.path.realpath(path), os.stat(path)) for path in paths]
     return [[path, stat.st_size, stat.st_mtime_ns] for path, stat in stats]
@@ -34,7 +36,6 @@ class KeptTranslations:
     a line, its text and its translations. The file is never in memory as a whole.
 
     Args:
-        path: the file.
         made_by: everything besides the text that translations depend on, such as model and beam
             size; a dict of JSON values.
 
@@ -51,7 +52,7 @@ class KeptTranslations:
             kept.add(0, lines, translations)
     """
 
-    def __init__(self, path, made_by):
+    def __init__(self, path: str | Path, made_by: dict[str, Any]) -> None:
         self.path = Path(path)
         self._header = json.dumps({_KIND: {**made_by, "version": _VERSION}}, sort_keys=True)
         self._num_added = self._num_replaced = self.num_used = 0
@@ -112,14 +113,13 @@ class KeptTranslations:
             print(f"{self.path}: {reason}; starting again", file=sys.stderr)
         return array("q")
 
-    def take(self, first, lines):
+    def take(self, first: int, lines: Sequence[str]) -> dict[int, list[Translation]]:
         """Returns the kept translations of a window of lines.
 
         A translation is used if its line has the same text as then.
 
         Args:
             first: number of the window's first line, counted from 0.
-            lines: list of str.
 
         Returns:
             {place in `lines`: list of `Translation`}.
@@ -136,12 +136,13 @@ class KeptTranslations:
         self.num_used += len(found)
         return found
 
-    def add(self, first, lines, translations):
+    def add(
+        self, first: int, lines: Sequence[str], translations: Mapping[int, list[Translation]]
+    ) -> None:
         """Adds translations to the file, except those of lines that are empty or left untranslated.
 
         Args:
             first: number of the window's first line, counted from 0.
-            lines: list of str.
             translations: {place in `lines`: list of `Translation`}.
         """
         records = [
@@ -164,14 +165,14 @@ class KeptTranslations:
                 "command again"
             ) from None
 
-    def __enter__(self):
+    def __enter__(self) -> "KeptTranslations":
         with self._one_line_errors():
             self._file = open(self.path, "rb")
             self._file.readline()
             self._appended = open(self.path, "a", encoding="utf-8", newline="\n")
         return self
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind, *_) -> None:
         self._file.close()
         with contextlib.suppress(OSError):  # A full disk has been reported by `add`.
             self._appended.close()

@@ -9,6 +9,7 @@ import unicodedata
 from typing import NamedTuple
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import SIGNS, UNK_ID
 
 # E-mail and web addresses, placeholders, tags and entities.
@@ -29,36 +30,23 @@ _BYTE = re.compile("<0x..>")
 
 
 class Part(NamedTuple):
-    """A part of a line that is not translated.
-
-    Attributes:
-        text: str.
-        before: the character that touches the part in its line, or "".
-        after: the same, after it.
-    """
+    """A part of a line that is not translated."""
 
     text: str
-    before: str
-    after: str
+    before: str  # The character that touches the part in its line, or "".
+    after: str  # The same, after it.
 
 
 class Hidden(NamedTuple):
-    """A line without the parts that are not translated.
+    """A line without the parts that are not translated."""
 
-    Attributes:
-        text: the line, in which signs stand for parts, and symbols at its ends are left out; in
-            small letters if the line is in capitals that the vocabulary hardly knows.
-        parts: sign -> `Part`.
-        front: what stood before the text, with its spaces.
-        before_stop: what stood before the final stop.
-        end: what stood after the text.
-    """
-
+    # The line, in which signs stand for parts, and symbols at its ends are left out; in small
+    # letters if the line is in capitals that the vocabulary hardly knows.
     text: str
-    parts: dict
-    front: str = ""
-    before_stop: str = ""
-    end: str = ""
+    parts: dict  # Sign -> `Part`.
+    front: str = ""  # What stood before the text, with its spaces.
+    before_stop: str = ""  # What stood before the final stop.
+    end: str = ""  # What stood after the text.
     in_capitals: bool = False
 
 
@@ -70,7 +58,6 @@ class KeptParts:
 
     Args:
         pattern: regular expression; "technical" for `TECHNICAL`; "" for none.
-        tokenizer: `Tokenizer` of the model.
 
     Attributes:
         lost: numbers of the lines whose best translation lacks a part.
@@ -79,7 +66,7 @@ class KeptParts:
         UserError: not a regular expression, or the model has no way to write the signs.
     """
 
-    def __init__(self, pattern, tokenizer):
+    def __init__(self, pattern: str, tokenizer: Tokenizer) -> None:
         try:
             self._pattern = re.compile(TECHNICAL if pattern == "technical" else pattern)
         except re.error as error:
@@ -100,7 +87,7 @@ class KeptParts:
         ids = self._source.encode([character])[0]
         return any(map(_BYTE.fullmatch, self._source.pieces(ids)))
 
-    def hide(self, line):
+    def hide(self, line: str) -> Hidden:
         """Returns the `Hidden` of a line."""
         if self._is_new("’") and not self._is_new("'"):
             line = _APOSTROPHE.sub("'", line)
@@ -189,13 +176,13 @@ class KeptParts:
         is_mark = len(match[0]) == 1 and unicodedata.category(match[0])[0] == "P"
         return is_mark and all(c.isalnum() and not self._is_new(c) for c in around)
 
-    def sign_ids(self, sign):
+    def sign_ids(self, sign: str) -> list[int]:
         """Returns the target ids of a sign, as they are inside a line."""
         ids = self._target.encode([sign])[0][:-1]
         return ids[self._target.pieces(ids[:1]) == ["▁"] :]
 
     @staticmethod
-    def restore(text, hidden):
+    def restore(text: str, hidden: Hidden) -> str:
         """Puts the parts into a translation, each once, at the first of its signs."""
         if hidden.in_capitals:
             text = text.upper()
@@ -214,12 +201,12 @@ class KeptParts:
         text = text[:stop] + hidden.before_stop + text[stop:]
         return hidden.front + text + hidden.end
 
-    def check(self, number, hidden, text):
+    def check(self, number: int, hidden: Hidden, text: str) -> None:
         """Notes the number of a line whose best translation lacks a part."""
         if any(part.text not in text for part in hidden.parts.values()):
             self.lost.add(number)
 
-    def summary(self):
+    def summary(self) -> str:
         """Reports the lines that lost a part, in one line; empty if there are none."""
         if not self.lost:
             return ""
@@ -228,7 +215,7 @@ class KeptParts:
         return f"lines that lost a part to be copied (see --keep): {len(self.lost):,} ({numbers})"
 
 
-def can_keep(tokenizer):
+def can_keep(tokenizer: Tokenizer) -> bool:
     """Returns whether both vocabularies of a tokenizer can write the signs."""
     return not any(UNK_ID in v.encode(SIGNS[:1])[0] for v in (tokenizer.source, tokenizer.target))
 

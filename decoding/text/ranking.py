@@ -2,9 +2,11 @@
 
 import itertools
 import re
+from collections.abc import Sequence
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.streams import FileLines
+from nmt_zoo.decoding.scoring import Scorer
 
 _SEPARATOR = " ||| "
 _LINE_NUMBER = re.compile("[0-9]{1,18}")
@@ -15,14 +17,11 @@ class NBestList:
 
     There may be several scores. The file is never in memory as a whole.
 
-    Args:
-        path: the file.
-
     Raises:
         UserError: the file cannot be read. A line of another form raises when it is reached.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: str) -> None:
         self.path = path
         groups = itertools.groupby(self._entries(FileLines(path)), key=lambda entry: entry[0])
         self._groups = ((number, [entry[1:] for entry in entries]) for number, entries in groups)
@@ -49,7 +48,7 @@ class NBestList:
             last = int(number)
             yield last, _SEPARATOR.join(fields), scores
 
-    def take(self, first, count):
+    def take(self, first: int, count: int) -> list[list[tuple[str, list[str]]]]:
         """Returns the translations of the next `count` lines, of which `first` is the first.
 
         Returns:
@@ -62,7 +61,7 @@ class NBestList:
             self._next = next(self._groups, None)
         return found
 
-    def check_end(self, num_lines):
+    def check_end(self, num_lines: int) -> None:
         """Raises `UserError` if there are translations after the last line of the source."""
         if self._next:
             raise UserError(
@@ -71,11 +70,10 @@ class NBestList:
             )
 
 
-def ranked_lines(scorer, n_best, window):
+def ranked_lines(scorer: Scorer, n_best: NBestList, window: tuple[int, Sequence[str]]) -> list[str]:
     """Scores and ranks the translations of a window of lines.
 
     Args:
-        scorer: `decoding.scoring.Scorer`.
         n_best: `NBestList`; windows must come in order.
         window: (number of the first line, counted from 0; list of str).
 

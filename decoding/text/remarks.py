@@ -1,10 +1,12 @@
 """Reports what a user may not expect of translations, such as lines that were cut."""
 
 import collections
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from nmt_zoo.decoding.text.splitting import sentences
-from nmt_zoo.decoding.text.training_text import SCRIPT, UNKNOWN
-from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, is_unknown
+from nmt_zoo.decoding.text.training_text import SCRIPT, UNKNOWN, TrainingText
+from nmt_zoo.decoding.translator import PROBLEMS, TOO_LONG, Translation, is_unknown
 
 _MOST_NUMBERS = 10  # Most line numbers that a remark lists.
 _LOOPS = 4  # Times that a translation repeats words until it is noticed.
@@ -31,7 +33,11 @@ class TextRemarks:
         print(*remarks, sep="\\n")
     """
 
-    def __init__(self, training_text=None, split=lambda line, number: [line]):
+    def __init__(
+        self,
+        training_text: TrainingText | None = None,
+        split: Callable[[str, int], list[str]] = lambda line, number: [line],
+    ) -> None:
         self._training_text = training_text
         self._split = split
         self._num_lines = 0
@@ -39,11 +45,10 @@ class TextRemarks:
         self._counts, self._examples = collections.Counter(), {}
         self._numbers = collections.defaultdict(list)
 
-    def add_text(self, line, translation, is_unknown=False):
+    def add_text(self, line: str, translation: str, is_unknown: bool = False) -> bool:
         """Adds the next line of a text.
 
         Args:
-            line: str.
             translation: str; "" if it was not translated.
             is_unknown: whether the vocabulary has none of its words.
 
@@ -80,7 +85,7 @@ class TextRemarks:
         if is_numbered and len(self._numbers[kind]) < _MOST_NUMBERS:
             self._numbers[kind].append(self._num_lines)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         """Yields a line of text for each kind of line that occurred."""
         num_lines = self._num_lines - self._num_taken
         for kind, count in self._counts.items():
@@ -90,7 +95,7 @@ class TextRemarks:
                 what = kind.replace("{}", self._examples[kind])
                 yield f"{what}: {count:,} of {num_lines:,}{which}"
 
-    def take(self):
+    def take(self) -> list[str]:
         """Returns the remarks about the lines since the last call, as a list."""
         found, self._num_taken = [*self], self._num_lines
         self._counts = collections.Counter(dict.fromkeys(self._counts, 0))
@@ -103,7 +108,6 @@ class Remarks(TextRemarks):
     """Counts lines that are empty, long, cut, untranslated or unusual.
 
     Args:
-        max_input_tokens: see `Translator`.
         max_length: longest source sentence in training, in tokens with `</s>`.
         n_best: number of translations that were asked for.
         replaces_unknowns: whether unknown words are replaced, see `Translator`.
@@ -115,7 +119,14 @@ class Remarks(TextRemarks):
         print(*remarks, sep="\\n")
     """
 
-    def __init__(self, max_input_tokens, max_length, n_best=1, replaces_unknowns=False, **text):
+    def __init__(
+        self,
+        max_input_tokens: int,
+        max_length: int,
+        n_best: int = 1,
+        replaces_unknowns: bool = False,
+        **text: Any,
+    ) -> None:
         super().__init__(**text)
         self._replaces_unknowns = replaces_unknowns
         limit = f"{max_input_tokens:,} tokens"
@@ -167,11 +178,15 @@ class Remarks(TextRemarks):
         ]
         self._counts.update({kind: 0 for kind, *_ in self._kinds})  # Reported in this order.
 
-    def add(self, lines, sources, results):
+    def add(
+        self,
+        lines: Sequence[str],
+        sources: Sequence[list[int]],
+        results: Sequence[list[Translation]],
+    ) -> None:
         """Adds the next lines of a text.
 
         Args:
-            lines: list of str.
             sources: source ids of each line, with `</s>`.
             results: for each line, a list of `Translation`, the best first.
         """
@@ -184,7 +199,7 @@ class Remarks(TextRemarks):
                     self._note(kind, is_numbered=is_numbered)
 
 
-def loop(text, source):
+def loop(text: Any, source: str) -> str:
     """Returns three words that a text repeats again and again, unlike its source; "" if none.
 
     In languages without spaces, characters stand for words.

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from collections.abc import Callable
 
 # A full stop (or ! ? …) and closing quotes or brackets, followed by white space. Chinese and
 # Japanese full stops need no white space. The end of the line does not match.
@@ -22,16 +23,13 @@ _WHITE_SPACE = re.compile(r"\s+")
 _WORD = re.compile(r"[^\W_]")
 
 
-def sentences(line):
+def sentences(line: str) -> list[str]:
     """Splits a line into sentences by its punctuation.
 
     A sentence ends at `.`, `!`, `?` or `…` before white space, or at their Chinese and Japanese
     forms. A full stop attached to its word does not end a sentence before a lower-case letter, or
     after an initial, a number of one or two digits or a common abbreviation of English or German.
     A sentence has a letter or a digit: what follows without one belongs to it.
-
-    Args:
-        line: str.
 
     Returns:
         list of str, without white space at their ends; only the line itself if it has no more than
@@ -61,14 +59,13 @@ def _ends(line, stop):
     return not stop[1].islower() and not (is_single and _ABBREVIATION.search(before))
 
 
-def split_line(line, fits):
+def split_line(line: str, fits: Callable[[str], bool]) -> list[str]:
     """Splits a line into sentences, and halves a sentence until its parts are short enough.
 
     Models are trained on single sentences and translate several at once badly. A sentence is cut at
     the white space nearest its middle; if it has no white space, in the middle.
 
     Args:
-        line: str.
         fits: function of a text; True if the text is short enough.
 
     Returns:

@@ -1,16 +1,20 @@
 """Translates texts of any length, a window of lines at a time, in order."""
 
+from collections.abc import Callable, Iterator, Sequence
+
+from nmt_zoo.decoding.text.kept import KeptTranslations
+from nmt_zoo.decoding.translator import Translation, Translator
+
 _MOST_BATCHES = 32  # In a window. Lines of similar length share batches only within a window.
 
 
-def windows(read, batch_size):
+def windows(read: Callable[[int], list[str]], batch_size: int) -> Iterator[tuple[int, list[str]]]:
     """Yields a text in windows, so that the first translations appear after one batch.
 
     Each window may be twice as long as the one before.
 
     Args:
         read: function of the most lines to return; an empty list ends the text. See `LiveLines`.
-        batch_size: lines of the first window.
 
     Yields:
         (number of the first line, counted from 0; list of str).
@@ -22,14 +26,17 @@ def windows(read, batch_size):
         most = min(2 * most, _MOST_BATCHES * batch_size)
 
 
-def translations(translator, window, n_best=1, kept=None, advance=lambda count: None):
+def translations(
+    translator: Translator,
+    window: tuple[int, Sequence[str]],
+    n_best: int = 1,
+    kept: KeptTranslations | None = None,
+    advance: Callable[[int], None] = lambda count: None,
+) -> list[list[Translation]]:
     """Translates a window of lines, except those that an earlier run has translated.
 
     Args:
-        translator: `Translator`.
         window: from `windows`.
-        n_best: translations for each line.
-        kept: `KeptTranslations`, or None.
         advance: function that is called with the number of lines that are done, after every batch.
 
     Returns:

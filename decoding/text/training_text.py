@@ -8,6 +8,8 @@ import json
 import re
 import shutil
 import unicodedata
+from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -55,28 +57,20 @@ LONG = "translations far longer for their lines than in the training text, such 
 
 @dataclasses.dataclass(frozen=True)
 class TrainingText:
-    """What a training text was like. Shares are from 0 to 1.
+    """What a training text was like. Shares are from 0 to 1."""
 
-    Attributes:
-        characters: all different characters of the source side, sorted, without white space.
-        scripts: name of a script, such as "LATIN" -> its share of the letters of the source side.
-        words: the most frequent words of the source side, in lower case.
-        words_share: share of these words among all words.
-        cases: key of `CASES` -> share of the lines of that kind.
-        most_sentences: sentences of a line that are usual: at least 1% of the lines have as many.
-        length_ratios: [low, high], usual ratios of target to source length, as `_length`.
-    """
-
-    characters: str
+    characters: str  # All different characters of the source side, sorted, without white space.
+    # Name of a script, such as "LATIN" -> its share of the letters of the source side.
     scripts: dict
-    words: list
-    words_share: float
-    cases: dict
+    words: list  # The most frequent words of the source side, in lower case.
+    words_share: float  # Share of these words among all words.
+    cases: dict  # Key of `CASES` -> share of the lines of that kind.
+    # Sentences of a line that are usual: at least 1% of the lines have as many.
     most_sentences: int
-    length_ratios: list
+    length_ratios: list  # [low, high], usual ratios of target to source length, as `_length`.
 
     @classmethod
-    def of(cls, source, target):
+    def of(cls, source: Sequence[str], target: Sequence[str]) -> "TrainingText":
         """Reads a text once: all characters, and the other facts of at most `_SAMPLE` lines.
 
         Args:
@@ -97,7 +91,7 @@ class TrainingText:
         return cls(characters, **_facts([pair for pair in pairs if all(pair)]))
 
     @classmethod
-    def read(cls, path):
+    def read(cls, path: Path) -> "TrainingText | None":
         """Reads the record that `text` wrote into a file.
 
         Returns:
@@ -125,11 +119,11 @@ class TrainingText:
             ) from None
         return found
 
-    def text(self):
+    def text(self) -> str:
         """Returns the record as the text of a file."""
         return json.dumps(dataclasses.asdict(self), ensure_ascii=False) + "\n"
 
-    def joined(self, other):
+    def joined(self, other: "TrainingText") -> "TrainingText":
         """Returns the record of a model that has been trained on the texts of two records."""
         return TrainingText(
             characters="".join(sorted({*self.characters, *other.characters})),
@@ -144,11 +138,10 @@ class TrainingText:
             ],
         )
 
-    def unlike(self, line, translation):
+    def unlike(self, line: str, translation: str) -> tuple[str, str]:
         """Returns how a source line differs from the lines of the training text.
 
         Args:
-            line: str.
             translation: its translation. Characters that it has, too, have been copied.
 
         Returns:
@@ -157,8 +150,8 @@ class TrainingText:
         """
         line = normalised(line)
         scripts = _scripts(line).most_common(1)
-        if scripts and self.scripts.get(scripts[0][0], 0.0) < _RARE:
-            return SCRIPT, _NAMES.get(scripts[0][0], scripts[0][0].title())
+        if scripts and self.scripts.get(script := scripts[0][0], 0.0) < _RARE:
+            return SCRIPT, _NAMES.get(script) or script.title()
         unseen = [c for c in line if c not in self._characters and c != " "]
         missing = [c for c in unseen if c not in translation]
         if missing and len(unseen) == len(line.replace(" ", "")):
@@ -176,7 +169,7 @@ class TrainingText:
             return SMALL_LETTERS, missing[0]
         return CHARACTERS, _shown(missing[0])
 
-    def unusual_length(self, line, translation):
+    def unusual_length(self, line: str, translation: str) -> tuple[str, str]:
         """Returns `SHORT` or `LONG`, and an example; two times "" for a usual length."""
         line, translation = normalised(line), normalised(translation)
         ratio, (low, high) = _ratio(line, translation), self.length_ratios
@@ -194,7 +187,7 @@ class TrainingText:
         return frozenset(self.words)
 
 
-def copy(path, folder):
+def copy(path: Path, folder: Path) -> None:
     """Copies the record of a model directory, if there is one, into the folder of an export."""
     if path.exists():
         shutil.copyfile(path, folder / RECORD)

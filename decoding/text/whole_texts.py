@@ -9,45 +9,46 @@ from typing import NamedTuple
 from nmt_zoo.common.files import growing_file
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.decoding.scoring import Scorer
+from nmt_zoo.decoding.text.input_text import InputText
 from nmt_zoo.decoding.text.kept import KeptTranslations
-from nmt_zoo.decoding.text.ranking import ranked_lines
+from nmt_zoo.decoding.text.ranking import NBestList, ranked_lines
+from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.text.streaming import translations, windows
+from nmt_zoo.decoding.translator import Translator
 
 # Lines with words at the start of a text, of which the model must know at least one word.
 _BEGINNING = 100
 
 
 class Output(NamedTuple):
-    """Where lines of output go.
+    """Where lines of output go."""
 
-    Attributes:
-        path: file for them; "" if there is none.
-        write: function of a list of lines, which is called in order if there is no file.
-        batch_size: lines that are done at once, see `windows`.
-        made_by: everything besides the text that the lines depend on, see `KeptTranslations`.
-        shows_progress: whether to show progress on standard error.
-    """
-
-    path: str
-    write: Callable
-    batch_size: int
-    made_by: dict
-    shows_progress: bool = True
+    path: str  # File for them; "" if there is none.
+    write: Callable  # Function of a list of lines, which is called in order if there is no file.
+    batch_size: int  # Lines that are done at once, see `windows`.
+    made_by: dict  # Everything besides the text that the lines depend on, see `KeptTranslations`.
+    shows_progress: bool = True  # Whether to show progress on standard error.
 
 
-def unfinished(path):
+def unfinished(path: str) -> str:
     """Returns the path where translations for a file are kept until all are done."""
     return f"{path}.unfinished"
 
 
-def translate_text(text, translator, output, *, n_best, formatted, remarks):
+def translate_text(
+    text: InputText,
+    translator: Translator,
+    output: Output,
+    *,
+    n_best: int,
+    formatted: Callable,
+    remarks: Remarks,
+) -> tuple[list[str], int]:
     """Translates a text.
 
     Args:
-        text: `Text`.
-        translator: `Translator`.
         output: `Output`; translations for a file are kept until all are done.
-        n_best: translations of each line.
         formatted: function of a window and its results; returns lines, see `formats`.
         remarks: `Remarks`, which counts what is to be reported.
 
@@ -96,15 +97,8 @@ def translate_text(text, translator, output, *, n_best, formatted, remarks):
     return outputs, kept.num_used if kept else 0
 
 
-def score_text(text, scorer, output, formatted):
-    """Scores given translations, which are the only reference of the text.
-
-    Args:
-        text: `Text`.
-        scorer: `decoding.scoring.Scorer`.
-        output: `Output`.
-        formatted: as in `translate_text`.
-    """
+def score_text(text: InputText, scorer: Scorer, output: Output, formatted: Callable) -> None:
+    """Scores given translations, which are the only reference of the text."""
     (targets,) = map(iter, text.references)
 
     def lines_of(window, advance):
@@ -118,14 +112,11 @@ def score_text(text, scorer, output, formatted):
         _write_all(text, lines_of, output, "scoring", stack)
 
 
-def rank_text(text, scorer, output, n_best):
+def rank_text(text: InputText, scorer: Scorer, output: Output, n_best: NBestList) -> None:
     """Scores and sorts the translations of each line.
 
     Args:
-        text: `Text` of a known size.
-        scorer: `decoding.scoring.Scorer`.
-        output: `Output`.
-        n_best: `NBestList`.
+        text: `InputText` of a known size.
     """
 
     def lines_of(window, advance):
@@ -139,17 +130,7 @@ def rank_text(text, scorer, output, n_best):
 
 
 def _write_all(text, lines_of, output, name, stack, remarks=None):
-    """Writes the output for a text window by window, each as soon as it is done.
-
-    Args:
-        text: `Text`.
-        lines_of: function of a window and a function that takes the number of lines done since its
-            last call; returns lines of output.
-        output: `Output`.
-        name: of the work, for its progress.
-        stack: `contextlib.ExitStack`, which completes a file in the end.
-        remarks: `Remarks` to print after each line that a person types, or None.
-    """
+    """Writes the output for a text window by window, each as soon as it is done."""
     write, advance = output.write, lambda count: None
     if output.path:
         write = stack.enter_context(growing_file(output.path))

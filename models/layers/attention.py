@@ -4,10 +4,12 @@ Vaswani et al. 2017, "Attention Is All You Need", section 3.2, equation 1 and fi
 positions: Shaw et al. 2018, "Self-Attention with Relative Position Representations".
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import Frozen, dense_weights
+from nmt_zoo.models.base import Frozen, Tensor, dense_weights
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.embeddings import rotate
 from nmt_zoo.models.layers.masks import causal_mask, masked_softmax
@@ -31,15 +33,21 @@ class ScaledDotProductAttention(keras.layers.Layer):
         (TensorShape([2, 3, 4]), TensorShape([2, 3, 5]))
     """
 
-    def __init__(self, dropout=0.0, **kwargs):
+    def __init__(self, dropout: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.dropout = dropout
         self.weight_dropout = Dropout(dropout, dtype="float32", name="dropout")
 
-    def build(self, query_shape=None):
+    def build(self, query_shape: Any = None) -> None:
         self.built = True
 
-    def call(self, query, key, value, attention_mask=None, training=None):
+    def call(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Attends.
 
         Args:
@@ -47,7 +55,6 @@ class ScaledDotProductAttention(keras.layers.Layer):
             key: `[..., S, d]`.
             value: `[..., S, e]`.
             attention_mask: bool, broadcastable to `[..., T, S]`, True where attention is allowed.
-            training: whether dropout is active.
 
         Returns:
             `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. If
@@ -58,16 +65,13 @@ class ScaledDotProductAttention(keras.layers.Layer):
         used = ops.cast(self.weight_dropout(weights, training=training), self.compute_dtype)
         return self.average(used, value), weights
 
-    def scores(self, query, key):
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
         """`[..., T, d]` scaled queries and `[..., S, d]` keys -> `[..., T, S]`."""
         return ops.matmul(query, ops.swapaxes(key, -1, -2))
 
-    def average(self, weights, value):
+    def average(self, weights: Tensor, value: Tensor) -> Tensor:
         """`[..., T, S]` weights and `[..., S, e]` values -> `[..., T, e]`."""
         return ops.matmul(weights, value)
-
-    def get_config(self):
-        return {**super().get_config(), "dropout": self.dropout}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -85,16 +89,22 @@ class RelativeAttention(ScaledDotProductAttention):
         size: d, the size of queries, keys and values.
         max_distance: the longest distance with vectors of its own, k in the paper.
         sees_future: False if all keys after a query are masked; such distances have no vectors.
-        dropout: as `ScaledDotProductAttention`.
     """
 
-    def __init__(self, size, max_distance=MAX_DISTANCE, sees_future=True, dropout=0.0, **kwargs):
+    def __init__(
+        self,
+        size: int,
+        max_distance: int = MAX_DISTANCE,
+        sees_future: bool = True,
+        dropout: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(dropout, **kwargs)
         self.size = size
         self.max_distance = max_distance
         self.sees_future = sees_future
 
-    def build(self, query_shape=None):
+    def build(self, query_shape: Any = None) -> None:
         count = self.max_distance * (2 if self.sees_future else 1) + 1
         self.key_vectors, self.value_vectors = (
             self.add_weight(name=name, shape=(count, self.size), initializer="glorot_uniform")
@@ -102,12 +112,12 @@ class RelativeAttention(ScaledDotProductAttention):
         )
         super().build(query_shape)
 
-    def scores(self, query, key):
+    def scores(self, query: Tensor, key: Tensor) -> Tensor:
         """As `ScaledDotProductAttention.scores`, for `[B, H, T, d]` and `[B, H, S, d]`."""
         of_keys = self._by_distance(self.key_vectors, ops.shape(query)[2], ops.shape(key)[2])
         return super().scores(query, key) + ops.einsum("bhtd,tsd->bhts", query, of_keys)
 
-    def average(self, weights, value):
+    def average(self, weights: Tensor, value: Tensor) -> Tensor:
         """As `ScaledDotProductAttention.average`, for `[B, H, T, S]` and `[B, H, S, d]`."""
         of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:])
         return super().average(weights, value) + ops.einsum("bhts,tsd->bhtd", weights, of_values)
@@ -120,14 +130,6 @@ class RelativeAttention(ScaledDotProductAttention):
         distances = ops.clip(distances, -longest, longest if self.sees_future else 0)
         return ops.cast(ops.take(vectors, distances + longest, axis=0), self.compute_dtype)
 
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "size": self.size,
-            "max_distance": self.max_distance,
-            "sees_future": self.sees_future,
-        }
-
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MultiHeadAttention(keras.layers.Layer):
@@ -139,7 +141,6 @@ class MultiHeadAttention(keras.layers.Layer):
         dropout: share of the attention weights that training drops, in [0, 1).
         positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
             "rotary" as `rotate`; "sinusoidal": the input contains its positions already.
-        max_distance: as `RelativeAttention`.
 
     Raises:
         ValueError: `width` is not a multiple of `num_heads`.
@@ -155,13 +156,13 @@ class MultiHeadAttention(keras.layers.Layer):
 
     def __init__(
         self,
-        width,
-        num_heads,
-        dropout=0.0,
-        positions="sinusoidal",
-        max_distance=MAX_DISTANCE,
-        **kwargs,
-    ):
+        width: int,
+        num_heads: int,
+        dropout: float = 0.0,
+        positions: str = "sinusoidal",
+        max_distance: int = MAX_DISTANCE,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if width % num_heads:
             raise ValueError(
@@ -169,7 +170,6 @@ class MultiHeadAttention(keras.layers.Layer):
             )
         self.width = width
         self.num_heads = num_heads
-        self.dropout = dropout
         self.positions = positions
         self.max_distance = max_distance
         self.query = keras.layers.Dense(width, name="query", dtype=self.dtype_policy)
@@ -183,7 +183,7 @@ class MultiHeadAttention(keras.layers.Layer):
             else ScaledDotProductAttention(**common)
         )
 
-    def build(self, query_shape=None):
+    def build(self, query_shape: Any = None) -> None:
         for projection in (self.query, self.key, self.value, self.output_projection):
             projection.build((None, None, self.width))
         self.attention.build()
@@ -201,39 +201,37 @@ class MultiHeadAttention(keras.layers.Layer):
         """Rotates queries or keys `[B, H, T, d]` if positions are rotary."""
         return rotate(x) if self.positions == "rotary" else x
 
-    def project_memory(self, memory):
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """`[B, S, D]` -> keys and values, `[B, H, S, d]` each, which decoding computes once."""
         keys, values = (self._split_heads(layer(memory)) for layer in (self.key, self.value))
         return self._placed(keys), values
 
-    def attend(self, query, keys, values, attention_mask=None, training=None):
+    def attend(
+        self,
+        query: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Attends to projected keys and values.
 
-        Args:
-            query: `[B, T, D]`, not yet projected.
-            keys: `[B, H, S, d]` from `project_memory`.
-            values: `[B, H, S, d]` from `project_memory`.
-            attention_mask: bool, broadcastable to `[B, H, T, S]`.
-            training: whether dropout is active.
-
-        Returns:
-            `(output [B, T, D], weights [B, H, T, S] float32)`.
+        `query [B, T, D]`, not yet projected; `keys [B, H, S, d]` from `project_memory`;
+        `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool, broadcastable to
+        `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
         query = self._placed(self._split_heads(self.query(query)))
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
         return self.output_projection(self._merge_heads(output)), weights
 
-    def step(self, x, keys, values, attention_mask=None):
+    def step(
+        self, x: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """Attends from one position of every hypothesis to another sequence.
 
-        Args:
-            x: `[N, D]`, not yet projected; N is a multiple of B.
-            keys: `[B, H, S, d]` from `project_memory`.
-            values: `[B, H, S, d]` from `project_memory`.
-            attention_mask: bool, broadcastable to `[B, H, K, S]`.
-
-        Returns:
-            `(output [N, D], weights [B, H, K, S] float32)`.
+        `x [N, D]`, not yet projected; N is a multiple of B; `keys [B, H, S, d]` from
+        `project_memory`; `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool,
+        broadcastable to `[B, H, K, S]` -> `(output [N, D], weights [B, H, K, S] float32)`.
         """
         # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
         by_sentence = (ops.shape(keys)[0], -1, self.num_heads, self.width // self.num_heads)
@@ -242,20 +240,16 @@ class MultiHeadAttention(keras.layers.Layer):
         output = ops.reshape(ops.transpose(output, (0, 2, 1, 3)), (-1, self.width))
         return self.output_projection(output), weights
 
-    def call(self, query, memory, attention_mask=None, training=None):
+    def call(
+        self,
+        query: Tensor,
+        memory: Tensor,
+        attention_mask: Tensor | None = None,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor]:
         """Attends from `query [B, T, D]` to `memory [B, S, D]`; returns as `attend`."""
         keys, values = self.project_memory(memory)
         return self.attend(query, keys, values, attention_mask, training=training)
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "width": self.width,
-            "num_heads": self.num_heads,
-            "dropout": self.dropout,
-            "positions": self.positions,
-            "max_distance": self.max_distance,
-        }
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
@@ -268,19 +262,19 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
 
     sees_future = False
 
-    def call(self, x, training=None):
+    def call(self, x: Tensor, training: bool | None = None) -> tuple[Tensor, Tensor]:
         """`x [B, T, D]` -> `(output [B, T, D], weights [B, H, T, T] float32)`."""
         from_past = causal_mask(ops.shape(x)[1])
         return super().call(x, x, from_past, training=training)
 
-    def empty_cache(self, batch_size):
+    def empty_cache(self, batch_size: int | Tensor) -> tuple[Tensor, Tensor]:
         """Makes caches of the keys and the values of no position: `[B, H, 0, d]` each."""
         shape = (batch_size, self.num_heads, 0, self.width // self.num_heads)
         return ops.zeros(shape, self.compute_dtype), ops.zeros(shape, self.compute_dtype)
 
     joined = None  # `Frozen` kernel `[D, 3 D]` and bias `[3 D]` of queries, keys and values.
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Joins the projections of queries, keys and values; see `Searchable.freeze`."""
         weights = [dense_weights(layer) for layer in (self.query, self.key, self.value)]
         self.joined = Frozen(
@@ -294,16 +288,11 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         kernel, bias = self.joined.variables
         return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
 
-    def step(self, x, keys, values):
+    def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
         """Attends from the position after those of the cache, and adds it to the cache.
 
-        Args:
-            x: `[N, D]`, the input at position t.
-            keys: `[N, H, t, d]` cache.
-            values: `[N, H, t, d]` cache.
-
-        Returns:
-            `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
+        `x [N, D]`, the input at position t; `keys [N, H, t, d]` cache; `values [N, H, t, d]` cache
+        -> `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))

@@ -3,10 +3,12 @@
 Luong et al. 2015, section 3.1, and Bahdanau et al. 2015, section 3.1 and appendix A.1.2.
 """
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import dense_weights
+from nmt_zoo.models.base import Tensor, dense_weights
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.same_shape import matmul, times
 
@@ -70,7 +72,15 @@ class SourceAttention(keras.layers.Layer):
         (TensorShape([2, 3, 6]), TensorShape([2, 3, 5]))
     """
 
-    def __init__(self, score, query_width, memory_width, rank=0, value_width=0, **kwargs):
+    def __init__(
+        self,
+        score: str,
+        query_width: int,
+        memory_width: int,
+        rank: int = 0,
+        value_width: int = 0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         if score not in SCORES:
             raise ValueError(f"score must be one of {', '.join(SCORES)}, found {score!r}")
@@ -83,7 +93,6 @@ class SourceAttention(keras.layers.Layer):
         self.query_width = query_width
         self.memory_width = memory_width
         self.rank = rank
-        self.value_width = value_width
         dtype, rank = self.dtype_policy, rank or query_width
         # Makes the initial scores, sums of k terms, so small that the softmax is not saturated at
         # first, and neither matrix so small that an update changes all of it. The other scores
@@ -104,7 +113,7 @@ class SourceAttention(keras.layers.Layer):
         self.vector = _matrix(1, "vector", dtype) if score == "additive" else None
         self.value = _matrix(value_width, "value", dtype) if value_width else None
 
-    def build(self, query_shape=None):
+    def build(self, query_shape: Any = None) -> None:
         for projection, width in (
             (self.query, self.query_width),
             (self.memory, self.memory_width),
@@ -115,21 +124,18 @@ class SourceAttention(keras.layers.Layer):
                 projection.build((None, None, width))
         self.built = True
 
-    def project_memory(self, memory):
+    def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Computes all that depends on the memory alone, for a whole sentence at once.
 
-        Args:
-            memory: `[B, S, memory_width]`.
-
-        Returns:
-            `(keys, values)`: keys `[B, S, k]` for "additive"; `[B, k, S]` for the other scores, so
-            that no step has to transpose them. Values `[B, S, memory_width or value_width]`.
+        `memory [B, S, memory_width]` -> `(keys, values)`: keys `[B, S, k]` for "additive";
+        `[B, k, S]` for the other scores, so that no step has to transpose them. Values
+        `[B, S, memory_width or value_width]`.
         """
         keys = memory if self.memory is None else self.memory(memory)
         values = memory if self.value is None else self.value(memory)
         return (keys if self.score == "additive" else ops.transpose(keys, (0, 2, 1))), values
 
-    def scores(self, query, keys):
+    def scores(self, query: Tensor, keys: Tensor) -> Tensor:
         """`query [B, T, query_width]`, keys from `project_memory` -> `[B, T, S]`."""
         if self.query is not None:
             query = times(ops.cast(query, self.compute_dtype), dense_weights(self.query)[0])
@@ -137,7 +143,9 @@ class SourceAttention(keras.layers.Layer):
             return matmul(query, keys)
         return _additive(query, keys, dense_weights(self.vector)[0])
 
-    def call(self, query, keys, values, attention_mask):
+    def call(
+        self, query: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Attends.
 
         Args:
@@ -151,7 +159,3 @@ class SourceAttention(keras.layers.Layer):
         """
         weights = masked_softmax(self.scores(query, keys), attention_mask)
         return matmul(ops.cast(weights, self.compute_dtype), values), weights
-
-    def get_config(self):
-        names = ("score", "query_width", "memory_width", "rank", "value_width")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}

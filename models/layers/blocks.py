@@ -5,13 +5,15 @@ connection as published ("post"), or before the sub-layer ("pre", Xiong et al. 2
 stack may share weights (Takase and Kiyono 2021).
 """
 
+from collections.abc import Iterable, Sequence
 from functools import partial
+from typing import Any
 
 import keras
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.attention import (
-    MAX_DISTANCE,
     MaskedMultiHeadAttention,
     MultiHeadAttention,
 )
@@ -28,22 +30,22 @@ class Residual(keras.layers.Layer):
     `y = residual.leave(x, f(residual.enter(x)))`.
     """
 
-    def __init__(self, width, dropout, norm, **kwargs):
+    def __init__(self, width: int, dropout: float, norm: str, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.width = width
         self.pre_norm = norm == "pre"
         self.norm = layer_norm("norm", self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.norm.build((None, None, self.width))
         self.built = True
 
-    def enter(self, x):
+    def enter(self, x: Tensor) -> Tensor:
         """Returns the input of the sub-layer."""
         return self.norm(x) if self.pre_norm else x
 
-    def leave(self, x, y, training=None):
+    def leave(self, x: Tensor, y: Tensor, training: bool | None = None) -> Tensor:
         """Returns the block's output from its input `x` and the sub-layer's output `y`."""
         x = x + self.dropout(y, training=training)
         return x if self.pre_norm else self.norm(x)
@@ -56,7 +58,7 @@ class LayerNorm(keras.layers.LayerNormalization):
     often, which takes a tenth of an update's time on a CPU.
     """
 
-    def call(self, inputs):
+    def call(self, inputs: Tensor) -> Tensor:
         """`[..., D]` -> `[..., D]`."""
         float32 = [ops.cast(x, "float32") for x in (inputs, self.gamma, self.beta)]
         return ops.cast(_normalised(*float32, self.epsilon), self.compute_dtype)
@@ -83,7 +85,7 @@ def _normalised(x, gamma, beta, epsilon):
     return normalised(x, gamma, beta)
 
 
-def layer_norm(name, dtype):
+def layer_norm(name: str, dtype: Any) -> LayerNorm:
     """Makes a layer normalisation over the last axis."""
     return LayerNorm(epsilon=NORM_EPSILON, name=name, dtype=dtype)
 
@@ -91,7 +93,7 @@ def layer_norm(name, dtype):
 class FeedForward(keras.layers.Layer):
     """`max(0, x W1 + b1) W2 + b2` at every position, equation 2 of Vaswani et al. 2017."""
 
-    def __init__(self, width, ffn_width, dropout, **kwargs):
+    def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.width = width
         self.ffn_width = ffn_width
@@ -101,54 +103,40 @@ class FeedForward(keras.layers.Layer):
         self.outer = keras.layers.Dense(width, name="outer", dtype=self.dtype_policy)
         self.dropout = Dropout(dropout, name="dropout", dtype=self.dtype_policy)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.inner.build((None, None, self.width))
         self.outer.build((None, None, self.ffn_width))
         self.built = True
 
-    def call(self, x, training=None):
+    def call(self, x: Tensor, training: bool | None = None) -> Tensor:
         """`[B, T, D]` -> `[B, T, D]`."""
         return self.outer(self.dropout(self.inner(x), training=training))
 
 
 class StackLayer(keras.layers.Layer):
-    """Base of the layers of both stacks. Arguments as `models.transformer.Transformer`."""
+    """Base of the layers of both stacks.
+
+    Args:
+        settings: of `models.transformer.Transformer`, or those that its layers read.
+    """
 
     # In which sub-layers the subclasses differ.
     self_attention_class = MultiHeadAttention
     attends_to_source = False
 
-    # The arguments, which have the names of the model's settings.
-    SETTINGS = (
-        *("width", "num_heads", "ffn_width", "dropout", "attention_dropout", "ffn_dropout"),
-        *("norm", "positions", "max_distance"),
-    )
-
-    def __init__(
-        self,
-        width,
-        num_heads,
-        ffn_width,
-        dropout,
-        attention_dropout,
-        ffn_dropout,
-        norm,
-        positions="sinusoidal",
-        max_distance=MAX_DISTANCE,
-        **kwargs,
-    ):
+    def __init__(self, settings: dict[str, Any], **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        dtype = self.dtype_policy
-        heads = width, num_heads, attention_dropout
+        dtype, width, dropout = self.dtype_policy, settings["width"], settings["dropout"]
+        heads = width, settings["num_heads"], settings["attention_dropout"]
+        positions = settings["positions"], settings["max_distance"]
         self.self_attention = self.self_attention_class(
-            *heads, positions, max_distance, name="self_attention", dtype=dtype
+            *heads, *positions, name="self_attention", dtype=dtype
         )
         if self.attends_to_source:
             self.cross_attention = MultiHeadAttention(*heads, name="cross_attention", dtype=dtype)
-        self.feed_forward = FeedForward(
-            width, ffn_width, ffn_dropout, name="feed_forward", dtype=dtype
-        )
-        around = partial(Residual, width, dropout, norm, dtype=dtype)
+        inner = settings["ffn_width"], settings["ffn_dropout"]
+        self.feed_forward = FeedForward(width, *inner, name="feed_forward", dtype=dtype)
+        around = partial(Residual, width, dropout, settings["norm"], dtype=dtype)
         if self.attends_to_source:
             self.around_self = around(name="around_self_attention")
             self.around_cross = around(name="around_cross_attention")
@@ -163,9 +151,9 @@ class StackLayer(keras.layers.Layer):
 
 
 class EncoderLayer(StackLayer):
-    """Self-attention, then feed-forward. Arguments as `models.transformer.Transformer`."""
+    """Self-attention, then feed-forward; arguments as `StackLayer`."""
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in (
             self.self_attention,
             self.around_attention,
@@ -175,7 +163,9 @@ class EncoderLayer(StackLayer):
             layer.build()
         self.built = True
 
-    def call(self, x, attention_mask, training=None):
+    def call(
+        self, x: Tensor, attention_mask: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor]:
         """`x [B, S, D]`, `attention_mask [B, 1, 1, S]` -> `(x [B, S, D], weights [B, H, S, S])`."""
         inner = self.around_attention.enter(x)
         y, weights = self.self_attention(inner, inner, attention_mask, training=training)
@@ -184,15 +174,12 @@ class EncoderLayer(StackLayer):
 
 
 class DecoderLayer(StackLayer):
-    """Masked self-attention, attention to the source, then feed-forward.
-
-    Arguments as `models.transformer.Transformer`.
-    """
+    """Masked self-attention, attention to the source, then feed-forward; as `StackLayer`."""
 
     self_attention_class = MaskedMultiHeadAttention
     attends_to_source = True
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in (
             self.self_attention,
             self.around_self,
@@ -204,17 +191,13 @@ class DecoderLayer(StackLayer):
             layer.build()
         self.built = True
 
-    def call(self, x, memory, source_mask, training=None):
+    def call(
+        self, x: Tensor, memory: Tensor, source_mask: Tensor, training: bool | None = None
+    ) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes whole target sequences.
 
-        Args:
-            x: `[B, T, D]`.
-            memory: `[B, S, D]` from the encoder.
-            source_mask: `[B, S]` bool.
-            training: whether dropout is active.
-
-        Returns:
-            `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
+        `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
+        `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
         y, self_weights = self.self_attention(self.around_self.enter(x), training=training)
         x = self.around_self.leave(x, y, training=training)
@@ -224,7 +207,14 @@ class DecoderLayer(StackLayer):
         x = self.around_cross.leave(x, y, training=training)
         return self._fed_forward(x, training), self_weights, cross_weights
 
-    def step(self, x, cache, cross_keys, cross_values, source_mask):
+    def step(
+        self,
+        x: Tensor,
+        cache: Sequence[Tensor],
+        cross_keys: Tensor,
+        cross_values: Tensor,
+        source_mask: Tensor,
+    ) -> tuple[Tensor, Sequence[Tensor], Tensor]:
         """Decodes the target position after those of the cache.
 
         Args:
@@ -246,11 +236,10 @@ class DecoderLayer(StackLayer):
         return self._fed_forward(x), cache, weights
 
 
-def layer_order(count, num_distinct, order):
+def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
 
     Args:
-        count: number of layers.
         num_distinct: number of sets of weights, if they are shared; at most `count` are used.
         order: as `Transformer`'s `share_layers`.
 
@@ -271,6 +260,6 @@ def layer_order(count, num_distinct, order):
     return cycled[:last_round] + [num_distinct - 1 - i for i in cycled[last_round:]]
 
 
-def distinct(layers):
+def distinct(layers: Iterable[keras.layers.Layer]) -> list[keras.layers.Layer]:
     """Returns a list of layers in which none is repeated."""
     return list(dict.fromkeys(layers))

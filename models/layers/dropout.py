@@ -3,6 +3,8 @@
 import keras
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
+
 _NUMBERS = 1 << 16  # How many different random numbers there are for a unit.
 
 
@@ -17,7 +19,7 @@ class Dropout(keras.layers.Dropout):
         rate: share of the units that are dropped, in [0, 1).
     """
 
-    def call(self, inputs, training=False):
+    def call(self, inputs: Tensor, training: bool = False) -> Tensor:
         """`[...]` -> `[...]`."""
         dropped = min(round(self.rate * _NUMBERS), _NUMBERS - 1)
         if not training or not dropped:

@@ -1,42 +1,36 @@
 """Token embeddings and positions. Vaswani et al. 2017, sections 3.4 and 3.5; Su et al. 2021."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 
-def sinusoidal_positions(positions, width):
+
+def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
     """Sinusoids of geometrically growing wave length, section 3.5.
 
     `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
     not looked up, so sentences may be of any length.
 
-    Args:
-        positions: `[T]` int32, counted from 0.
-        width: D, even.
-
-    Returns:
-        `[T, D]` float32.
+    `positions [T]` int32, counted from 0; `width`, D, even -> `[T, D]` float32.
     """
     angles = _angles(positions, width)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
     return ops.reshape(pairs, (-1, width))
 
 
-def rotate(x, first=0):
+def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     """Rotates pairs of units by angles that grow with the position, Su et al. 2021, equation 34.
 
     The product of a rotated query and a rotated key depends on their distance only, not on where
     they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
     but for the order of the units, and quicker.
 
-    Args:
-        x: `[..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on.
-        first: int or scalar int32.
-
-    Returns:
-        `[..., T, d]`.
+    `x [..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on; `first`, int or
+    scalar int32 -> `[..., T, d]`.
     """
     angles = _angles(first + ops.arange(ops.shape(x)[-2]), x.shape[-1])
     cos, sin = (ops.cast(each(angles), x.dtype) for each in (ops.cos, ops.sin))
@@ -58,7 +52,7 @@ class Embedding(keras.layers.Embedding):
     only the vectors that have been looked up are cast.
     """
 
-    def add_weight(self, *args, **kwargs):
+    def add_weight(self, *args: Any, **kwargs: Any) -> keras.Variable:
         return super().add_weight(*args, **kwargs, autocast=False)
 
 
@@ -71,12 +65,12 @@ class TokenEmbedding(keras.layers.Layer):
         width: D.
     """
 
-    def __init__(self, vocab_size, width, **kwargs):
+    def __init__(self, vocab_size: int, width: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.vocab_size = vocab_size
         self.width = width
 
-    def build(self, ids_shape=None):
+    def build(self, ids_shape: Any = None) -> None:
         self.embeddings = self.add_weight(
             name="embeddings",
             shape=(self.vocab_size, self.width),
@@ -86,10 +80,7 @@ class TokenEmbedding(keras.layers.Layer):
         )
         self.built = True
 
-    def call(self, ids):
+    def call(self, ids: Tensor) -> Tensor:
         """`[B, T]` int32 -> `[B, T, D]`."""
         vectors = ops.take(self.embeddings, ids, axis=0)
         return ops.cast(vectors, self.compute_dtype) * self.width**0.5
-
-    def get_config(self):
-        return {**super().get_config(), "vocab_size": self.vocab_size, "width": self.width}

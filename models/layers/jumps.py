@@ -6,9 +6,13 @@ Ney 2003, "A Systematic Comparison of Various Statistical Alignment Models", sec
 maximisation.
 """
 
+from typing import Any
+
 import keras
+import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.recurrent import scan_over_time
 from nmt_zoo.models.layers.source_positions import is_null
@@ -31,12 +35,12 @@ class Jumps(keras.layers.Layer):
         max_jump: W, the farthest jump with a separate weight.
     """
 
-    def __init__(self, null_probability, max_jump, **kwargs):
+    def __init__(self, null_probability: float, max_jump: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.null_probability = null_probability
         self.max_jump = max_jump
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         def logits(name, first):
             """Adds logits of the jumps `first` ... W; initially, the next word is most probable."""
             size = self.max_jump + 1 - first
@@ -54,21 +58,18 @@ class Jumps(keras.layers.Layer):
         self.start_logits = logits("start_logits", 1)
         self.built = True
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> None:
         """Sets the parameters from the array that the estimate of this name packs."""
         size = self.jump_logits.shape[0]
         self.jump_logits.assign(logarithms(array[:size]))
         self.start_logits.assign(logarithms(array[size:]))
 
-    def transitions(self, source_mask):
+    def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
         """Computes the probabilities of the next source position.
 
-        Args:
-            source_mask: `[B, S]` bool.
-
-        Returns:
-            (`[B, S + 1, S]` float32, probability of each word after each previous source word,
-            `[B, S]` float32, probability of NULL); for each previous word they sum to 1.
+        `source_mask [B, S]` bool -> (`[B, S + 1, S]` float32, probability of each word after each
+        previous source word, `[B, S]` float32, probability of NULL); for each previous word they
+        sum to 1.
         """
         positions, widest = ops.arange(ops.shape(source_mask)[1]), self.max_jump
         jumps = ops.clip(positions[None] - positions[:, None], -widest, widest) + widest
@@ -80,15 +81,11 @@ class Jumps(keras.layers.Layer):
         p0 = ops.where(ops.any(is_word, axis=2), self.null_probability, 1.0)  # [B, 1]
         return (1 - p0)[:, :, None] * words, ops.where(null, p0, 0.0)
 
-    def filtered(self, source_mask, translation):
+    def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
         """The forward algorithm: P(source position of token t | target tokens before it).
 
-        Args:
-            source_mask: `[B, S]` bool.
-            translation: `[B, T, S]` float32, t(target token | source word); rows may be scaled.
-
-        Returns:
-            `[B, T, S]` float32; rows sum to 1.
+        `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word);
+        rows may be scaled -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
@@ -101,16 +98,10 @@ class Jumps(keras.layers.Layer):
 
         return scan_over_time(step, translation, [first_place(source_mask)])[0]
 
-    def smoothed(self, source_mask, translation, target_mask):
+    def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
 
-        Args:
-            source_mask: `[B, S]` bool.
-            translation: as `filtered`.
-            target_mask: `[B, T]` bool.
-
-        Returns:
-            `[B, T, S]` float32; rows sum to 1.
+        `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
         null = is_null(source_mask)[:, None, :]
@@ -136,38 +127,32 @@ class Jumps(keras.layers.Layer):
         return from_words + ops.where(null, rest, 0.0)
 
 
-def posterior(prior, translation):
+def posterior(prior: Tensor, translation: Tensor) -> Tensor:
     """Multiplies `prior` and `translation` and normalises the rows."""
     joint = prior * translation
     return joint / ops.sum(joint, axis=-1, keepdims=True)
 
 
-def first_place(source_mask):
+def first_place(source_mask: Tensor) -> Tensor:
     """Returns the place before the first target word, `[B, S + 1]` float32."""
     zeros = ops.zeros_like(source_mask, dtype="float32")
     return ops.concatenate([ops.ones_like(zeros[:, :1]), zeros], axis=1)
 
 
-def arrive(place, words):
+def arrive(place: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
 
-    Args:
-        place: `[B, K, S + 1]`, of K hypotheses.
-        words: `[B, S + 1, S]` from `Jumps.transitions`.
-
-    Returns:
-        `[B, K, S]`.
+    `place [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
+    `[B, K, S]`.
     """
     return ops.matmul(place, words)
 
 
-def move(place, posterior, null):
+def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
     """Computes the place after a target word.
 
-    Args:
-        place: `[B, K, S + 1]`, before the word.
-        posterior: `[B, K, S]`, distribution of the word's source position.
-        null: `[B, 1, S]` bool, True at NULL.
+    `place [B, K, S + 1]`, before the word; `posterior [B, K, S]`, distribution of the word's source
+    position; `null [B, 1, S]` bool, True at NULL.
     """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
     words = ops.where(null, 0.0, posterior)

@@ -2,28 +2,30 @@
 
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
+
 # A float32 score that a softmax turns into 0. It is finite, because a row of only -inf gives NaN.
 HIDDEN_SCORE = -1e9
 TINY = 1e-30  # Replaces a probability of 0, so that its logarithm is finite.
 
 
-def padding_mask(ids, pad_id):
+def padding_mask(ids: Tensor, pad_id: int) -> Tensor:
     """`[B, S]` ids -> `[B, S]` bool, True for real tokens."""
     return ops.not_equal(ids, pad_id)
 
 
-def attend_to(source_mask):
+def attend_to(source_mask: Tensor) -> Tensor:
     """`[B, S]` mask of keys -> `[B, 1, 1, S]`, broadcast over heads and queries."""
     return source_mask[:, None, None, :]
 
 
-def causal_mask(length):
+def causal_mask(length: int | Tensor) -> Tensor:
     """`[1, 1, T, T]` bool: query t may attend to keys 0..t."""
     positions = ops.arange(length)
     return (positions[:, None] >= positions[None, :])[None, None]
 
 
-def masked_softmax(scores, attention_mask=None):
+def masked_softmax(scores: Tensor, attention_mask: Tensor | None = None) -> Tensor:
     """Computes weights that sum to 1 over the last axis and are 0 where the mask is False.
 
     Args:

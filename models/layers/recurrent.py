@@ -5,13 +5,23 @@ So the inputs of all time steps are projected at once before the loop, and a ste
 one matrix product.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import keras
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.same_shape import add, multiply, where
 
 
-def scan_over_time(step, inputs, state, step_mask=None, reverse=False):
+def scan_over_time(
+    step: Callable[[Tensor, list[Tensor]], tuple[Tensor, list[Tensor]]],
+    inputs: Tensor,
+    state: list[Tensor],
+    step_mask: Tensor | None = None,
+    reverse: bool = False,
+) -> tuple[Tensor, list[Tensor]]:
     """Applies a step to every position in turn, passing the state from each step to the next.
 
     The loop is `keras.layers.RNN`, because XLA can compile its gradient. XLA cannot compile the
@@ -74,7 +84,7 @@ class _Step:
     __call__ = call
 
 
-def product(x, kernel, bias):
+def product(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
     """Returns `x kernel + bias`, or `x kernel` if `bias` is None."""
     y = ops.matmul(x, kernel)
     return y if bias is None else y + bias
@@ -109,14 +119,21 @@ class RecurrentCell(keras.layers.Layer):
     num_gates = 1
     num_states = 1
 
-    def __init__(self, input_width, units, fed_width=0, forget_bias=1.0, **kwargs):
+    def __init__(
+        self,
+        input_width: int,
+        units: int,
+        fed_width: int = 0,
+        forget_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.input_width = input_width
         self.units = units
         self.fed_width = fed_width
         self.forget_bias = forget_bias
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         glorot = _per_gate(keras.initializers.GlorotUniform, self.num_gates)
         orthogonal = _per_gate(keras.initializers.Orthogonal, self.num_gates)
         columns = self.num_gates * self.units
@@ -140,12 +157,14 @@ class RecurrentCell(keras.layers.Layer):
     def _times(self, x, kernel):
         return ops.matmul(x, ops.cast(kernel, self.compute_dtype))
 
-    def project(self, x):
+    def project(self, x: Tensor) -> Tensor:
         """`[..., input_width]` -> `[..., gates * U]`, the contribution of `x` to the gates."""
         x = ops.cast(x, self.compute_dtype)
         return self._times(x, self.kernel) + ops.cast(self.bias, self.compute_dtype)
 
-    def step(self, projected, state, fed=None):
+    def step(
+        self, projected: Tensor, state: list[Tensor], fed: Tensor | None = None
+    ) -> list[Tensor]:
         """Computes one time step.
 
         Args:
@@ -160,24 +179,20 @@ class RecurrentCell(keras.layers.Layer):
             projected = add(projected, self._times(fed, self.fed_kernel))
         return self.gate(projected, state, product(state[0], *self.recurrent_weights()))
 
-    def recurrent_weights(self):
+    def recurrent_weights(self) -> tuple[Tensor, Tensor | None]:
         """Returns the weights of the state: `(kernel [U, gates * U], bias [gates * U] or None)`."""
         return ops.cast(self.recurrent_kernel, self.compute_dtype), None
 
-    def gate(self, projected, state, recurrent):
+    def gate(self, projected: Tensor, state: list[Tensor], recurrent: Tensor) -> list[Tensor]:
         """Returns the new state, as `step`, from both projections `[N, gates * U]`."""
         raise NotImplementedError
-
-    def get_config(self):
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {**super().get_config(), **{name: getattr(self, name) for name in names}}
 
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RNNCell(RecurrentCell):
     """`h = tanh(A h' + B x + c)`, Elman 1990; h' is the previous state."""
 
-    def gate(self, projected, state, recurrent):
+    def gate(self, projected: Tensor, state: list[Tensor], recurrent: Tensor) -> list[Tensor]:
         return [ops.tanh(add(projected, recurrent))]
 
 
@@ -193,18 +208,18 @@ class GRUCell(RecurrentCell):
 
     num_gates = 3
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         super().build(input_shape)
         self.recurrent_bias = self.add_weight(
             name="recurrent_bias", shape=(self.units,), initializer="zeros"
         )
 
-    def recurrent_weights(self):
+    def recurrent_weights(self) -> tuple[Tensor, Tensor | None]:
         kernel, _ = super().recurrent_weights()
         bias = ops.cast(self.recurrent_bias, self.compute_dtype)
         return kernel, ops.concatenate([ops.zeros((2 * self.units,), bias.dtype), bias])
 
-    def gate(self, projected, state, recurrent):
+    def gate(self, projected: Tensor, state: list[Tensor], recurrent: Tensor) -> list[Tensor]:
         (r, z, n), (recurrent_r, recurrent_z, recurrent_n) = (
             ops.split(x, 3, axis=-1) for x in (projected, recurrent)
         )
@@ -231,7 +246,7 @@ class LSTMCell(RecurrentCell):
         rest = ops.zeros((2 * self.units,), dtype)
         return ops.concatenate([ops.zeros((self.units,), dtype), forget, rest])
 
-    def gate(self, projected, state, recurrent):
+    def gate(self, projected: Tensor, state: list[Tensor], recurrent: Tensor) -> list[Tensor]:
         i, f, o, g = ops.split(add(projected, recurrent), 4, axis=-1)
         c = add(multiply(ops.sigmoid(f), state[1]), multiply(ops.sigmoid(i), ops.tanh(g)))
         return [multiply(ops.sigmoid(o), ops.tanh(c)), c]
@@ -248,10 +263,8 @@ class RecurrentLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U.
         fed_width: as `RecurrentCell`; only `step` takes such inputs.
-        forget_bias: as `RecurrentCell`.
 
     Example:
         >>> layer = RecurrentLayer("lstm", input_width=3, units=4)
@@ -260,23 +273,32 @@ class RecurrentLayer(keras.layers.Layer):
         (TensorShape([2, 5, 4]), TensorShape([2, 4]))
     """
 
-    def __init__(self, cell, input_width, units, fed_width=0, forget_bias=1.0, **kwargs):
+    def __init__(
+        self,
+        cell: str,
+        input_width: int,
+        units: int,
+        fed_width: int = 0,
+        forget_bias: float = 1.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
-        self.kind = cell
         self.cell = CELLS[cell](
             input_width, units, fed_width, forget_bias, name="cell", dtype=self.dtype_policy
         )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.cell.build()
         self.built = True
 
-    def zero_state(self, batch_size):
+    def zero_state(self, batch_size: int | Tensor) -> list[Tensor]:
         """Returns the state before the first token: `num_states` zero tensors `[B, U]`."""
         shape = (batch_size, self.cell.units)
         return [ops.zeros(shape, self.compute_dtype) for _ in range(self.cell.num_states)]
 
-    def call(self, x, state=None, step_mask=None):
+    def call(
+        self, x: Tensor, state: list[Tensor] | None = None, step_mask: Tensor | None = None
+    ) -> tuple[Tensor, list[Tensor]]:
         """Reads whole sequences.
 
         Args:
@@ -296,18 +318,9 @@ class RecurrentLayer(keras.layers.Layer):
 
         return scan_over_time(step, self.cell.project(x), state, step_mask)
 
-    def step(self, x, state, fed=None):
+    def step(self, x: Tensor, state: list[Tensor], fed: Tensor | None = None) -> list[Tensor]:
         """Reads one position `x [N, input_width]`; `state`, `fed` and result as in the cell."""
         return self.cell.step(self.cell.project(x), state, fed)
-
-    def get_config(self):
-        cell = self.cell.get_config()
-        names = ("input_width", "units", "fed_width", "forget_bias")
-        return {
-            **super().get_config(),
-            "cell": self.kind,
-            **{name: cell[name] for name in names},
-        }
 
 
 def _both_ways(forward, backward):
@@ -321,24 +334,24 @@ class BidirectionalLayer(keras.layers.Layer):
 
     Args:
         cell: one of `CELLS`.
-        input_width: size of the inputs.
         units: U, of each direction.
-        forget_bias: as `RecurrentCell`.
     """
 
-    def __init__(self, cell, input_width, units, forget_bias=1.0, **kwargs):
+    def __init__(
+        self, cell: str, input_width: int, units: int, forget_bias: float = 1.0, **kwargs: Any
+    ) -> None:
         super().__init__(**kwargs)
         settings = {"forget_bias": forget_bias, "dtype": self.dtype_policy}
         self.forward = RecurrentLayer(cell, input_width, units, name="forward", **settings)
         # Also reads from the first token, of sentences that `call` has reversed.
         self.backward = RecurrentLayer(cell, input_width, units, name="backward", **settings)
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.forward.build()
         self.backward.build()
         self.built = True
 
-    def call(self, x, step_mask=None):
+    def call(self, x: Tensor, step_mask: Tensor | None = None) -> tuple[Tensor, list[Tensor]]:
         """As `RecurrentLayer.call`; outputs `[B, T, 2U]`, states `[B, 2U]`, forward half first."""
         # One loop for both directions: the rows of the batch, then the same rows reversed in time.
         cells = [self.forward.cell, self.backward.cell]
@@ -363,8 +376,3 @@ class BidirectionalLayer(keras.layers.Layer):
             ops.concatenate([forward, ops.flip(backward, axis=1)], axis=-1),
             [ops.concatenate(ops.split(leaf, 2, axis=0), axis=-1) for leaf in state],
         )
-
-    def get_config(self):
-        forward = self.forward.get_config()
-        names = ("cell", "input_width", "units", "forget_bias")
-        return {**super().get_config(), **{name: forward[name] for name in names}}

@@ -1,9 +1,11 @@
 """The decoder of recurrent models: cells, attention to the source, and feedback between them."""
 
+from typing import Any
+
 import keras
 from keras import ops
 
-from nmt_zoo.models.base import by_hypothesis, by_sentence
+from nmt_zoo.models.base import Tensor, by_hypothesis, by_sentence
 from nmt_zoo.models.layers.attention_scores import SourceAttention
 from nmt_zoo.models.layers.dropout import Dropout
 from nmt_zoo.models.layers.recurrent import RecurrentLayer, scan_over_time
@@ -26,73 +28,54 @@ class RecurrentDecoder(keras.layers.Layer):
     part of the loop over time only with one of these two options; without them, all positions
     attend at once.
 
-    Arguments as `models.rnn.RecurrentTranslationModel`; `memory_width` is the size of the
-    encoder's outputs.
+    Args:
+        settings: of `models.rnn.RecurrentTranslationModel`.
+        memory_width: size of the encoder's outputs.
     """
 
-    # The arguments that have the names of the model's settings.
-    SETTINGS = (
-        *("cell", "embedding_width", "score", "rank", "input_feeding", "attend_before", "combine"),
-        *("dropout", "output_dropout", "forget_bias"),
-    )
-
-    def __init__(
-        self,
-        *,
-        cell,
-        num_layers,
-        embedding_width,
-        units,
-        memory_width,
-        score,
-        rank,
-        input_feeding,
-        attend_before,
-        combine,
-        dropout,
-        output_dropout,
-        forget_bias,
-        **kwargs,
-    ):
+    def __init__(self, settings: dict[str, Any], memory_width: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        dtype = self.dtype_policy
+        dtype, units = self.dtype_policy, settings["decoder_units"]
+        is_sum = settings["combine"] == "sum"
         self.units = units
-        self.input_feeding = input_feeding
-        self.attend_before = attend_before
-        self.context_width = units if combine == "sum" else memory_width
-        fed_width = self.context_width * attend_before + units * input_feeding
+        self.input_feeding = settings["input_feeding"]
+        self.attend_before = settings["attend_before"]
+        self.context_width = units if is_sum else memory_width
+        fed_width = self.context_width * self.attend_before + units * self.input_feeding
         self.stack = [
             RecurrentLayer(
-                cell,
-                units if index else embedding_width,
+                settings["cell"],
+                units if index else settings["embedding_width"],
                 units,
                 fed_width=0 if index else fed_width,
-                forget_bias=forget_bias,
+                forget_bias=settings["forget_bias"],
                 name=f"layer_{index}",
                 dtype=dtype,
             )
-            for index in range(num_layers)
+            for index in range(settings["num_decoder_layers"])
         ]
         self.attention = None
         self.combination = None
-        if score != "none":
+        if settings["score"] != "none":
             self.attention = SourceAttention(
-                score,
+                settings["score"],
                 units,
                 memory_width,
-                rank,
-                value_width=units if combine == "sum" else 0,
+                settings["rank"],
+                value_width=units if is_sum else 0,
                 name="attention",
                 dtype=dtype,
             )
-            if combine == "tanh":
+            if not is_sum:
                 self.combination = keras.layers.Dense(
                     units, "tanh", use_bias=False, name="combination", dtype=dtype
                 )
-        self.dropout = Dropout(dropout, name="dropout", dtype=dtype)
-        self.output_dropout = Dropout(output_dropout, name="output_dropout", dtype=dtype)
+        self.dropout = Dropout(settings["dropout"], name="dropout", dtype=dtype)
+        self.output_dropout = Dropout(
+            settings["output_dropout"], name="output_dropout", dtype=dtype
+        )
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         for layer in self.stack:
             layer.build()
         if self.attention is not None:
@@ -102,18 +85,18 @@ class RecurrentDecoder(keras.layers.Layer):
         self.built = True
 
     @property
-    def num_states(self):
+    def num_states(self) -> int:
         """Number of tensors in the state of a layer: 2 for "lstm", 1 for the other cells."""
         return self.stack[0].cell.num_states
 
-    def project_memory(self, memory):
+    def project_memory(self, memory: Tensor) -> dict[str, Tensor]:
         """`[B, S, memory_width]` -> context entries `keys`, `values`; {} without attention."""
         if self.attention is None:
             return {}
         keys, values = self.attention.project_memory(memory)
         return {"keys": keys, "values": values}
 
-    def attend(self, query, context):
+    def attend(self, query: Tensor, context: dict[str, Tensor]) -> tuple[Tensor | None, Tensor]:
         """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
 
         Without attention, the context vectors are None and the weights are equal on all real
@@ -126,7 +109,7 @@ class RecurrentDecoder(keras.layers.Layer):
         weights = real / ops.maximum(ops.sum(real, axis=-1, keepdims=True), 1.0)
         return None, ops.repeat(weights, ops.shape(query)[1], axis=1)
 
-    def combine(self, vectors, top):
+    def combine(self, vectors: Tensor | None, top: Tensor) -> Tensor:
         """Context vectors and top states, `[..., *]` and `[..., U]` -> `[..., U]`."""
         if self.attention is None:
             return top
@@ -142,7 +125,13 @@ class RecurrentDecoder(keras.layers.Layer):
             vectors = by_hypothesis(vectors)
         return vectors, by_hypothesis(weights)
 
-    def step(self, projected, state, context, kept=None):
+    def step(
+        self,
+        projected: Tensor,
+        state: dict[str, Any],
+        context: dict[str, Any],
+        kept: Tensor | None = None,
+    ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Decodes one target position.
 
         Args:
@@ -186,15 +175,20 @@ class RecurrentDecoder(keras.layers.Layer):
             return x
         return multiply(x, ops.split(kept, len(self.stack), axis=-1)[place])
 
-    def call(self, embedded, state, context, need_weights=False, training=None):
+    def call(
+        self,
+        embedded: Tensor,
+        state: dict[str, Any],
+        context: dict[str, Any],
+        need_weights: bool = False,
+        training: bool | None = None,
+    ) -> tuple[Tensor, Tensor | None]:
         """Decodes whole target sequences.
 
         Args:
             embedded: `[B, T, embedding_width]`.
             state: the first state, as in `step`, with B rows.
-            context: as in `step`.
             need_weights: whether to return the weights also if they cost extra.
-            training: whether dropout is active.
 
         Returns:
             `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.
@@ -228,14 +222,6 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def _loop(self, embedded, state, context, training, wanted):
         """Decodes in a loop over time, for models with feedback.
-
-        Args:
-            embedded: as in `call`.
-            state: as in `call`.
-            context: as in `call`.
-            training: as in `call`.
-            wanted: list of "top", the top states, and "output". Attention weights cannot be asked
-                for: `call` computes them from the states for all positions at once, in float32.
 
         Returns:
             A tensor `[B, T, U]` for each name in `wanted`.

@@ -9,9 +9,11 @@ no check.
 
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
+
 
 @ops.custom_gradient
-def add(a, b):
+def add(a: Tensor, b: Tensor) -> Tensor:
     """`a + b`."""
 
     def gradient(upstream):
@@ -21,7 +23,7 @@ def add(a, b):
 
 
 @ops.custom_gradient
-def multiply(a, b):
+def multiply(a: Tensor, b: Tensor) -> Tensor:
     """`a * b`."""
 
     def gradient(upstream):
@@ -31,7 +33,7 @@ def multiply(a, b):
 
 
 @ops.custom_gradient
-def matmul(a, b):
+def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`[..., n, k]` times `[..., k, m]` -> `[..., n, m]`; the leading axes must be equal."""
 
     def gradient(upstream):
@@ -42,7 +44,7 @@ def matmul(a, b):
 
 
 @ops.custom_gradient
-def times(a, kernel):
+def times(a: Tensor, kernel: Tensor) -> Tensor:
     """`[..., k]` times one matrix `[k, m]` -> `[..., m]`."""
 
     def gradient(upstream):
@@ -53,7 +55,7 @@ def times(a, kernel):
     return ops.matmul(a, kernel), gradient
 
 
-def where(condition, a, b):
+def where(condition: Tensor, a: Tensor, b: Tensor) -> Tensor:
     """`where(condition, a, b)`; only the bool condition may be broadcast."""
 
     @ops.custom_gradient

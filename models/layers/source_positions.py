@@ -5,20 +5,23 @@ The last position, `</s>`, is NULL. `position_estimates` in `training.ways.expec
 implements the same models for expectation maximisation.
 """
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import masked_softmax
 from nmt_zoo.models.layers.translation_table import logarithms
 
 
-def lengths_of(mask):
+def lengths_of(mask: Tensor) -> Tensor:
     """`[B, S]` bool -> `[B]` int32."""
     return ops.sum(ops.cast(mask, "int32"), axis=1)
 
 
-def is_null(source_mask):
+def is_null(source_mask: Tensor) -> Tensor:
     """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL.
 
     In a row of nothing but padding, which fills up a batch of fixed shape, NULL is the first
@@ -31,21 +34,19 @@ def is_null(source_mask):
 class Uniform(keras.layers.Layer):
     """Model 1: every source position has probability 1 / n; Brown et al. 1993, section 4.1."""
 
-    def prior(self, target_positions, source_mask, target_lengths):
+    def prior(
+        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
+    ) -> Tensor:
         """Computes P(source position | target position).
 
-        Args:
-            target_positions: `[T]` int32, counted from 0.
-            source_mask: `[B, S]` bool.
-            target_lengths: `[B]` float32, in tokens with `</s>`.
-
-        Returns:
-            `[B, T, S]` float32, or `[B, 1, S]` if all target positions have the same prior.
+        `target_positions [T]` int32, counted from 0; `source_mask [B, S]` bool;
+        `target_lengths [B]` float32, in tokens with `</s>` -> `[B, T, S]` float32, or `[B, 1, S]`
+        if all target positions have the same prior.
         """
         mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> None:
         """Sets the parameters from the array that the estimate of this name packs: here, none."""
 
 
@@ -59,11 +60,11 @@ class PositionTable(keras.layers.Layer):
             is uniform.
     """
 
-    def __init__(self, max_positions, **kwargs):
+    def __init__(self, max_positions: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.max_positions = max_positions
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.logits = self.add_weight(
             name="logits",  # [n - 1, target position, source position]
             shape=(self.max_positions,) * 3,
@@ -73,14 +74,14 @@ class PositionTable(keras.layers.Layer):
         )
         self.built = True
 
-    def unpack(self, array):
-        """As `Uniform.unpack`."""
+    def unpack(self, array: np.ndarray) -> None:
         logits = np.zeros(self.logits.shape, np.float32)
         logits[tuple(map(slice, array.shape))] = logarithms(array)
         self.logits.assign(logits)
 
-    def prior(self, target_positions, source_mask, target_lengths):
-        """As `Uniform.prior`."""
+    def prior(
+        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
+    ) -> Tensor:
         size, lengths = self.max_positions, lengths_of(source_mask)[:, None]
         known = ops.logical_and(lengths <= size, target_positions[None] < size)[:, :, None]
         rows = ops.minimum(lengths - 1, size - 1) * size
@@ -102,11 +103,11 @@ class Diagonal(keras.layers.Layer):
         null_probability: p0, in (0, 1).
     """
 
-    def __init__(self, null_probability, **kwargs):
+    def __init__(self, null_probability: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.null_probability = null_probability
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         self.tension = self.add_weight(
             name="tension",
             shape=(),
@@ -116,12 +117,12 @@ class Diagonal(keras.layers.Layer):
         )
         self.built = True
 
-    def unpack(self, array):
-        """As `Uniform.unpack`."""
+    def unpack(self, array: np.ndarray) -> None:
         self.tension.assign(array[0])
 
-    def prior(self, target_positions, source_mask, target_lengths):
-        """As `Uniform.prior`."""
+    def prior(
+        self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
+    ) -> Tensor:
         null = is_null(source_mask)[:, None, :]
         num_words = ops.cast(lengths_of(source_mask) - 1, "float32")[:, None, None]
         columns = ops.cast(ops.arange(1, ops.shape(source_mask)[1] + 1), "float32")

@@ -1,9 +1,12 @@
 """The distribution of a translation's length, given the length of its source."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.source_positions import lengths_of
 
 
@@ -16,7 +19,7 @@ class TranslationLength(keras.layers.Layer):
     variance per source token; these are measured, not trained.
     """
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         first = [0.0, 1.0, 0.5]
         self.parameters = self.add_weight(
             name="parameters",
@@ -28,12 +31,12 @@ class TranslationLength(keras.layers.Layer):
         )
         self.built = True
 
-    def mean(self, source_mask):
+    def mean(self, source_mask: Tensor) -> Tensor:
         """`[B, S]` bool -> `[B]` float32, mean length in tokens with `</s>`."""
         lengths = ops.cast(lengths_of(source_mask), "float32")
         return ops.maximum(self.parameters[0] + self.parameters[1] * lengths, 1.0)
 
-    def end_probability(self, num_words, source_mask):
+    def end_probability(self, num_words: Tensor, source_mask: Tensor) -> Tensor:
         """Computes P(the translation has exactly `num_words` words | it has at least `num_words`).
 
         Args:

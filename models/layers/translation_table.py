@@ -1,13 +1,16 @@
 """The sparse table of word translations of the IBM models."""
 
+from typing import Any
+
 import keras
 import numpy as np
 from keras import ops
 
+from nmt_zoo.models.base import Tensor
 from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 
 
-def logarithms(probabilities):
+def logarithms(probabilities: np.ndarray) -> np.ndarray:
     """Natural logarithms of a NumPy array, float32; the logarithm of 0 is finite."""
     return np.log(np.maximum(probabilities, TINY)).astype(np.float32)
 
@@ -25,16 +28,20 @@ class TranslationTable(keras.layers.Layer):
     small.
 
     Args:
-        source_vocab_size: number of source ids.
-        target_vocab_size: number of target ids, V.
         num_word_pairs: P; `set_word_pairs` sets the pairs. 0: all pairs of a source and a target
             word.
         smoothing: the initial `spread` of every row, in [0, 1).
     """
 
     def __init__(
-        self, source_vocab_size, target_vocab_size, *, num_word_pairs=0, smoothing=0.0, **kwargs
-    ):
+        self,
+        source_vocab_size: int,
+        target_vocab_size: int,
+        *,
+        num_word_pairs: int = 0,
+        smoothing: float = 0.0,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(**kwargs)
         self.source_vocab_size = source_vocab_size
         self.target_vocab_size = target_vocab_size
@@ -42,7 +49,7 @@ class TranslationTable(keras.layers.Layer):
         self.smoothing = smoothing
         self.frozen = False
 
-    def build(self, input_shape=None):
+    def build(self, input_shape: Any = None) -> None:
         sizes = self.source_vocab_size, self.target_vocab_size
         count = self.num_word_pairs or sizes[0] * sizes[1]
 
@@ -75,34 +82,31 @@ class TranslationTable(keras.layers.Layer):
             source_words = np.repeat(np.arange(sizes[0]), sizes[1])
             self.set_word_pairs(source_words, np.tile(np.arange(sizes[1]), sizes[0]))
 
-    def set_word_pairs(self, source_words, target_words):
+    def set_word_pairs(self, source_words: np.ndarray, target_words: np.ndarray) -> None:
         """Sets the word pairs that have a logit.
 
-        Args:
-            source_words: `[P]` int, rising.
-            target_words: `[P]` int, rising within a source word.
+        `source_words [P]` int, rising; `target_words [P]` int, rising within a source word.
         """
         starts = np.searchsorted(source_words, np.arange(self.source_vocab_size + 1))
         self.source_words.assign(source_words)
         self.target_words.assign(target_words)
         self.row_starts.assign(starts)
 
-    def set_probabilities(self, probabilities):
+    def set_probabilities(self, probabilities: np.ndarray) -> None:
         """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
 
         Probability is missing where a sparse prior has taken it from the pairs of rare words. If it
         were divided among the other pairs of the row, rare source words would explain any target
         word that occurs with them.
 
-        Args:
-            probabilities: `[P]` float64; no row sums to more than 1.
+        `probabilities [P]` float64; no row sums to more than 1.
         """
         size = self.source_vocab_size
         totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
         self.logits.assign(logarithms(probabilities))
         self.spread.assign(1 - (1 - self.smoothing) * np.minimum(totals, 1))
 
-    def freeze(self):
+    def freeze(self) -> None:
         """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
 
         This does not change the probabilities. The table cannot be trained afterwards.
@@ -127,15 +131,10 @@ class TranslationTable(keras.layers.Layer):
         empty = ops.equal(ops.take(starts, source_ids), ops.take(starts, source_ids + 1))
         return ops.where(empty, 1.0, ops.take(self.spread, source_ids))
 
-    def look_up(self, source_ids, target_ids):
+    def look_up(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the probability of each target word given each source word of its sentence.
 
-        Args:
-            source_ids: `[B, S]` int32.
-            target_ids: `[B, T]` int32.
-
-        Returns:
-            `[B, T, S]` float32.
+        `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
         places, found = self._find(source_ids, wanted)
@@ -162,14 +161,10 @@ class TranslationTable(keras.layers.Layer):
         found = ops.logical_and(low < end, ops.equal(ops.take(target_words, places), wanted))
         return places, found
 
-    def rows(self, source_ids):
+    def rows(self, source_ids: Tensor) -> Tensor:
         """Returns the probabilities of all target words, for decoding.
 
-        Args:
-            source_ids: `[B, S]` int32.
-
-        Returns:
-            `[B, S, V]` float32.
+        `source_ids [B, S]` int32 -> `[B, S, V]` float32.
         """
         size = self.target_vocab_size
         words = ops.convert_to_tensor(self.source_words)
@@ -186,12 +181,3 @@ class TranslationTable(keras.layers.Layer):
         spread = self._spread(source_ids)[:, :, None]
         known = ops.take(table, ops.take(slots, source_ids), axis=0)
         return (1 - spread) * known + spread / size
-
-    def get_config(self):
-        return {
-            **super().get_config(),
-            "source_vocab_size": self.source_vocab_size,
-            "target_vocab_size": self.target_vocab_size,
-            "num_word_pairs": self.num_word_pairs,
-            "smoothing": self.smoothing,
-        }

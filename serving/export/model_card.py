@@ -1,11 +1,15 @@
 """The model card of an exported version: what it is, how it was made and how well it translates."""
 
 import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_json, write_text
+from nmt_zoo.model_directory.directory import ModelDirectory
 
 NOT_STATED = "not stated; it depends on the licences of the training data"
 INTENDED_USE = (
@@ -20,7 +24,7 @@ _LINES = (
 _SCORES = ("bleu", "chrf", "ter")
 
 
-def read_scores(folder):
+def read_scores(folder: Path) -> dict[str, Any] | None:
     """Reads the scores that `translate.py --save_scores` wrote to `scores.json` in a folder.
 
     Returns:
@@ -47,7 +51,7 @@ def read_scores(folder):
         ) from None
 
 
-def signature_table(signatures):
+def signature_table(signatures: Mapping[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
     """Describes signatures: name -> {"inputs": {name: type}, "outputs": ...}, such as `string [B]`.
 
     Args:
@@ -68,11 +72,12 @@ def _type(info):
     return f"{tf.as_dtype(info.dtype).name} [{', '.join(sizes)}]"
 
 
-def write_card(folder, *, directories, config, facts):
+def write_card(
+    folder: Path, *, directories: Sequence[ModelDirectory], config: dict[str, Any], facts: Any
+) -> None:
     """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
 
     Args:
-        folder: `Path`.
         directories: list of `ModelDirectory`, several for an ensemble.
         config: configuration of the first model.
         facts: further entries of the card, of any type that JSON has.

@@ -1,5 +1,7 @@
 """Checks of requests inside the graph of a SavedModel, and its rows without tokens."""
 
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
@@ -7,47 +9,47 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 DEFAULT = -1  # The value of an option of a request that stands for the exported one.
 
 
-def lengths_of(ids):
+def lengths_of(ids: tf.Tensor) -> tf.Tensor:
     """Counts the tokens of each row: `[B, S]` ids -> `[B]` int32."""
     return tf.reduce_sum(tf.cast(ids != PAD_ID, tf.int32), axis=1)
 
 
-def not_empty(ids):
+def not_empty(ids: tf.Tensor) -> tf.Tensor:
     """Adds an EOS if B or S of `[B, S]` ids is 0, because some models cannot read empty batches."""
     missing = tf.maximum(1 - tf.shape(ids), 0)
     return tf.pad(ids, tf.stack([tf.zeros_like(missing), missing], axis=1), constant_values=EOS_ID)
 
 
-def not_without_rows(values):
+def not_without_rows(values: tf.Tensor) -> tf.Tensor:
     """Adds a 1 if `[B]` values are none."""
     return tf.pad(values, [[0, tf.maximum(1 - tf.shape(values)[0], 0)]], constant_values=1)
 
 
-def are_empty(ids):
+def are_empty(ids: tf.Tensor) -> tf.Tensor:
     """Returns `[B]` bool: whether a row of `[B, S]` ids has no token before its end."""
     return tf.reduce_all((ids == PAD_ID) | (ids == EOS_ID), axis=1)
 
 
-def are_new(texts, are_real):
+def are_new(texts: tf.Tensor, are_real: tf.Tensor) -> tf.Tensor:
     """Returns `[B, K]` bool: True for a real text that differs from all before it in its row."""
     same = (texts[:, :, None] == texts[:, None, :]) & are_real[:, None, :]
     places = tf.range(tf.shape(texts)[1])
     return are_real & ~tf.reduce_any(same & (places[None, :] < places[:, None]), axis=2)
 
 
-def option(name, values, text, default):
+def option(name: str, values: tf.Tensor, text: tf.Tensor, default: float) -> tf.Tensor:
     """Returns the values of an option, `[B]`, with the default in place of -1."""
     values = same_rows(values, text, name, "text")
     return tf.where(values == DEFAULT, tf.constant(default, values.dtype), values)
 
 
-def checked(values, refusal):
+def checked(values: tf.Tensor, refusal: Any) -> tf.Tensor:
     """Returns the values; operations that use them run after the check."""
     with tf.control_dependencies([refusal]):
         return tf.identity(values)
 
 
-def refuse(is_bad, values, message):
+def refuse(is_bad: tf.Tensor, values: tf.Tensor, message: str) -> tf.Operation:
     """Ends the request if a value is bad; the error names the first one.
 
     Args:
@@ -67,13 +69,18 @@ def refuse(is_bad, values, message):
     return tf.debugging.Assert(~tf.reduce_any(is_bad), [message])
 
 
-def refuse_nan(scores, name):
+def valid(values: tf.Tensor, is_bad: tf.Tensor, message: str) -> tf.Tensor:
+    """Returns the values; arguments and what happens to bad ones as in `refuse`."""
+    return checked(values, refuse(is_bad, values, message))
+
+
+def refuse_nan(scores: tf.Tensor, name: str) -> tf.Operation:
     """Ends the request if one of the scores `[B]` is not a number."""
     message = f"for {name}[{{}}] the model's score is {{}}: its training diverged"
     return refuse(tf.math.is_nan(scores), scores, message)
 
 
-def same_rows(values, others, name, other_name):
+def same_rows(values: tf.Tensor, others: tf.Tensor, name: str, other_name: str) -> tf.Tensor:
     """Returns the values; refuses the request unless `others` has the same number of rows."""
     rows = tf.shape(values)[0], tf.shape(others)[0]
     message = f"{name} has {{}} rows and {other_name} has {{}}; give the same number of both"

@@ -35,16 +35,21 @@ than `MAX_WEIGHTS` weights, or the model's scores for a line are not numbers.
 """
 
 import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import tensorflow as tf
 
 from nmt_zoo.configuration.options import MAX_LENGTH_PENALTY
 from nmt_zoo.data_pipeline.tokenization.graph_tokenizers import graph_vocabulary
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import make_scorer
 from nmt_zoo.decoding.search.searcher import make_search
 from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions, length_normaliser
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export.request_checks import (
     DEFAULT,
     are_empty,
@@ -57,6 +62,7 @@ from nmt_zoo.serving.export.request_checks import (
     refuse,
     refuse_nan,
     same_rows,
+    valid,
 )
 from nmt_zoo.serving.export.server_files import check_operations, read_meta_graph
 from nmt_zoo.serving.export.text_lines import joined, lines_of
@@ -91,8 +97,6 @@ class ServingModule(tf.Module):
     would restore only the copies that no endpoint reads.
 
     Args:
-        model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
         max_input_tokens: longest line that is accepted, in tokens including `</s>`.
         max_beam_size: largest beam that a request may ask for; None: `beam_size`.
         **search: fields of `SearchOptions`, such as `beam_size`; the defaults of requests.
@@ -100,13 +104,13 @@ class ServingModule(tf.Module):
 
     def __init__(
         self,
-        model,
-        tokenizer,
+        model: TranslationModel,
+        tokenizer: Tokenizer,
         *,
-        max_input_tokens=MAX_INPUT_TOKENS,
-        max_beam_size=None,
-        **search,
-    ):
+        max_input_tokens: int = MAX_INPUT_TOKENS,
+        max_beam_size: int | None = None,
+        **search: Any,
+    ) -> None:
         super().__init__()
         frozen = [variable for each in model.frozen() for variable in each.variables]
         self.weights = [weight.value for weight in (*model.weights, *frozen)]
@@ -160,7 +164,7 @@ class ServingModule(tf.Module):
         return sum(weights.shape[1] for weights in maps.values())
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
-    def serving_default(self, text):
+    def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
         """The endpoint `serving_default`."""
         lines = lines_of(text)
         found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
@@ -169,7 +173,9 @@ class ServingModule(tf.Module):
         return {"translation": checked(texts, refuse_nan(scores, "text")), "score": scores}
 
     @tf.function(input_signature=[_STRINGS, _INTEGERS, _FLOATS, _INTEGERS], autograph=False)
-    def translate(self, text, beam_size, length_penalty, n_best):
+    def translate(
+        self, text: tf.Tensor, beam_size: tf.Tensor, length_penalty: tf.Tensor, n_best: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         """The endpoint `translate`."""
         lines = lines_of(text)
         of_text = self._each(text, beam_size, length_penalty, n_best)
@@ -208,27 +214,26 @@ class ServingModule(tf.Module):
         n_best = option("n_best", n_best, text, 1)
         most = self.max_beam_size
         message = f"beam_size[{{}}] is {{}}, not from 1 to {most}, or {DEFAULT} for the default"
-        refusal = refuse((beam_size < 1) | (beam_size > most), beam_size, message)
-        beam_size = checked(beam_size, refusal)
+        beam_size = valid(beam_size, (beam_size < 1) | (beam_size > most), message)
         message = f"length_penalty[{{}}] is {{}}, not from 0 to {MAX_LENGTH_PENALTY:g}"
         is_good = (length_penalty >= 0) & (length_penalty <= MAX_LENGTH_PENALTY)
-        length_penalty = checked(length_penalty, refuse(~is_good, length_penalty, message))
+        length_penalty = valid(length_penalty, ~is_good, message)
         message = "n_best[{}] is {}, not from 1 to the beam_size of the row"
-        n_best = checked(n_best, refuse((n_best < 1) | (n_best > beam_size), n_best, message))
+        n_best = valid(n_best, (n_best < 1) | (n_best > beam_size), message)
         return EachSentence(beam_size, length_penalty, n_best)
 
     @tf.function(input_signature=[_IDS, _INTEGERS], autograph=False)
-    def translate_ids(self, source_ids, source_lengths):
+    def translate_ids(
+        self, source_ids: tf.Tensor, source_lengths: tf.Tensor
+    ) -> dict[str, tf.Tensor]:
         """The endpoint `translate_ids`. Ignores the ids of a row from its length on."""
         size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
         lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
         message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
-        refusal = refuse((lengths < 0) | (lengths > size), lengths, message)
-        real = tf.sequence_mask(checked(lengths, refusal), size)
+        real = tf.sequence_mask(valid(lengths, (lengths < 0) | (lengths > size), message), size)
         message = f"source_ids[{{}}] is {{}}, and ids are 0 to {last_id}"
         strange = real & ((source_ids < 0) | (source_ids > last_id))
-        refusal = refuse(strange, source_ids, message)
-        ids = tf.where(real, checked(source_ids, refusal), PAD_ID)
+        ids = tf.where(real, valid(source_ids, strange, message), PAD_ID)
         found = self._hypotheses(self._not_too_long(ids, "source_ids"), self._search, 1)
         scores = found.scores[:, 0]
         target_ids = checked(found.ids[:, 0], refuse_nan(scores, "source_ids"))
@@ -246,7 +251,7 @@ class ServingModule(tf.Module):
         return source_ids, target_ids, tokens
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
-    def attention(self, source, target):
+    def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """The endpoint `attention`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
@@ -256,7 +261,7 @@ class ServingModule(tf.Module):
         return {**tokens, "attention": weights * real[:, :, None]}
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
-    def attention_maps(self, source, target):
+    def attention_maps(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, self._num_heads))
@@ -272,7 +277,7 @@ class ServingModule(tf.Module):
         return {**tokens, **maps}
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
-    def score(self, source, target):
+    def score(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
         """The endpoint `score`."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
@@ -291,7 +296,7 @@ class ServingModule(tf.Module):
             "token_log_probs": log_probs,
         }
 
-    def signatures(self):
+    def signatures(self) -> dict[str, Callable]:
         """Returns the endpoints by name."""
         endpoints = {
             "serving_default": self.serving_default,
@@ -304,7 +309,7 @@ class ServingModule(tf.Module):
             endpoints["attention_maps"] = self.attention_maps
         return endpoints
 
-    def save(self, folder):
+    def save(self, folder: Path) -> None:
         """Writes the SavedModel into a folder.
 
         Raises:
@@ -318,13 +323,16 @@ class ServingModule(tf.Module):
             raise OSError(error.message.rpartition("; ")[2].partition(" [")[0]) from None
 
 
-def write_saved_model(folder, module, name, make_requests):
+def write_saved_model(
+    folder: Path,
+    module: ServingModule,
+    name: str,
+    make_requests: Callable[[Mapping[str, Any]], Sequence[Any]],
+) -> Mapping[str, Any]:
     """Writes a SavedModel that a stock server can load, and its warm-up requests.
 
     Args:
         folder: `Path` of the version, which does not exist or is empty.
-        module: `ServingModule`.
-        name: of the model.
         make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
             requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
 
@@ -342,6 +350,6 @@ def write_saved_model(folder, module, name, make_requests):
     return graph.signature_def
 
 
-def queries_of(name):
+def queries_of(name: str) -> str:
     """Returns the side whose tokens are the rows of an attention map: "source" or "target"."""
     return "source" if "encoder" in name.split("/") else "target"

@@ -12,15 +12,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
 from nmt_zoo.decoding.scoring import Scorer
 from nmt_zoo.decoding.search.searcher import padded
+from nmt_zoo.decoding.translator import Translation
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.serving.export import saved_model_client
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.saved_model import MAX_WEIGHTS, queries_of
@@ -31,28 +35,26 @@ _TOLERANCE = 1e-4
 
 
 class _Request(NamedTuple):
-    """A request and the answer that the model gives.
+    """A request and the answer that the model gives."""
 
-    Attributes:
-        lines: the R source lines of the request.
-        signature: name of a signature of the SavedModel.
-        inputs: name -> nested lists.
-        answers: name of an output -> R values: str, lists of ids without padding, or arrays.
-    """
-
-    lines: list
-    signature: str
-    inputs: dict
-    answers: dict
+    lines: list  # The R source lines of the request.
+    signature: str  # Name of a signature of the SavedModel.
+    inputs: dict  # Name -> nested lists.
+    answers: dict  # Name of an output -> R values: str, lists of ids without padding, or arrays.
 
 
-def check(saved_model, model, tokenizer, lines, translations, *, max_tokens):
+def check(
+    saved_model: Path,
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    lines: Sequence[str],
+    translations: Sequence[Translation],
+    *,
+    max_tokens: int,
+) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
 
     Args:
-        saved_model: its folder.
-        model: `TranslationModel`.
-        tokenizer: its `Tokenizer`.
         lines: list of str, none of more than `max_tokens`.
         translations: list of `Translation`, one for each line, found by the same search.
         max_tokens: longest line that the SavedModel accepts, on either side.

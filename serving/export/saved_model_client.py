@@ -10,12 +10,14 @@ file ANSWERS is its answer, `{output: values}`.
 import contextlib
 import json
 import sys
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import tensorflow as tf
 
 
 @contextlib.contextmanager
-def loaded(folder):
+def loaded(folder: Any) -> Iterator[Callable]:
     """Loads a SavedModel; yields `answer(signature, inputs)`.
 
     Inputs are a dict of name -> nested lists or arrays, answers a dict of name -> array.
@@ -38,7 +40,7 @@ def loaded(folder):
         session.close()
 
 
-def main(folder, requests, answers):
+def main(folder: str, requests: str, answers: str) -> None:
     """Answers every request of a file."""
     with (
         loaded(folder) as answer,

@@ -13,6 +13,9 @@ Beside the versions, written once and then left to their reader:
 * `README.md`: the commands that start a server
 """
 
+from pathlib import Path
+from typing import Any
+
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -70,14 +73,14 @@ The files beside the versions are yours: an export writes those that are missing
 """
 
 
-def read_meta_graph(folder):
+def read_meta_graph(folder: Path) -> Any:
     """Reads the `MetaGraphDef` of a SavedModel."""
     saved = saved_model_pb2.SavedModel()
     saved.ParseFromString((folder / "saved_model.pb").read_bytes())
     return saved.meta_graphs[0]
 
 
-def check_operations(meta_graph):
+def check_operations(meta_graph: Any) -> None:
     """Raises `UserError` if the stock server lacks an operation of a SavedModel."""
     graph = meta_graph.graph_def
     used = {node.op for node in graph.node}
@@ -101,7 +104,7 @@ def _escaped(text):
     return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text.encode())
 
 
-def write_beside(folder, name):
+def write_beside(folder: Path, name: str) -> None:
     """Writes the files beside the versions that are not there yet.
 
     Raises:

@@ -17,6 +17,8 @@ import sys
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 DEFAULT = -1  # Stands for the default of an option, see serving/export/saved_model.py.
 
@@ -34,12 +36,12 @@ class RestClient:
         seconds: longest time to wait for an answer.
     """
 
-    def __init__(self, address, model, seconds=60):
+    def __init__(self, address: str, model: str, seconds: float = 60) -> None:
         name = urllib.parse.quote(model, safe="")
         self.url = f"{address.rstrip('/')}/v1/models/{name}:predict"
         self.seconds = seconds
 
-    def predict(self, signature, inputs):
+    def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
         """Calls a signature.
 
         Args:
@@ -70,7 +72,7 @@ class RestClient:
                 "its port, such as http://localhost:8501"
             ) from None
 
-    def close(self):
+    def close(self) -> None:
         """Does nothing: each request has a connection of its own."""
 
 
@@ -83,7 +85,7 @@ class GrpcClient:
         seconds: longest time to wait for an answer.
     """
 
-    def __init__(self, address, model, seconds=60):
+    def __init__(self, address: str, model: str, seconds: float = 60) -> None:
         try:
             import grpc
             from tensorflow_serving.apis import prediction_service_pb2_grpc
@@ -95,7 +97,7 @@ class GrpcClient:
         self._channel = grpc.insecure_channel(address)
         self._stub = prediction_service_pb2_grpc.PredictionServiceStub(self._channel)
 
-    def predict(self, signature, inputs):
+    def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
         """Calls a signature, as `RestClient.predict`; always returns name -> nested lists."""
         import grpc
         import tensorflow as tf
@@ -111,7 +113,7 @@ class GrpcClient:
             raise ServerError(f"{self.address}: {error.code().name}, {error.details()}") from None
         return {name: _lists(tf.make_ndarray(tensor)) for name, tensor in found.outputs.items()}
 
-    def close(self):
+    def close(self) -> None:
         """Closes the connection."""
         self._channel.close()
 
@@ -129,13 +131,20 @@ def _texts(values):
     return values.decode(errors="replace")
 
 
-def client(address, model):
+def client(address: str, model: str) -> RestClient | GrpcClient:
     """Returns a `GrpcClient` for addresses that begin with `grpc://`, otherwise a `RestClient`."""
     scheme, _, rest = address.partition("://")
     return GrpcClient(rest, model) if scheme == "grpc" else RestClient(address, model)
 
 
-def translations(server, lines, *, beam_size=DEFAULT, length_penalty=DEFAULT, n_best=DEFAULT):
+def translations(
+    server: Any,
+    lines: Sequence[str],
+    *,
+    beam_size: int = DEFAULT,
+    length_penalty: float = DEFAULT,
+    n_best: int = DEFAULT,
+) -> list[list[tuple[float, str]]]:
     """Returns for each line a list of (score, translation), the best first.
 
     Args:
@@ -156,8 +165,8 @@ def translations(server, lines, *, beam_size=DEFAULT, length_penalty=DEFAULT, n_
     return [list(zip(scores[:count], texts[:count], strict=True)) for scores, texts, count in every]
 
 
-def main(arguments=None):
-    """Translates lines of standard input."""
+def parse(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parses the command line."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("address", help="http://host:port or grpc://host:port")
     parser.add_argument("model", help="name of the model")
@@ -167,6 +176,12 @@ def main(arguments=None):
     flags = parser.parse_args(arguments)
     if flags.batch_size < 1:
         parser.error(f"--batch_size: expected at least 1, found {flags.batch_size}")
+    return flags
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Translates lines of standard input."""
+    flags = parse(arguments)
     options = {name: getattr(flags, name) for name in ("beam_size", "length_penalty", "n_best")}
     if hasattr(sys.stdin, "reconfigure"):  # A lone carriage return does not end a line.
         sys.stdin.reconfigure(encoding="utf-8-sig", newline="\n")  # pyright: ignore[reportAttributeAccessIssue]

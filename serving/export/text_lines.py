@@ -4,15 +4,21 @@ import tensorflow as tf
 
 from nmt_zoo.data_pipeline.text_form import SPACES
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID
-from nmt_zoo.decoding.search.terms import length_normaliser
+from nmt_zoo.decoding.search.terms import Hypotheses, length_normaliser
 
 
-def lines_of(text):
+def lines_of(text: tf.Tensor) -> tf.RaggedTensor:
     """Splits `[B]` strings at line feeds, except those at the ends; returns ragged `[B, lines]`."""
     return tf.strings.split(tf.strings.regex_replace(text, f"^[{SPACES}]+|[{SPACES}]+$", ""), "\n")
 
 
-def joined(lines, texts, scores, found, length_penalty):
+def joined(
+    lines: tf.RaggedTensor,
+    texts: tf.Tensor,
+    scores: tf.Tensor,
+    found: Hypotheses,
+    length_penalty: float | tf.Tensor,
+) -> tuple[tf.Tensor, tf.Tensor]:
     """Joins the translations of all R lines to B texts, as `Translator` does.
 
     Args:

@@ -4,6 +4,7 @@ import contextlib
 import os
 import shutil
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from nmt_zoo.common.errors import UserError
@@ -11,7 +12,7 @@ from nmt_zoo.common.locks import lock
 
 
 @contextlib.contextmanager
-def unfinished_version(folder):
+def unfinished_version(folder: Path) -> Iterator[Path]:
     """Makes a folder to fill and `publish`; removes it afterwards if it was not published.
 
     The new folder lies in the folder of versions, which is locked: a second export waits.
@@ -44,13 +45,13 @@ def unfinished_version(folder):
             os.close(handle)
 
 
-def newest_version(folder):
+def newest_version(folder: str | Path) -> Path | None:
     """Returns the path of the version with the largest number, or None."""
     versions = [path for path in Path(folder).glob("*") if path.name.isdecimal()]
     return max(versions, key=lambda path: int(path.name), default=None)
 
 
-def check_format(folder, other_file):
+def check_format(folder: Path, other_file: str) -> None:
     """Raises `UserError` if the newest version has this file, so that its format is another."""
     newest = newest_version(folder)
     if newest and (newest / other_file).exists():
@@ -60,7 +61,7 @@ def check_format(folder, other_file):
         )
 
 
-def publish(unfinished, folder):
+def publish(unfinished: Path, folder: Path) -> Path:
     """Renames an unfinished version to the number after the largest in its folder.
 
     Returns:

@@ -6,13 +6,16 @@ a file of `PredictionLog`. Its package of protocol buffers is not needed: a requ
 signature and tensors of TensorFlow.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 from google.protobuf.message import DecodeError
 from tensorflow.core.framework.tensor_pb2 import TensorProto
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.serving.export.request_checks import DEFAULT
 from nmt_zoo.serving.export.server_files import EXTRA
@@ -21,28 +24,24 @@ SAMPLES = ["A dog runs.", "", "The old man does not see the two houses.", "7 , 8
 _FILE = "tf_serving_warmup_requests"
 
 
-class Request(NamedTuple):
-    """A request without the name of the model.
+class WarmUpRequest(NamedTuple):
+    """A request without the name of the model."""
 
-    Attributes:
-        signature: name of a signature of the SavedModel.
-        inputs: name -> array or nested lists.
-    """
-
-    signature: str
-    inputs: dict
+    signature: str  # Name of a signature of the SavedModel.
+    inputs: dict  # Name -> array or nested lists.
 
 
-def sample_requests(tokenizer, signatures, max_input_tokens):
+def sample_requests(
+    tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
+) -> list[WarmUpRequest]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
 
     Args:
-        tokenizer: the model's `Tokenizer`.
         signatures: name -> `SignatureDef`.
         max_input_tokens: longest line that is accepted; longer samples are left out.
 
     Returns:
-        list of `Request`.
+        list of `WarmUpRequest`.
     """
     both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
     lengths = [max(map(len, ids)) for ids in both]
@@ -55,21 +54,21 @@ def sample_requests(tokenizer, signatures, max_input_tokens):
         "source_lengths": [len(ids) for ids in source_ids],
     }
     return [
-        Request(name, {key: values[key] for key in signature.inputs})
+        WarmUpRequest(name, {key: values[key] for key in signature.inputs})
         for name, signature in signatures.items()
         if signature.inputs
     ]
 
 
-def write_requests(folder, requests, signatures, name):
+def write_requests(
+    folder: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
+) -> None:
     """Writes the warm-up requests of a version.
 
     Args:
-        folder: of the version.
-        requests: list with the attributes of `Request`. Of each signature, the first and the last
+        requests: with the attributes of `WarmUpRequest`. Of each signature, the first and the last
             one are taken.
         signatures: name -> `SignatureDef`.
-        name: of the model.
 
     Raises:
         OSError: the file cannot be written.
@@ -95,8 +94,8 @@ def write_requests(folder, requests, signatures, name):
         raise OSError(error.message) from None
 
 
-def read_requests(folder):
-    """Reads the warm-up requests of a version: a list of `Request`, empty if it has none.
+def read_requests(folder: Path) -> list[WarmUpRequest]:
+    """Reads the warm-up requests of a version: a list of `WarmUpRequest`, empty if it has none.
 
     Raises:
         UserError: the file is damaged.
@@ -123,7 +122,7 @@ def _prediction_log(name, signature, tensors):
 
 
 def _request_of(log):
-    """Returns the `Request` in the bytes of a `PredictionLog`."""
+    """Returns the `WarmUpRequest` in the bytes of a `PredictionLog`."""
     ((_, call),) = _fields(log)
     ((_, request),) = _fields(call)
     (_, model), *inputs = _fields(request)
@@ -131,7 +130,7 @@ def _request_of(log):
     for _, entry in inputs:
         key, data = dict(_fields(entry)).values()
         tensors[key.decode()] = tf.make_ndarray(TensorProto.FromString(data))
-    return Request(dict(_fields(model))[3].decode(), tensors)
+    return WarmUpRequest(dict(_fields(model))[3].decode(), tensors)
 
 
 def _field(number, data):

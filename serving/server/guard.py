@@ -11,6 +11,8 @@ import ipaddress
 import re
 import sys
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from starlette.responses import JSONResponse
 
@@ -35,17 +37,18 @@ class Guard:
     """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
 
     Args:
-        app: ASGI application.
         names: lower-case host names that are allowed besides addresses and `localhost`.
         log: function that is called with a line for each request, or None.
     """
 
-    def __init__(self, app, names=(), log=None):
+    def __init__(
+        self, app: Any, names: Sequence[str] = (), log: Callable[[str], None] | None = None
+    ) -> None:
         self._app = app
         self._log = log
         self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
 
-    async def __call__(self, scope, receive, send):
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Answers one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
@@ -107,6 +110,6 @@ def _internal(error):
     return Refusal(500, "internal error")
 
 
-def error_answer(refusal):
+def error_answer(refusal: Refusal) -> JSONResponse:
     """Returns the response for a `Refusal`: `{"error": message}`."""
     return JSONResponse({"error": refusal.message}, refusal.status, refusal.headers)

@@ -42,9 +42,7 @@ def inputs_of(
     """Returns the inputs of a request, name -> array, and whether they are in rows.
 
     Args:
-        request: the object in its body.
         infos: name -> `TensorInfo`, the inputs of the signature.
-        max_rows: most rows of an input.
 
     Raises:
         Refusal: the request does not fit the signature, or has too many rows.
@@ -56,7 +54,7 @@ def inputs_of(
     in_rows = keys == ["instances"]
     if in_rows and not (isinstance(values, list) and values):
         raise Refusal(400, "expected 'instances' to be a list of values")
-    objects = values if in_rows else [values]
+    objects: list[Any] = values if in_rows else [values]
     if not any(map(_is_object, objects)):
         if len(infos) > 1:
             raise Refusal(400, f"'{keys[0]}' has values without names; expected {names}")
@@ -79,9 +77,6 @@ def tensor(values: Any, info: Any, name: str, max_rows: int) -> np.ndarray:
 
     Args:
         values: a value, or nested lists of values.
-        info: `TensorInfo` of the tensor.
-        name: of the tensor, for errors.
-        max_rows: most rows.
 
     Returns:
         array of the type and the rank of `info`; strings as bytes.
@@ -141,8 +136,6 @@ def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[
     """Returns the body of an answer, JSON.
 
     Args:
-        outputs: name -> array.
-        in_rows: whether the request was in rows.
         warnings: texts for the key `warnings`, which is left out if there are none.
 
     Raises:

@@ -1,5 +1,6 @@
 """A SavedModel in a session of its own, as TensorFlow Serving runs it."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -15,9 +16,6 @@ from nmt_zoo.serving.server.refusals import not_an_answer
 class LoadedModel:
     """A SavedModel that answers requests; several threads may call it.
 
-    Args:
-        folder: the SavedModel's folder.
-
     Attributes:
         signatures: name -> `SignatureDef`.
         training_text: `TrainingText` of a translation model, or None if it has no such record.
@@ -26,7 +24,7 @@ class LoadedModel:
         UserError: it cannot be loaded.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: Path) -> None:
         import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
         self.training_text = TrainingText.read(Path(folder, EXTRA, RECORD))
@@ -39,12 +37,12 @@ class LoadedModel:
             raise UserError(f"{folder}: no SavedModel that can be served ({reason})") from None
         self.signatures = dict(loaded.signature_def)
 
-    def run(self, signature, inputs, seconds):
+    def run(
+        self, signature: str, inputs: Mapping[str, np.ndarray], seconds: float
+    ) -> dict[str, np.ndarray]:
         """Calls a signature.
 
         Args:
-            signature: its name.
-            inputs: name -> array.
             seconds: time after which the computation is stopped.
 
         Returns:
@@ -63,7 +61,7 @@ class LoadedModel:
             raise not_an_answer(error) from None
         return {name: np.asarray(value) for name, value in found.items()}
 
-    def is_joinable(self, signature):
+    def is_joinable(self, signature: str) -> bool:
         """Says whether requests of a signature can be answered together.
 
         Each input has one value a row. Each output has rows of a fixed size; others are padded to
@@ -76,7 +74,7 @@ class LoadedModel:
             sizes[:1] == [-1] and -1 not in sizes[1:] for sizes in outputs
         )
 
-    def close(self):
+    def close(self) -> None:
         """Frees its memory; no request may be running."""
         self._session.close()
 

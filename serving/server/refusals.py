@@ -1,5 +1,7 @@
 """Answers of the server other than 200."""
 
+import tensorflow as tf
+
 
 class Refusal(Exception):
     """A request that is not answered.
@@ -10,7 +12,7 @@ class Refusal(Exception):
         headers: further headers of the answer.
     """
 
-    def __init__(self, status, message, **headers):
+    def __init__(self, status: int, message: str, **headers: str) -> None:
         # It may repeat half of a surrogate pair of the request, which UTF-8 does not have.
         message = message.encode(errors="backslashreplace").decode()
         super().__init__(message)
@@ -19,7 +21,7 @@ class Refusal(Exception):
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def not_an_answer(error):
+def not_an_answer(error: tf.errors.OpError) -> Refusal:
     """Returns the `Refusal` for an error of TensorFlow, with the status of TensorFlow Serving."""
     name = type(error).__name__.removesuffix("Error")
     return Refusal(_STATUS.get(name, 500), _reason(error))

@@ -9,33 +9,26 @@ import asyncio
 import collections
 import dataclasses
 import time
+from collections.abc import Awaitable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 
+from nmt_zoo.serving.server.loaded_model import LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
 
 
 @dataclasses.dataclass(eq=False)
 class _Item:
-    """A request that waits.
-
-    Attributes:
-        model: `LoadedModel`.
-        signature: its name.
-        inputs: name -> array.
-        rows: rows of every input, or None if it cannot be joined with others.
-        deadline: time of `time.monotonic`.
-        future: gets the outputs or a `Refusal`.
-    """
+    """A request that waits."""
 
     model: Any
-    signature: str
-    inputs: dict
-    rows: int | None
-    deadline: float
-    future: asyncio.Future
+    signature: str  # Its name.
+    inputs: dict  # Name -> array.
+    rows: int | None  # Rows of every input, or None if it cannot be joined with others.
+    deadline: float  # Time of `time.monotonic`.
+    future: asyncio.Future  # Gets the outputs or a `Refusal`.
 
 
 class RequestQueue:
@@ -47,14 +40,16 @@ class RequestQueue:
         seconds: time after which a request is given up.
     """
 
-    def __init__(self, *, max_rows, num_threads, seconds):
+    def __init__(self, *, max_rows: int, num_threads: int, seconds: float) -> None:
         self._max_rows = max_rows
         self._seconds = seconds
         self._waiting = collections.deque()
         self._idle = num_threads
         self._threads = ThreadPoolExecutor(num_threads, "model")
 
-    async def answer(self, model, signature, inputs):
+    async def answer(
+        self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
         """Returns the outputs of a signature of a `LoadedModel`: name -> array.
 
         Raises:
@@ -70,14 +65,12 @@ class RequestQueue:
         self._waiting.append(item)
         self._start()
         try:
-            return await asyncio.wait_for(future, self._seconds)
-        except asyncio.TimeoutError:
-            raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
+            return await within(self._seconds, future)
         finally:
             if item in self._waiting:
                 self._waiting.remove(item)
 
-    def close(self):
+    def close(self) -> None:
         """Ends the threads, after their last request."""
         self._threads.shutdown()
 
@@ -116,6 +109,14 @@ class RequestQueue:
             else:
                 item.future.set_result(found)
         self._start()
+
+
+async def within(seconds: float, result: Awaitable) -> Any:
+    """Waits for a result; raises `Refusal` if it does not come in time."""
+    try:
+        return await asyncio.wait_for(result, seconds)
+    except asyncio.TimeoutError:  # Before Python 3.11, no TimeoutError.
+        raise Refusal(504, f"no answer within {seconds:g} seconds") from None
 
 
 def _answers(batch):

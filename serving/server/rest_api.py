@@ -12,12 +12,13 @@ Errors are `{"error": "..."}` with the status of TensorFlow Serving. The API ser
 import asyncio
 import contextlib
 import re
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from google.protobuf.json_format import MessageToDict
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -25,6 +26,7 @@ from nmt_zoo.serving.server import json_tensors, web_page
 from nmt_zoo.serving.server.guard import Guard, error_answer
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.request_queue import RequestQueue
+from nmt_zoo.serving.server.served_versions import ServedVersions
 from nmt_zoo.serving.server.translated_lines import LineTranslations
 
 _GET = re.compile(r"/v1/models(?:/([^/:]+))?(?:/versions/(\d{1,18}))?(/metadata)?")
@@ -33,34 +35,22 @@ _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD"]
 _POLL_SECONDS = 1.0  # How often a new version is looked for.
 
 
-class Limits(NamedTuple):
-    """Bounds on what requests can ask of the server.
+class ServerLimits(NamedTuple):
+    """Bounds on what requests can ask of the server."""
 
-    Attributes:
-        max_lines: most rows of a request, and of requests that are answered together.
-        max_body_bytes: largest body of a request.
-        max_requests: most requests at a time; the others are refused.
-        timeout_seconds: time to read a request, and time to answer it.
-        num_threads: number of batches that are computed at the same time.
-    """
-
-    max_lines: int = 64
-    max_body_bytes: int = 1 << 20
-    max_requests: int = 256
-    timeout_seconds: float = 60.0
-    num_threads: int = 1
+    max_lines: int = 64  # Most rows of a request, and of requests that are answered together.
+    max_body_bytes: int = 1 << 20  # Largest body of a request.
+    max_requests: int = 256  # Most requests at a time; the others are refused.
+    timeout_seconds: float = 60.0  # Time to read a request, and time to answer it.
+    num_threads: int = 1  # Number of batches that are computed at the same time.
 
 
 class RestApi:
-    """Endpoints below `/v1`.
+    """Endpoints below `/v1`."""
 
-    Args:
-        versions: `ServedVersions`.
-        limits: `Limits`.
-        split_sentences: see `LineTranslations`.
-    """
-
-    def __init__(self, versions, limits, split_sentences):
+    def __init__(
+        self, versions: ServedVersions, limits: ServerLimits, split_sentences: str
+    ) -> None:
         self._versions = versions
         self._limits = limits
         self._open_requests = 0
@@ -73,11 +63,11 @@ class RestApi:
             self._queue, split_sentences, limits.max_lines, limits.timeout_seconds
         )
 
-    def close(self):
+    def close(self) -> None:
         """Ends the threads that call the model."""
         self._queue.close()
 
-    async def endpoint(self, request):
+    async def endpoint(self, request: Request) -> Response:
         """Answers a request."""
         try:
             return await self._response(request)
@@ -121,7 +111,6 @@ class RestApi:
             self._open_requests -= 1
 
     async def _body(self, request):
-        """Reads the body of a request."""
         try:
             return await asyncio.wait_for(self._read(request), self._limits.timeout_seconds)
         except asyncio.TimeoutError:
@@ -176,9 +165,7 @@ def _metadata(model, name, number):
     """Returns the description of a model's signatures, as TensorFlow Serving gives it."""
     signatures = {
         each: MessageToDict(
-            signature,
-            preserving_proto_field_name=True,
-            always_print_fields_with_no_presence=True,
+            signature, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
         for each, signature in model.signatures.items()
     }
@@ -188,14 +175,18 @@ def _metadata(model, name, number):
     }
 
 
-def make_app(versions, name, limits, *, split_sentences="auto", allowed_hosts=(), log=None):
+def make_app(
+    versions: ServedVersions,
+    name: str,
+    limits: ServerLimits,
+    *,
+    split_sentences: str = "auto",
+    allowed_hosts: Sequence[str] = (),
+    log: Callable[[str], None] | None = None,
+) -> Starlette:
     """Makes the ASGI application.
 
     Args:
-        versions: `ServedVersions`.
-        name: of the model.
-        limits: `Limits`.
-        split_sentences: see `LineTranslations`.
         allowed_hosts: host names by which clients may call the server.
         log: function that is called with a line for each request, or None.
     """
@@ -215,10 +206,7 @@ def make_app(versions, name, limits, *, split_sentences="auto", allowed_hosts=()
         return error_answer(Refusal(405, f"{request.method[:20]} is not possible here"))
 
     return Starlette(
-        routes=[
-            *web_page.routes(name),
-            Route("/v1/{rest:path}", api.endpoint, methods=_METHODS),
-        ],
+        routes=[*web_page.routes(name), Route("/v1/{rest:path}", api.endpoint, methods=_METHODS)],
         middleware=[Middleware(Guard, names=allowed_hosts, log=log)],
         exception_handlers={404: not_found, 405: wrong_method},
         lifespan=lifespan,

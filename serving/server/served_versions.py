@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from nmt_zoo.common.errors import UserError, printable
 from nmt_zoo.serving.export.versions import newest_version
@@ -21,14 +23,15 @@ class ServedVersions:
 
     Args:
         folder: holds the versions 1, 2, 3, ...
-        name: of the model.
         load: function of a version's folder -> `LoadedModel`.
 
     Raises:
         UserError: there is no version, or it cannot be loaded.
     """
 
-    def __init__(self, folder, name, load=None):
+    def __init__(
+        self, folder: str | Path, name: str, load: Callable[[Path], LoadedModel] | None = None
+    ) -> None:
         self._folder, self._name = Path(folder), name
         self._load = load or load_warm
         self._users = {}  # LoadedModel -> number of its running requests.
@@ -47,7 +50,7 @@ class ServedVersions:
         self._users[self._current] = 0
 
     @contextlib.contextmanager
-    def use(self, name, number=None):
+    def use(self, name: str, number: int | None = None) -> Iterator[LoadedModel]:
         """Yields the `LoadedModel` for a request; it is not closed within the `with` block.
 
         Raises:
@@ -64,7 +67,7 @@ class ServedVersions:
             self._users[model] -= 1
             self._close_unused()
 
-    def status(self, name, number=None):
+    def status(self, name: str, number: int | None = None) -> dict[str, Any]:
         """Returns the states of all known versions, or of one, as a dict for JSON.
 
         Raises:
@@ -82,13 +85,13 @@ class ServedVersions:
         status = {"error_code": code, "error_message": message}
         return {"version": str(number), "state": state, "status": status}
 
-    async def watch(self, seconds):
+    async def watch(self, seconds: float) -> None:
         """Looks for another version again and again, at intervals of some seconds."""
         while True:
             await asyncio.sleep(seconds)
             await self.refresh()
 
-    async def refresh(self):
+    async def refresh(self) -> None:
         """Loads the newest version of the folder if it is not the one that is served.
 
         Files decide, not the number, which an export into an emptied folder takes again. A version
@@ -129,7 +132,7 @@ class ServedVersions:
             model.close()
 
 
-def load_warm(folder):
+def load_warm(folder: str | Path) -> LoadedModel:
     """Loads a version and answers its warm-up requests, because the first calls take long.
 
     Raises:

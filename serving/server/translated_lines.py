@@ -7,12 +7,15 @@ several for each line, see `serving.export.saved_model`. All other requests pass
 import asyncio
 import collections
 import re
+from collections.abc import Mapping
 
 import numpy as np
 
 from nmt_zoo.decoding.text.remarks import TextRemarks
 from nmt_zoo.decoding.text.splitting import sentences
+from nmt_zoo.serving.server.loaded_model import LoadedModel
 from nmt_zoo.serving.server.refusals import Refusal
+from nmt_zoo.serving.server.request_queue import RequestQueue, within
 
 _OUTPUTS = ("translation", "score")
 _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's message.
@@ -24,25 +27,23 @@ class LineTranslations:
     The translations of its sentences are joined, and their scores averaged.
 
     Args:
-        queue: `RequestQueue`.
         split_sentences: "auto", "always" or "never", see translate.py.
         max_rows: most rows that the model gets at once.
         seconds: time after which a request is given up.
     """
 
-    def __init__(self, queue, split_sentences, max_rows, seconds):
+    def __init__(
+        self, queue: RequestQueue, split_sentences: str, max_rows: int, seconds: float
+    ) -> None:
         self._queue = queue
         self._split_sentences = split_sentences
         self._max_rows = max_rows
         self._seconds = seconds
 
-    async def answer(self, model, signature, inputs):
+    async def answer(
+        self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Answers a request.
-
-        Args:
-            model: `LoadedModel`.
-            signature: name of the signature.
-            inputs: name -> array.
 
         Returns:
             `(name -> array, list of warnings, each a str)`.
@@ -57,11 +58,8 @@ class LineTranslations:
         if all(len(each) == 1 for each in parts):
             outputs = await self._queue.answer(model, signature, inputs)
         else:
-            try:
-                joined = self._joined(model, signature, inputs, parts)
-                outputs = await asyncio.wait_for(joined, self._seconds)
-            except asyncio.TimeoutError:  # Before Python 3.11, no TimeoutError.
-                raise Refusal(504, f"no answer within {self._seconds:g} seconds") from None
+            joined = self._joined(model, signature, inputs, parts)
+            outputs = await within(self._seconds, joined)
         return outputs, await asyncio.to_thread(_warnings, model, parts, inputs, outputs)
 
     def _parts_of(self, model, inputs):

@@ -13,7 +13,7 @@ _ASSETS = Path(__file__).parent / "assets"
 _FILES = "server.css", "server.js"
 
 
-def routes(name):
+def routes(name: str) -> list[Route]:
     """Returns the routes of the page for a model's name; no request names a file to be read."""
     template = string.Template((_ASSETS / "server.html").read_text(encoding="utf-8"))
     found = [_route("/", HTMLResponse(template.substitute(name=html.escape(name))))]

@@ -1,72 +1,95 @@
-"""The additions in docs/extending.md work exactly as printed."""
+"""The files in docs/extending.md work exactly as printed, in a folder without the project."""
 
+import itertools
 import json
+import os
 import re
-import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
-DIFFS = re.findall(
-    "^```diff\n(.*?)^```$",
-    (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"),
-    re.MULTILINE | re.DOTALL,
-)
-TRAIN = """
-import sys
+from tests.running import ROOT
 
-sys.path.insert(0, ".")
+DOCUMENT = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
+FILES = re.findall(r"^```python\n# (\w+\.py)\n(.*?)^```$", DOCUMENT, re.MULTILINE | re.DOTALL)
+COMMANDS = re.findall(r"^    python (\w+)\.py (.*)$", DOCUMENT, re.MULTILINE)
+# Runs the commands in one process, with fewer steps.
+RUN = """
+import json, sys
 from tests.running import run_script
 
-common = ["--model=bag_of_words", "--set=width=8", "--tokenizer=word", "--dataset=mirror"]
-common += ["--data_dir=data", "--max_steps=1"]
-for flags in (["--valid_batch_size=5", "--model_dir=a"], ["--update=unigram", "--model_dir=b"]):
-    status = run_script("train", [*common, *flags]).status
+for script, *flags in json.loads(sys.argv[1]):
+    if script == "train":
+        flags += ["--set=width=8", "--tokenizer=word", "--max_steps=1"]
+        if "unigram" in flags[1]:
+            flags += ["--dataset=my_text.py:mirror"]
+    status = run_script(script, flags).status
     if status:
         sys.exit(status)
 """
 
 
+def run(folder, *arguments, **variables):
+    """Runs Python in a folder, with the project on its path."""
+    variables = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env=variables, capture_output=True, text=True
+    )
+
+
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory):
-    """A copy of the project with all additions."""
-    copy = tmp_path_factory.mktemp("extended")
-    for path in ROOT.iterdir():
-        if (path / "__init__.py").exists():
-            shutil.copytree(path, copy / path.name)
-        elif path.suffix in (".py", ".toml"):
-            shutil.copy2(path, copy)
-    assert len(DIFFS) == 4
-    for diff in DIFFS:
-        # Editors trim the space of an empty context line.
-        diff = re.sub("^$", " ", diff[:-1], flags=re.MULTILINE)
-        subprocess.run(["git", "apply"], cwd=copy, input=f"{diff}\n", text=True, check=True)
-    return copy
+    """A folder with all files of the document, in which its commands have been run."""
+    folder = tmp_path_factory.mktemp("extended")
+    assert len(FILES) == 4 and len(COMMANDS) == 4
+    for name, text in FILES:
+        (folder / name).write_text(text, encoding="utf-8")
+    commands = [[script, *flags.split()] for script, flags in COMMANDS]
+    done = run(folder, "-c", RUN, json.dumps(commands))
+    assert done.returncode == 0, done.stderr[-3000:]
+    return folder
 
 
-def test_a_model_an_option_a_way_of_training_and_a_dataset_can_be_added(extended):
-    done = subprocess.run(
-        [sys.executable, "-c", TRAIN], cwd=extended, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr
-    configs, records = [], []
-    for name in ("a", "b"):
-        configs.append(json.loads((extended / name / "config.json").read_text()))
-        text = (extended / name / "metrics.jsonl").read_text().splitlines()
-        records.append(json.loads(text[-1]))
-    assert [config["options"]["update"] for config in configs] == ["gradient", "unigram"]
-    assert configs[0]["options"]["valid_batch_size"] == 5
-    assert configs[0]["dataset"] == "mirror"
+def test_own_models_ways_options_and_datasets_are_recorded(extended):
+    configs = {
+        name: json.loads((extended / "runs" / name / "config.json").read_text())
+        for name in ("bag", "unigram", "mirror")
+    }
+    assert [config["model"] for config in configs.values()] == ["BagOfWords"] * 3
+    assert configs["bag"]["options"]["update"] == "gradient"
+    assert configs["bag"]["options"]["learning_rate"] == 3e-3
+    assert configs["unigram"]["options"]["update"] == "unigram"
+    assert configs["unigram"]["options"]["pseudo_count"] == 0.5
+    assert configs["mirror"]["dataset"] == "mirror"
+    assert configs["bag"]["code"] == [str(extended / "my_model.py")]
+
+
+def test_the_way_of_training_counts(extended):
+    text = (extended / "runs" / "unigram" / "metrics.jsonl").read_text().splitlines()
     # The tokens are eight letters, and the end of a line after five letters on average.
-    assert records[1]["perplexity"] < 9.5 < records[0]["perplexity"] < 14
+    assert json.loads(text[-1])["perplexity"] < 9.5
+
+
+def test_the_decoding_rule_holds(extended):
+    lines = (extended / "backward").read_text().splitlines()
+    assert len(lines) == 100
+    words = [line.split() for line in lines]
+    assert not any(a == b for line in words for a, b in itertools.pairwise(line))
+
+
+def test_a_model_directory_loads_its_file_and_misses_it_by_name(extended):
+    translate = "import nmt_zoo; print(nmt_zoo.load('runs/mirror').translate(['a b']))"
+    assert run(extended, "-c", translate).returncode == 0
+    (extended / "my_model.py").rename(extended / "moved.py")
+    done = run(extended, "-c", translate)
+    (extended / "moved.py").rename(extended / "my_model.py")
+    assert "my_model.py: there is no such file" in done.stderr
 
 
 def test_the_added_model_keeps_the_laws_of_all_models(extended):
-    laws = ["tests/integration/models/contract_test.py", "-k", "bag_of_words", "-q"]
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", *laws], cwd=extended, capture_output=True, text=True
-    )
+    laws = ROOT / "tests" / "integration" / "models" / "contract_test.py"
+    model = f"{extended / 'my_model.py'}:BagOfWords"
+    done = run(ROOT, "-m", "pytest", str(laws), "-k", "BagOfWords", OWN_MODEL=model)
     assert done.returncode == 0, done.stdout[-3000:]
+    assert " passed" in done.stdout

@@ -6,8 +6,12 @@ import threading
 
 import numpy as np
 
+from nmt_zoo.data_pipeline.batching import Batching, EpochPlan
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import describe, plan_batches
 from nmt_zoo.data_pipeline.static_shapes import choose_shapes
+from nmt_zoo.data_pipeline.tokenization.epoch_text import EpochText
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 
 
 class Epochs:
@@ -23,7 +27,14 @@ class Epochs:
         folder: folder for the ids of an epoch.
     """
 
-    def __init__(self, corpus, batching, seed, text=None, folder=None):
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        batching: Batching,
+        seed: int,
+        text: EpochText | None = None,
+        folder: str | None = None,
+    ):
         self.corpus = corpus
         self.batching = batching
         self.seed = seed
@@ -40,7 +51,7 @@ class Epochs:
         shapes = choose_shapes(*lengths, batching.max_tokens, max_sentences=batching.max_sentences)
         self.batching = batching._replace(shapes=shapes)
 
-    def corpus_of(self, epoch):
+    def corpus_of(self, epoch: int) -> EncodedCorpus:
         """Returns the `EncodedCorpus` of an epoch, counted from 0."""
         if not self.text:
             return self.corpus
@@ -51,12 +62,12 @@ class Epochs:
     def _sample(self, epoch):
         return self.text.encode(self.corpus, epoch, self.folder)
 
-    def plan(self, epoch, num_replicas):
+    def plan(self, epoch: int, num_replicas: int) -> EpochPlan:
         """Returns the `EpochPlan` of an epoch, counted from 0, for a number of replicas."""
         batching = self.batching._replace(num_workers=num_replicas)
         return plan_batches(self.corpus_of(epoch), batching, seed=self.seed, epoch=epoch)
 
-    def begin(self, epoch, num_replicas):
+    def begin(self, epoch: int, num_replicas: int) -> tuple[EncodedCorpus, EpochPlan]:
         """Returns the corpus and the plan of an epoch; encodes the next epoch in the background."""
         begun = self.corpus_of(epoch), self.plan(epoch, num_replicas)
         if self.text:
@@ -65,11 +76,11 @@ class Epochs:
         return begun
 
     @functools.cached_property
-    def first(self):
+    def first(self) -> EpochPlan:
         """The `EpochPlan` of the first epoch on the devices of the run."""
         return self.plan(0, self.batching.num_workers)
 
-    def num_updates(self, accumulate_steps):
+    def num_updates(self, accumulate_steps: int) -> int:
         """Returns the number of updates of an epoch, the last of which may have fewer batches.
 
         If the text is encoded anew, epochs differ in their numbers of batches; this is the first
@@ -78,7 +89,7 @@ class Epochs:
         batches_an_update = self.batching.num_workers * accumulate_steps
         return -(-self.first.batch_sizes.size // batches_an_update)
 
-    def describe(self, tokenizer, in_batches=True):
+    def describe(self, tokenizer: Tokenizer, in_batches: bool = True) -> list[str]:
         """Returns lines that describe the first epoch, and its batches if there are any."""
         plan = self.first if in_batches else None
         lines = describe(self.corpus_of(0), tokenizer, self.batching, plan)

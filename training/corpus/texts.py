@@ -1,7 +1,7 @@
 """The text that a run is trained and judged on: sentence pairs, or a target language alone."""
 
 import itertools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -53,13 +53,13 @@ class PairText(NamedTuple):
     valid: tuple
 
     @classmethod
-    def open(cls, splits, options):
+    def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "PairText":
         """Opens {"train": `Split`, "valid": `Split`}."""
         train = streams.open_split(splits["train"])
         mixing.parse_weights(options["corpus_weights"], len(train[0].sizes))
         return cls(train, datasets.read_split(splits["valid"]))
 
-    def hashes(self):
+    def hashes(self) -> dict[str, str]:
         """Returns the entries of config.json that identify the text."""
         return {
             "training_text": encoding.text_hash(*self.train),
@@ -68,11 +68,11 @@ class PairText(NamedTuple):
             "corpus_lines": ",".join(map(str, self.train[0].sizes)),
         }
 
-    def record(self):
+    def record(self) -> TrainingText:
         """Reads the training text once; returns what it is like, a `TrainingText`."""
         return TrainingText.of(*self.train)
 
-    def train_tokenizer(self, options):
+    def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the `Tokenizer` of a new run; reports what a ready one cannot write."""
         tokenizer = train_tokenizer(
             options["tokenizer"],
@@ -86,13 +86,9 @@ class PairText(NamedTuple):
             _report_changed(tokenizer.target, self.train[1], options["vocab_file"])
         return tokenizer
 
-    def encode(self, tokenizer, options, data_dir):
-        """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped.
-
-        Returns:
-            `Encoded`.
-        """
-        valid = encoding.encode_corpus(*self.valid, tokenizer, data_dir, "validation pairs")
+    def encode(self, tokenizer: Tokenizer, options: dict[str, Any], data_dir: str) -> Encoded:
+        """Encodes the text, or reads its ids from the cache; prints how many pairs are dropped."""
+        valid = encoding.encode_pairs(*self.valid, tokenizer, data_dir, "validation pairs").corpus
         corpus, dropped, sizes = encoding.encode_pairs(
             *self.train,
             tokenizer,
@@ -120,7 +116,7 @@ class TargetText(NamedTuple):
     valid: tuple
 
     @classmethod
-    def open(cls, splits, options):
+    def open(cls, splits: dict[str, Any], options: dict[str, Any]) -> "TargetText":
         """Opens {"train": `Split`, "valid": `Split`}; the names of source files may be empty.
 
         Raises:
@@ -137,7 +133,7 @@ class TargetText(NamedTuple):
                 raise UserError(f"{path}: empty; expected one sentence a line")
         return text
 
-    def hashes(self):
+    def hashes(self) -> dict[str, str]:
         """As `PairText.hashes`."""
         return {
             "training_text": encoding.text_hash(self.source, self.train),
@@ -147,7 +143,7 @@ class TargetText(NamedTuple):
     def record(self):
         """Returns None: a language model gets no source text that could be unlike this one."""
 
-    def train_tokenizer(self, options):
+    def train_tokenizer(self, options: dict[str, Any]) -> Tokenizer:
         """Makes the tokenizer that a translation model would have on the same text.
 
         With `vocab_file`, which may come from any other model, makes the tokenizer of that
@@ -169,7 +165,7 @@ class TargetText(NamedTuple):
             return Tokenizer("bpe", vocabulary, vocabulary)
         return Tokenizer("pretokenized", *[PieceVocabulary.from_pieces(path, form)] * 2)
 
-    def encode(self, tokenizer, options, data_dir):
+    def encode(self, tokenizer: Tokenizer, options: dict[str, Any], data_dir: str) -> Encoded:
         """As `PairText.encode`; both sides of each corpus are the target text."""
         train, valid = (
             _encode_side(tokenizer.target, lines, name)
@@ -221,13 +217,15 @@ def _encode_side(vocabulary, lines, name):
     return text
 
 
-def open_text(preset, splits, options):
+def open_text(
+    preset: str, splits: dict[str, Any], options: dict[str, Any]
+) -> PairText | TargetText:
     """Opens the text of a run: `PairText`, or `TargetText` for a model that reads no source."""
     kind = PairText if models.model_class(preset).reads_source else TargetText
     return kind.open(splits, options)
 
 
-def print_faults(preset, splits, *, own):
+def print_faults(preset: str, splits: dict[str, Any], *, own: bool):
     """Prints what looks wrong with the text of a new run.
 
     Args:

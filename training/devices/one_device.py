@@ -1,10 +1,18 @@
 """Training on one device, which is also the interface of training on several."""
 
 import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from typing import Any
 
+from nmt_zoo.data_pipeline.batching import EpochPlan
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.stopping import StopRequest
+from nmt_zoo.training.validation.evaluation import Evaluation
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.update import Update
 
 
 class OneDevice:
@@ -26,64 +34,64 @@ class OneDevice:
     num_replicas = num_local = 1
     is_chief = True
 
-    def scope(self):
+    def scope(self) -> AbstractContextManager:
         """Returns a context whose variables get a copy on every device."""
         return contextlib.nullcontext()
 
-    def errors(self):
+    def errors(self) -> AbstractContextManager:
         """Returns a context that raises a `UserError` if another process is lost."""
         return contextlib.nullcontext()
 
-    def directory(self, path):
+    def directory(self, path: str) -> ModelDirectory:
         """Returns the `ModelDirectory` at a path; only the chief can write it."""
         return ModelDirectory(path)
 
-    def join(self, directory, config):
+    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]):
         """Waits for the other processes, and checks that they train the same run."""
 
-    def describe(self, options):
+    def describe(self, options: dict[str, Any]) -> list[str]:
         """Returns lines that describe the devices."""
         return []
 
-    def replicate(self, update):
+    def replicate(self, update: Update) -> Update:
         """Returns the update that all devices make together, from a `GradientUpdate`."""
         return update
 
-    def begin(self, asked, is_late):
-        """Stores the requests to stop that this process may have to pass on to other processes.
+    def begin(self, stop: StopRequest, is_late: Callable[[], bool]) -> StopRequest:
+        """Registers this process's request to stop, which other processes get to know.
 
         Args:
-            asked: `StopRequest` of this process.
-            is_late: function that returns whether the time limit of the run is reached.
+            stop: request to stop of this process.
+            is_late: returns whether the time limit of the run is reached.
 
         Returns:
-            The `StopRequest` on which all processes agree.
+            The request to stop on which all processes agree.
         """
-        self._asked, self._is_late = asked, is_late
-        return asked
+        self._own_stop, self._is_late = stop, is_late
+        return stop
 
     def end(self):
         """Waits until the chief has finished the work that it does alone."""
 
-    def resume(self, restore, step):
+    def resume(self, restore: Callable[[], None], step: Callable[[], int]):
         """Restores the run; the chief restores first, because it removes damaged checkpoints.
 
         Args:
-            restore: function that restores the run in this process.
-            step: function that returns the step of the run in this process.
+            restore: restores the run in this process.
+            step: returns the step of the run in this process.
         """
         restore()
 
-    def batches(self, corpus, plan, first):
+    def batches(self, corpus: EncodedCorpus, plan: EpochPlan, first: int) -> Iterable:
         """Returns an iterable of the batches of an `EpochPlan`, from number `first` on."""
         return dataset_of(corpus, plan, first)
 
-    def all_batches(self, taken):
+    def all_batches(self, taken: list) -> list:
         """Returns the batches of all devices that some elements of `batches` stand for."""
         return taken
 
-    def agree(self, values):
-        """Reads the requests to stop that the processes have exchanged in a step.
+    def read_requests(self, values: dict[str, tuple]) -> dict[str, tuple]:
+        """Applies the requests to stop that arrived with the sums of a step.
 
         Args:
             values: result of the step.
@@ -93,11 +101,11 @@ class OneDevice:
         """
         return values
 
-    def is_late(self):
+    def is_late(self) -> bool:
         """Returns whether the processes agree that the time limit is reached."""
         return self._is_late()
 
-    def is_due(self, here, at_record):
+    def is_due(self, here: bool, at_record: bool) -> bool:
         """Returns whether the chief finds an action due, such as saving a checkpoint.
 
         Args:
@@ -106,21 +114,14 @@ class OneDevice:
         """
         return here
 
-    def score(self, evaluator):
-        """Validates.
+    def score(self, evaluator: Callable[[], Evaluation]) -> Evaluation | None:
+        """Validates; returns None if a signal arrived before or during the validation."""
+        return self.on_chief(evaluator)
 
-        Args:
-            evaluator: returns an `Evaluation` when called.
-
-        Returns:
-            `Evaluation`, or None if a signal arrived before or during the validation.
-        """
-        return self.alone(evaluator)
-
-    def alone(self, function):
-        """Calls a function in the chief alone, which keeps the result to itself.
+    def on_chief(self, function: Callable[[], Any]) -> Any:
+        """Runs a function that only the chief calls.
 
         Returns:
             The result of the function; None if a signal arrived before or during the call.
         """
-        return self._asked.interruptible(function)
+        return self._own_stop.interruptible(function)

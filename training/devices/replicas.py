@@ -4,11 +4,16 @@ import contextlib
 import hashlib
 import json
 import signal
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.data_pipeline.batching import EpochPlan
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import dataset_of
 from nmt_zoo.model_directory.directory import ModelDirectory
 from nmt_zoo.model_directory.weight_files import read_archive, restore
@@ -16,9 +21,11 @@ from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.devices.replicated_update import ReplicaAdam, ReplicatedUpdate, Share
 from nmt_zoo.training.stopping import StopRequest
 from nmt_zoo.training.validation.evaluation import Evaluation
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.update import Update
 
 
-def places(num_batches, first, num_replicas):
+def places(num_batches: int, first: int, num_replicas: int) -> tuple[np.ndarray, np.ndarray]:
     """Assigns the batches of an epoch to replicas.
 
     Args:
@@ -49,33 +56,33 @@ class Replicas(OneDevice):
 
     make_adam = ReplicaAdam
 
-    def __init__(self, strategy, num_workers=1, worker=0):
+    def __init__(self, strategy: tf.distribute.Strategy, num_workers: int = 1, worker: int = 0):
         self.strategy = strategy
         self.num_workers = num_workers
         self.worker = worker
         self.num_replicas = strategy.num_replicas_in_sync
         self.num_local = self.num_replicas // num_workers
         self.is_chief = worker == 0
-        # Two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
-        self.wishes = lambda: (0.0, 0.0)
+        # Returns two numbers, 0 or 1: whether this process asks to stop, and whether time is over.
+        self.requests = lambda: (0.0, 0.0)
         self._late = False
         self._sum = tf.function(self._over_workers, autograph=False)
 
     @contextlib.contextmanager
-    def scope(self):
+    def scope(self) -> Iterator[None]:
         with self.errors(), self.strategy.scope():
             yield
 
-    def directory(self, path):
+    def directory(self, path: str) -> ModelDirectory:
         return ModelDirectory(path) if self.is_chief else _ReadOnlyDirectory(path)
 
-    def distribute(self, values):
+    def distribute(self, values: list) -> Any:
         """Returns the values, one for each replica of this process, to pass to `strategy.run`."""
         return self.strategy.experimental_distribute_values_from_function(
             lambda where: values[where.replica_id_in_sync_group % self.num_local]
         )
 
-    def from_chief(self, *numbers):
+    def from_chief(self, *numbers: float) -> list[float]:
         """Returns the chief's numbers, a list of float; all workers must call it, and wait."""
         if self.num_workers == 1:
             return list(numbers)
@@ -91,7 +98,7 @@ class Replicas(OneDevice):
         found = self.strategy.run(of_replica, args=(numbers,))
         return self.strategy.experimental_local_results(found)[0]
 
-    def join(self, directory, config):
+    def wait_for_workers(self, directory: ModelDirectory, config: dict[str, Any]):
         """Waits until all workers have called this, and checks that they train the same run.
 
         The chief calls it after it has started the model directory, all other workers before they
@@ -117,7 +124,7 @@ class Replicas(OneDevice):
             )
         print(f"worker {self.worker} of {self.num_workers}: worker 0 writes {directory.path}")
 
-    def describe(self, options):
+    def describe(self, options: dict[str, Any]) -> list[str]:
         batches = self.num_replicas * options["accumulate_steps"]
         tokens = batches * options["max_tokens_per_batch"]
         workers = f" at {self.num_workers} workers" if self.num_workers > 1 else ""
@@ -127,7 +134,7 @@ class Replicas(OneDevice):
         ]
 
     @contextlib.contextmanager
-    def errors(self):
+    def errors(self) -> Iterator[None]:
         """Turns the loss of another worker into a `UserError`."""
         try:
             yield
@@ -141,21 +148,21 @@ class Replicas(OneDevice):
                 f"same command on all hosts to resume from the last save ({reason})"
             ) from None
 
-    def replicate(self, update):
+    def replicate(self, update: GradientUpdate) -> Update:
         return ReplicatedUpdate(update, self)
 
     # For the training loop
 
-    def begin(self, asked, is_late):
-        self._asked, self._is_late = asked, is_late
+    def begin(self, stop: StopRequest, is_late: Callable[[], bool]) -> StopRequest:
+        self._own_stop, self._is_late = stop, is_late
         self._stop = StopRequest()
-        self.wishes = lambda: (float(bool(asked)), float(self.is_chief and is_late()))
+        self.requests = lambda: (float(bool(stop)), float(self.is_chief and is_late()))
         return self._stop
 
     def end(self):
         self.from_chief(0)  # The chief may still be scoring an average.
 
-    def resume(self, restore, step):
+    def resume(self, restore: Callable[[], None], step: int):
         if self.is_chief:
             restore()
         (chiefs,) = self.from_chief(step())
@@ -170,7 +177,7 @@ class Replicas(OneDevice):
         (late,) = self.from_chief(float(self._is_late()))
         self._late = late > 0
 
-    def batches(self, corpus, plan, first):
+    def batches(self, corpus: EncodedCorpus, plan: EpochPlan, first: int) -> Iterator[Share]:
         """As `OneDevice.batches`, but yields a `Share` for each global step."""
         numbers, weights = places(plan.batch_sizes.size, first, self.num_replicas)
         local = slice(*(self.num_local * (self.worker + i) for i in (0, 1)))
@@ -179,53 +186,49 @@ class Replicas(OneDevice):
             batches = [next(left) for _ in each[local]]
             yield Share(batches, weight[local], plan.select(each[weight > 0]), corpus)
 
-    def all_batches(self, taken):
+    def all_batches(self, taken: list) -> list:
         return [batch for share in taken for batch in dataset_of(share.corpus, share.plan)]
 
-    def agree(self, values):
+    def read_requests(self, values: dict[str, tuple]) -> dict[str, tuple]:
         values = dict(values)
         stop, late = (float(values.pop(name)[0]) for name in ("stop", "late"))
         self._late = self._late or late > 0
         if stop:
-            self._agree_to_stop()
+            self._stop_everywhere()
         return values
 
-    def _agree_to_stop(self):
-        self._stop.note(self._asked.signal_number or signal.SIGTERM)
+    def _stop_everywhere(self):
+        self._stop.note(self._own_stop.signal_number or signal.SIGTERM)
 
-    def is_late(self):
+    def is_late(self) -> bool:
         return self._late
 
-    def is_due(self, here, at_record):
+    def is_due(self, here: bool, at_record: bool) -> bool:
         # Only several workers have to agree, which they do at records.
         return (at_record or self.num_workers == 1) and self.from_chief(float(here))[0] > 0
 
-    def score(self, evaluator):
+    def score(self, evaluator: Callable[[], Evaluation]) -> Evaluation | None:
         """As `OneDevice.score`: the chief's `Evaluation`, in every process."""
-        found = super().alone(evaluator) if self.is_chief else None
+        found = super().on_chief(evaluator) if self.is_chief else None
         nan = float("nan")
         numbers = [0.0, nan, nan]
         if found:
             numbers = [1.0, found.perplexity, nan if found.bleu is None else found.bleu]
         is_whole, perplexity, bleu = self.from_chief(*numbers)
         if not is_whole:
-            self._agree_to_stop()
+            self._stop_everywhere()
             return None
         return found or Evaluation(perplexity, None if np.isnan(bleu) else bleu, [])
 
-    def alone(self, function):
-        found = super().alone(function)
-        if self._asked:
-            self._agree_to_stop()
+    def on_chief(self, function: Callable[[], Any]) -> Any:
+        found = super().on_chief(function)
+        if self._own_stop:
+            self._stop_everywhere()
         return found
 
 
-class _NoLock:
-    def acquire(self):
-        pass
-
-    def release(self):
-        pass
+def _do_nothing(*_, **__):
+    pass
 
 
 class _ReadOnlyDirectory(ModelDirectory):
@@ -233,7 +236,7 @@ class _ReadOnlyDirectory(ModelDirectory):
 
     def __init__(self, path):
         super().__init__(path)
-        self.lock = _NoLock()
+        self.lock = SimpleNamespace(acquire=_do_nothing, release=_do_nothing)
         self.tensorboard_path = None
 
     def restore_newest(self, variables):
@@ -248,17 +251,7 @@ class _ReadOnlyDirectory(ModelDirectory):
     def best_state(self):
         return self._read_best()[1] if self.best_path.exists() else None
 
-    def save_checkpoint(self, variables, state, *, keep, every):
-        pass
-
-    def write_best(self, arrays, state):
-        pass
-
     def keep_bad_batches(self, step, taken, state):
         return self.bad_batch_folder
 
-    def rewind_metrics(self, step, evaluated_step):
-        pass
-
-    def append_metrics(self, record):
-        pass
+    save_checkpoint = write_best = rewind_metrics = append_metrics = _do_nothing

@@ -6,14 +6,16 @@ All copies of a variable change by the same gradient, and so stay equal.
 """
 
 import contextlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import EpochPlan
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import FusedAdam
+from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE
 from nmt_zoo.training.ways.update import Update
 
@@ -37,7 +39,7 @@ class Share(NamedTuple):
 class ReplicaAdam(FusedAdam):
     """Adam that each replica runs on its own copies, with the gradient summed over all replicas."""
 
-    def __init__(self, *args, **settings):
+    def __init__(self, *args: Any, **settings: Any):
         super().__init__(*args, **settings)
         # By default only the first replica would count, and the others wait for it; an update
         # inside of a conditional cannot wait.
@@ -55,12 +57,11 @@ class ReplicatedUpdate(Update):
 
     Args:
         update: `GradientUpdate`, made, like this object, in the scope of the replicas.
-        replicas: `Replicas`.
     """
 
     takes_batches = True
 
-    def __init__(self, update, replicas):
+    def __init__(self, update: GradientUpdate, replicas: Any):
         self.update = update
         self.replicas = replicas
         self.model = update.model
@@ -72,10 +73,10 @@ class ReplicatedUpdate(Update):
         self.seeds = [v for v in self.model.variables if id(v) not in weights]
         if update.token_dropout:
             self.seeds.append(update.token_dropout.seed)
-        self.earlier = None  # Gradients and sums over the batches so far of an update.
-        self._step_alone, self._add, self._step_with_earlier = self._make_functions()
+        self.accumulator = Accumulator(self.model.trainable_variables)
+        self._step_alone, self._add, self._step_with_added = self._make_functions()
 
-    def step(self, *shares):
+    def step(self, *shares: Share) -> dict[str, tuple]:
         """As `GradientUpdate.step`, on the batches of all replicas.
 
         Args:
@@ -85,69 +86,68 @@ class ReplicatedUpdate(Update):
             As `GradientUpdate.step`, and `stop` and `late`: numbers of replicas whose process asks
             to stop, or finds that time is over.
         """
-        if len(shares) > 1 and self.earlier is None:
-            shapes = [*(v.shape for v in self.model.trainable_variables), [4]]
+        if len(shares) > 1:
             with self.replicas.scope():
-                self.earlier = [tf.Variable(tf.zeros(shape)) for shape in shapes]
-        last = self._step_alone if len(shares) == 1 else self._step_with_earlier
+                self.accumulator.build()
+        last = self._step_alone if len(shares) == 1 else self._step_with_added
         for share in shares[:-1]:
             self._add(share.batches, share.weights)
-        wishes = np.array(self.replicas.wishes(), np.float32)
-        return last(shares[-1].batches, shares[-1].weights, wishes)
+        requests = np.array(self.replicas.requests(), np.float32)
+        return last(shares[-1].batches, shares[-1].weights, requests)
 
     def _make_functions(self):
-        strategy, find = self.replicas.strategy, self.update.gradients
+        """Makes the graphs of `step`, as those of `GradientUpdate`."""
+        find = self.update.gradients
         if self.update.jit_compile:  # XLA cannot compile the sums over replicas.
             find = tf.function(find, jit_compile=True, autograph=False)
 
-        def parts(batch, weight):
+        def of_replica(batch, weight):
             with self._dropout_of_replica():
                 gradients, sums = find(batch)
-            sums *= weight
-            return [*(g * sums[0] for g in gradients), sums]
+            return summands(gradients, sums * weight)
 
-        def finish(parts, wishes):
-            context = tf.distribute.get_replica_context()
-            parts = [*parts[:-1], tf.concat([parts[-1], wishes], 0)]
-            *gradients, sums = context.all_reduce("sum", parts)
-            metrics = self.update.apply([g / sums[0] for g in gradients], sums[:4])
-            return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
-
-        def alone(batch, weight, wishes):
-            return finish(parts(batch, weight), wishes)
+        def alone(batch, weight, requests):
+            return self._finish(of_replica(batch, weight), requests)
 
         def add(batch, weight):
-            for total, part in zip(self.earlier, parts(batch, weight), strict=True):
-                total.assign_add(part)
+            self.accumulator.add(of_replica(batch, weight))
 
-        def with_earlier(batch, weight, wishes):
+        def with_added(batch, weight, requests):
             add(batch, weight)
-            totals = [tf.identity(total) for total in self.earlier]
-            for total in self.earlier:
-                total.assign(tf.zeros_like(total))
-            return finish(totals, wishes)
-
-        def in_every_replica(function, *signature):
-            def run(batches, weights, *wishes):
-                each = zip(batches, tf.unstack(weights), strict=True)
-                shared = self.replicas.distribute([(*one, *wishes) for one in each])
-                values = strategy.run(lambda of_replica: function(*of_replica), args=(shared,))
-                return tf.nest.map_structure(
-                    lambda value: strategy.experimental_local_results(value)[0], values
-                )
-
-            # A TPU needs static shapes, so a program is traced for every shape.
-            signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
-            return tf.function(run, input_signature=signature, autograph=False)
+            return self._finish(self.accumulator.take(), requests)
 
         count = self.replicas.num_local
         batches, weights = [BATCH_SIGNATURE] * count, tf.TensorSpec([count])
-        wishes = tf.TensorSpec([2])
+        requests = tf.TensorSpec([2])
         return (
-            in_every_replica(alone, batches, weights, wishes),
-            in_every_replica(add, batches, weights),
-            in_every_replica(with_earlier, batches, weights, wishes),
+            self._in_every_replica(alone, batches, weights, requests),
+            self._in_every_replica(add, batches, weights),
+            self._in_every_replica(with_added, batches, weights, requests),
         )
+
+    def _finish(self, of_replica, requests):
+        """Makes the update in a replica, from its `summands` and its process's requests to stop."""
+        context = tf.distribute.get_replica_context()
+        both = tf.concat([of_replica[-1], requests], 0)
+        *gradients, sums = context.all_reduce("sum", [*of_replica[:-1], both])
+        metrics = self.update.apply(*mean([*gradients, sums[:4]]))
+        return {**metrics, "stop": (sums[4], tf.ones([])), "late": (sums[5], tf.ones([]))}
+
+    def _in_every_replica(self, function, *signature):
+        """Returns a graph that runs a function in the replicas of this process."""
+        strategy = self.replicas.strategy
+
+        def run(batches, weights, *requests):
+            each = zip(batches, tf.unstack(weights), strict=True)
+            shared = self.replicas.distribute([(*one, *requests) for one in each])
+            values = strategy.run(lambda arguments: function(*arguments), args=(shared,))
+            return tf.nest.map_structure(
+                lambda value: strategy.experimental_local_results(value)[0], values
+            )
+
+        # A TPU needs static shapes, so a program is traced for every shape.
+        signature = None if isinstance(strategy, tf.distribute.TPUStrategy) else signature
+        return tf.function(run, input_signature=signature, autograph=False)
 
     @contextlib.contextmanager
     def _dropout_of_replica(self):

@@ -7,6 +7,7 @@ import contextlib
 import functools
 import json
 import os
+from typing import Any
 
 import tensorflow as tf
 
@@ -24,7 +25,7 @@ SILENCE = 100  # Seconds without a heartbeat until a worker counts as lost.
 KINDS = ("none", "mirrored", "multi_worker", "tpu")
 
 
-def start_devices(options, kind, num_replicas=0):
+def start_devices(options: dict[str, Any], kind: str, num_replicas: int = 0) -> OneDevice:
     """Starts TensorFlow on the devices of a kind of distribution; call it once, before other work.
 
     Args:
@@ -115,7 +116,7 @@ def _multi_worker():
     return Replicas(strategy, num_workers, worker)
 
 
-def read_cluster(text):
+def read_cluster(text: str) -> tuple[int, int]:
     """Returns (number of workers, number of this worker) from the text of `TF_CONFIG`.
 
     Example:
@@ -152,6 +153,6 @@ def _tpu():
         reason = (str(error).splitlines() or [type(error).__name__])[0]
         raise UserError(
             f"--distribution=tpu: no TPU found at {address!r} ({reason[:100]}); install "
-            "TensorFlow's package for TPUs (BUILD.md, Several devices), name another "
+            "TensorFlow's package for TPUs (docs/devices.md), name another "
             "TPU in the variable TPU_NAME, or leave out --distribution"
         ) from None

@@ -1,6 +1,6 @@
 """The limits of a training run, and how often it validates, saves and logs."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class Limits(NamedTuple):
@@ -30,7 +30,7 @@ class Limits(NamedTuple):
     keep_checkpoints: int
     max_bad_steps: int = 10
 
-    def is_late(self, seconds, closing_seconds=0.0):
+    def is_late(self, seconds: float, closing_seconds: float = 0.0) -> bool:
         """Returns whether the time limit is reached.
 
         Args:
@@ -39,7 +39,9 @@ class Limits(NamedTuple):
         """
         return 0 < self.max_minutes * 60 <= seconds + closing_seconds
 
-    def reached(self, state, criterion="perplexity", is_late=False):
+    def reached(
+        self, state: dict[str, Any], criterion: str = "perplexity", is_late: bool = False
+    ) -> str | None:
         """Returns the first limit that a run has reached, in words, or None.
 
         Args:

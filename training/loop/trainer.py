@@ -1,78 +1,52 @@
 """The training loop of every model."""
 
-import contextlib
 import itertools
-import math
 import time
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, field
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.progress import Progress
-from nmt_zoo.configuration.options import LENGTH_PENALTY
-from nmt_zoo.model_directory.directory import model_arrays, restore
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
+from nmt_zoo.training.corpus.epochs import Epochs
 from nmt_zoo.training.devices.one_device import OneDevice
 from nmt_zoo.training.finite_check import ADVICE, check_finite
-from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.loop.budget import Budget
+from nmt_zoo.training.loop.ending import Ending
+from nmt_zoo.training.loop.limits import Limits
+from nmt_zoo.training.loop.log import Log
 from nmt_zoo.training.stopping import stop_on_signals
-from nmt_zoo.training.validation.averages import most_tries, try_averages
 from nmt_zoo.training.validation.best_weights import BestWeights
-from nmt_zoo.training.validation.evaluation import CRITERIA, perplexity
+from nmt_zoo.training.validation.evaluation import CRITERIA, Evaluation
+from nmt_zoo.training.validation.length_penalty import PenaltyChoice
+from nmt_zoo.training.ways.update import Update
 
 SAVE_SECONDS = 300.0  # Most seconds between checkpoints, and so of work that a kill loses.
-_LEAST_SECONDS = 20.0  # For the choice of the length penalty, if the run has no time limit.
-_SHARE = 0.05  # Of the time, for averages, and for the choice of the length penalty.
 
 
+@dataclass(eq=False)
 class Trainer:
-    """Trains a model until a limit is reached; can be stopped and resumed at any step.
+    """Trains a model until a limit is reached; can be stopped and resumed at any step."""
 
-    Args:
-        directory: `ModelDirectory`, started.
-        update: `training.ways.update.Update`.
-        epochs: `training.corpus.epochs.Epochs` to train on.
-        evaluator: returns an `Evaluation` when called.
-        limits: `training.loop.limits.Limits`.
-        keep_best_by: "perplexity" or "bleu", the validation score of the best weights.
-        accumulate_steps: batches of an update; the last update of an epoch may have fewer.
-        began: `time.monotonic()` from which --max_minutes counts; None: from the call of `run`.
-        devices: `OneDevice` or `Replicas`; `OneDevice()` if None.
-        penalty_choice: `PenaltyChoice` for the best weights; None: nothing is chosen.
-    """
+    directory: ModelDirectory  # Started.
+    update: Update
+    epochs: Epochs  # Of the text to train on.
+    evaluator: Callable[[], Evaluation]
+    limits: Limits
+    _: KW_ONLY
+    keep_best_by: str = "perplexity"  # Or "bleu": the validation score of the best weights.
+    accumulate_steps: int = 1  # Batches of an update; the last one of an epoch may have fewer.
+    began: float | None = None  # As in `Budget`.
+    devices: OneDevice = field(default_factory=OneDevice)
+    penalty_choice: PenaltyChoice | None = None  # None: no length penalty is chosen.
 
-    def __init__(
-        self,
-        directory,
-        update,
-        epochs,
-        evaluator,
-        limits,
-        *,
-        keep_best_by="perplexity",
-        accumulate_steps=1,
-        began=None,
-        devices=None,
-        penalty_choice=None,
-    ):
-        self.directory = directory
-        self.update = update
-        self.epochs = epochs
-        self.evaluator = evaluator
-        self.limits = limits
-        self.best = BestWeights(directory, update, keep_best_by)
-        self.accumulate_steps = accumulate_steps
-        self.began = began
-        self.devices = devices or OneDevice()
-        self.penalty_choice = penalty_choice
-        self.variables = update.variables()
-        self.sums = {}  # Of the steps since the last record: name -> (sum, count).
+    def __post_init__(self):
+        self.best = BestWeights(self.directory, self.update, self.keep_best_by)
+        self.variables = self.update.variables()
         self.taken = None  # The last step, until it is counted: (number, batches, values).
         self.saved = None  # Of the newest checkpoint: (step, step of the last validation).
-        self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
-        self.tokens_before = 0.0  # Tokens of `sums` that an earlier process has trained on.
         self.saved_at = None  # `time.monotonic()` of the newest checkpoint.
-        self.validation_seconds = None  # Duration of the last validation.
-        self.save_seconds = 0.0  # Duration of the last save.
-        self.late = False  # Whether the time limit has been reached.
-        self.shown = {}  # Name -> text beside the progress bar.
+        self.again_at = None  # Step whose validation is repeated, because best.npz was lost.
         # Everything besides the variables that a run needs to resume.
         self.state = {
             "step": 0,
@@ -86,8 +60,11 @@ class Trainer:
             "skipped_in_a_row": 0,
             "planned_replicas": 1,
         }
+        chooses = self.penalty_choice is not None
+        self.budget = Budget(self.limits, self.state, self.began, chooses_penalty=chooses)
+        self.log = Log(self.directory, self.update, self.limits, self.state)
 
-    def run(self):
+    def run(self) -> int:
         """Trains; resumes the run in the directory if there is a checkpoint.
 
         Returns:
@@ -100,7 +77,7 @@ class Trainer:
         self.directory.lock.acquire()
         try:
             with stop_on_signals() as asked, self.devices.errors():
-                self.stop = self.devices.begin(asked, self._is_late)
+                self.stop = self.devices.begin(asked, self.budget.is_late)
                 result = self._run()
                 self.devices.end()
                 return result
@@ -109,9 +86,8 @@ class Trainer:
 
     def _run(self):
         self.devices.resume(self._resume, lambda: self.state["step"])
-        self.board = Board(self.directory.tensorboard_path)
-        self.logged_at = self.saved_at = time.monotonic()
-        self.clock = self.logged_at - self.state["seconds"]
+        self.log.start()
+        self.saved_at = time.monotonic()
         total, done = self._most_steps(), self.state["step"]
         with Progress("training", total, "steps", initial=done) as self.progress:
             # A signal may have stopped the run before its validation, or best.npz may be lost.
@@ -125,18 +101,35 @@ class Trainer:
                     f"{self.state['seconds'] / 60:.1f} minutes, which left no time for an update; "
                     "give more, and a new --model_dir, as this one holds the pace of a short run"
                 )
-            if not self.stop:
-                self.progress.say(f"finished: {self.reason}")
-                self._evaluate()
-            self._save()
-            if not self.stop:
-                self._average()
-                self.best.complete(self.state["step"])
-                self._choose_length_penalty()
-            if self.stop:
-                self.progress.say(f"stopped and saved at step {self.state['step']:,}")
-        self.board.close()
+            self._end()
+        self.log.close()
         return self.stop.signal_number
+
+    def _end(self):
+        """Completes the run if it has reached its end; saves in any case."""
+        if not self.stop:
+            self.progress.say(f"finished: {self.reason}")
+            self._evaluate()
+        self._save()
+        if not self.stop:
+            ending = Ending(
+                directory=self.directory,
+                model=self.update.model,
+                step=self.state["step"],
+                best=self.best,
+                evaluator=self.evaluator,
+                devices=self.devices,
+                limits=self.limits,
+                budget=self.budget,
+                penalty_choice=self.penalty_choice,
+                stop=self.stop,
+                say=self.progress.say,
+            )
+            ending.average()
+            self.best.complete(self.state["step"])
+            ending.choose_length_penalty()
+        if self.stop:
+            self.progress.say(f"stopped and saved at step {self.state['step']:,}")
 
     def _most_steps(self):
         """Returns the largest number of steps that the limits allow, or None without a limit."""
@@ -150,9 +143,7 @@ class Trainer:
     def _resume(self):
         restored = self.directory.restore_newest(self.variables)
         if restored:
-            sums = restored.pop("sums", {})
-            self.sums = {name: tuple(both) for name, both in sums.items()}
-            self.tokens_before = self.sums.get("nll", (0.0, 0.0))[1]
+            self.log.restore(restored.pop("sums", {}))
             self.state.update(restored)
             self.saved = self._position()
             print(f"resumed at step {self.state['step']:,}", flush=True)
@@ -162,8 +153,7 @@ class Trainer:
             self.state["evaluated_step"] -= 1
             self.again_at = self.state["step"]
         self.directory.rewind_metrics(self.state["step"], self.state["evaluated_step"])
-        now = time.monotonic()
-        self.state["seconds"] += now - (self.began or now)
+        self.budget.start()
 
     def _position(self):
         return self.state["step"], self.state["evaluated_step"]
@@ -171,31 +161,6 @@ class Trainer:
     def _finished(self):
         self.reason = self.limits.reached(self.state, self.best.by, self.devices.is_late())
         return self.reason is not None
-
-    def _is_late(self):
-        late = self.limits.is_late(self.state["seconds"], self._closing_seconds())
-        self.late = self.late or late
-        return late
-
-    def _closing_seconds(self):
-        """Estimates the seconds from the last update to the end of the run.
-
-        Averages get a twentieth of the time, or as much as a single one takes, and the choice of
-        the length penalty another twentieth.
-        """
-        share = self.limits.max_minutes * 60 * _SHARE
-        if self.validation_seconds is None:  # Only an earlier process has measured anything.
-            return self.state.get("closing_seconds", min(2 * share, 120.0))
-        closing = self.save_seconds + (share if self.penalty_choice else 0.0)
-        if self.state["evaluated_step"] != self.state["step"]:
-            closing += self.validation_seconds
-        tries = most_tries(self.limits.keep_checkpoints)
-        if tries:
-            # An average reads checkpoints, which takes about as long as writing them.
-            reading = self.limits.keep_checkpoints * self.save_seconds
-            an_average = self.validation_seconds + reading
-            closing += min(tries * an_average, max(an_average, share))
-        return closing
 
     def _batches(self, first):
         """Returns the batches of the epoch, from number `first` on.
@@ -218,12 +183,13 @@ class Trainer:
             self._count()
             state["step"] += 1
             state["batch"] += len(group) * self.devices.num_replicas
-            state["seconds"] = time.monotonic() - self.clock
+            state["seconds"] = self.budget.seconds()
             self.taken = state["step"], group, values
-            self.progress.update(1, **self.shown)
+            self.progress.update(1, **self.log.shown)
             if state["step"] % limits.log_every_steps == 0:
                 self._count()
-                self._log()
+                if line := self.log.training():
+                    self.progress.say(line)
             if state["step"] % limits.eval_every_steps == 0:
                 self._evaluate()
             if state["step"] % limits.save_every_steps == 0 or self._save_is_due():
@@ -242,15 +208,13 @@ class Trainer:
         if self.taken is None:
             return
         (step, taken, values), self.taken = self.taken, None
-        values = self.devices.agree(values)
+        values = self.devices.read_requests(values)
         skipped, _ = values.pop("skipped", (0.0, 1.0))
         if float(skipped):
             self._skip(step, taken, values)
             return
         self.state["skipped_in_a_row"] = 0
-        for name, (amount, count) in values.items():
-            before = self.sums.get(name, (0.0, 0.0))
-            self.sums[name] = (before[0] + amount, before[1] + count)
+        self.log.add(values)
 
     def _skip(self, step, taken, values):
         self._check_finite(self.variables)
@@ -278,38 +242,6 @@ class Trainer:
     def _check_finite(self, variables):
         check_finite(variables, self.state["step"], self._advice())
 
-    def _log(self):
-        now = time.monotonic()
-        seconds, self.logged_at = now - self.logged_at, now
-        if not self.sums:  # All steps were skipped.
-            return
-        means = {n: float(total / count) for n, (total, count) in self.sums.items() if count > 0}
-        rate = (float(self.sums["nll"][1]) - self.tokens_before) / max(seconds, 1e-9)
-        self.tokens_before = 0.0
-        rates = self.update.rates()
-        record = {
-            **means,
-            "perplexity": perplexity(means["nll"]),
-            **rates,
-            "skipped_steps": self.state["skipped_steps"],
-            "tokens_per_second": round(rate, 1),
-        }
-        self.shown = {"epoch": self._epoch_number()}
-        if math.isfinite(means["loss"]):
-            self.shown["loss"] = f"{means['loss']:.3f}"
-        if "learning_rate" in rates:
-            self.shown["rate"] = f"{rates['learning_rate']:.2g}"
-        if self.state["step"] < self.update.warmup_steps:
-            self.shown["warm-up"] = f"{self.state['step']:,} of {self.update.warmup_steps:,}"
-        self.shown["tokens/s"] = f"{rate:,.0f}"
-        if self.limits.max_minutes:  # The bar itself shows only steps.
-            left = self.limits.max_minutes - self.state["seconds"] / 60
-            self.shown["minutes left"] = f"{max(left, 0):.0f}"
-        self._record("train", record)
-        self.sums = {}
-        if line := self.update.progress_line(self.state["step"], means):
-            self.progress.say(line)
-
     def _evaluate(self):
         state = self.state
         if state["evaluated_step"] == state["step"]:
@@ -333,28 +265,29 @@ class Trainer:
         if not is_again:
             self.update.after_validation(state["evaluations_since_best"])
         state["evaluated_step"] = state["step"]
-        self._record("valid", {**evaluation.figures(), "skipped_steps": state["skipped_steps"]})
-        if kept and not self.best.are_judged:
-            verdict = "; kept, as the last weights"
-        elif kept or (better and self._is_best(evaluation)):
-            verdict = ", best so far"
-            if evaluation.is_zero(self.best.by):
-                verdict += " by perplexity, which decides until BLEU is above 0"
-        elif better:
-            score = self.best.figures[self.best.by]
-            verdict = f"; best.npz holds a better model ({score:.2f}) and is kept"
-        else:
-            verdict = "" if evaluation.is_finite else "; it counts as no improvement"
+        self.log.validation(evaluation)
+        verdict = self._verdict(evaluation, better, kept)
         self.progress.say(
-            f"step {state['step']:,}, epoch {self._epoch_number()}: {evaluation}{verdict}"
+            f"step {state['step']:,}, epoch {self.log.epoch()}: {evaluation}{verdict}"
         )
         for source, reference, output in evaluation.samples:
             self.progress.say(f"    {source}\n      -> {output}\n       = {reference}")
-        self.board.samples(evaluation, state["step"])
-        now = time.monotonic()
-        self.validation_seconds = now - began
-        self.logged_at += self.validation_seconds  # So that the training rate leaves them out.
-        state["seconds"] = now - self.clock
+        self.budget.validation = time.monotonic() - began
+        self.log.leave_out(self.budget.validation)
+        state["seconds"] = self.budget.seconds()
+
+    def _verdict(self, evaluation, better, kept):
+        """Returns how a validation compares with those before, as the end of a printed line."""
+        if kept and not self.best.are_judged:
+            return "; kept, as the last weights"
+        if kept or (better and self._is_best(evaluation)):
+            if evaluation.is_zero(self.best.by):
+                return ", best so far by perplexity, which decides until BLEU is above 0"
+            return ", best so far"
+        if better:
+            score = self.best.figures[self.best.by]
+            return f"; best.npz holds a better model ({score:.2f}) and is kept"
+        return "" if evaluation.is_finite else "; it counts as no improvement"
 
     def _best_figures(self):
         """Returns the `figures` of the best validation, to count patience; None if there is none.
@@ -367,35 +300,16 @@ class Trainer:
     def _is_best(self, evaluation):
         return evaluation.figures()[self.best.by] == self.best.figures[self.best.by]
 
-    def _epoch_number(self):
-        """Returns the number of the last step's epoch, counted from 1."""
-        return max(self.state["epoch"] + (self.state["batch"] > 0), 1)
-
-    def _record(self, kind, values):
-        state = self.state
-        self.directory.append_metrics(
-            {
-                "step": state["step"],
-                "epoch": self._epoch_number(),
-                "seconds": round(state["seconds"], 3),
-                "kind": kind,
-                **values,
-            }
-        )
-        self.board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
-
     def _save(self):
         if self.saved == self._position():
             return
         self._count()
         self._check_finite(self.variables)
         began = time.monotonic()
-        self.state["seconds"] = began - self.clock
-        if self.limits.max_minutes:  # So that a run that has ended does not go on by itself.
-            left = self.limits.max_minutes * 60 - self.state["seconds"]
-            closing = self._closing_seconds()
-            self.state["closing_seconds"] = max(closing, left) if self.late else closing
-        sums = {name: [float(amount), float(count)] for name, (amount, count) in self.sums.items()}
+        self.state["seconds"] = self.budget.seconds()
+        if self.limits.max_minutes:
+            self.state["closing_seconds"] = self.budget.closing_to_save()
+        sums = {n: [float(amount), float(count)] for n, (amount, count) in self.log.sums.items()}
         self.directory.save_checkpoint(
             self.variables,
             {**self.state, "sums": sums},
@@ -404,83 +318,4 @@ class Trainer:
         )
         self.saved = self._position()
         self.saved_at = time.monotonic()
-        self.save_seconds = self.saved_at - began
-
-    def _average(self):
-        """Keeps the best average of the last checkpoints as the best model if it is better."""
-        if not self.devices.is_chief:
-            return
-        steps = self.directory.checkpoint_steps(every=self.limits.save_every_steps)
-        if not self.best.are_judged:
-            if self.limits.keep_checkpoints > 1:
-                self.progress.say(
-                    "no averages of checkpoints: no score chooses the weights of this model"
-                )
-            return
-        weights, best = model_arrays(self.update.model), None
-
-        def is_better(steps):
-            nonlocal best
-            # The first average may exceed --max_minutes by a tenth.
-            allowed = 0.0 if best else self.limits.max_minutes * 6
-            taken = time.monotonic() - self.clock - allowed
-            if self.limits.is_late(taken, self.validation_seconds or 0.0):
-                which = "further averages" if best else f"the average of {len(steps)} checkpoints"
-                self.progress.say(f"no time is left to validate {which}")
-                return None
-            steps, arrays = self.directory.average(steps)
-            restore(weights, arrays, "average")
-            evaluation = self.devices.alone(self.evaluator)
-            if evaluation is None:
-                return None
-            kept = self.best.offer(arrays, evaluation, self.state["step"], averaged_steps=steps)
-            verdict = "kept as the best" if kept else "not better than best.npz, not kept"
-            which = ", ".join(f"{step:,}" for step in steps)
-            self.progress.say(
-                f"average of {len(steps)} checkpoints ({which}): {evaluation}; {verdict}"
-            )
-            better = evaluation.is_better(best and best.figures(), self.best.by)
-            best = evaluation if better or not best else best
-            return better
-
-        with self._weights_come_back():
-            try_averages(steps[-self.limits.keep_checkpoints :], is_better)
-
-    @contextlib.contextmanager
-    def _weights_come_back(self):
-        """Lets the model have other weights for a while."""
-        weights = model_arrays(self.update.model)
-        last = {name: v.numpy() for name, v in weights.items()}
-        yield
-        restore(weights, last, "weights")
-
-    def _choose_length_penalty(self):
-        """Chooses the length penalty with which the best weights translate by default."""
-        if not (self.penalty_choice and self.devices.is_chief):
-            return
-        now = time.monotonic()
-        if self.limits.max_minutes:
-            end = self.clock + self.limits.max_minutes * 60
-        else:
-            end = now + max((now - self.clock) * _SHARE, _LEAST_SECONDS)
-        with self._weights_come_back():
-            restore(model_arrays(self.update.model), self.directory.read_best()[0], "best weights")
-            found = self.devices.alone(
-                lambda: self.penalty_choice(is_late=lambda: time.monotonic() > end)
-            )
-        if self.stop:
-            return
-        if found is None:
-            self.progress.say("no time is left to choose the length penalty on validation text")
-            return
-        if found["length_penalty"] is None:
-            self.progress.say(
-                f"length penalty stays {LENGTH_PENALTY:g}, because valid BLEU is 0 with each"
-            )
-            return
-        self.directory.write_search(found)
-        bleu = ", ".join(f"{score:.2f} with {penalty:g}" for penalty, score in found["bleu"])
-        self.progress.say(
-            f"length penalty {found['length_penalty']:g} from now on; valid BLEU of "
-            f"{found['lines']} lines, beam {found['beam_size']}: {bleu}"
-        )
+        self.budget.save = self.saved_at - began

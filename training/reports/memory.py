@@ -3,18 +3,22 @@
 import contextlib
 import resource
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo.common.memory import available_bytes, gigabytes, status
+from nmt_zoo.training.ways.update import Update
 
 _SHARES = (0.25, 0.5, 1.0)
 _MOST = 64  # Largest batch tried on an accelerator, as a multiple of the largest planned batch.
 
 
-def report(update, largest, *, available=None):
+def report(
+    update: Update, largest: tuple[int, int, int], *, available: float | None = None
+) -> Iterator[str]:
     """Measures updates up to the size of the largest batch; changes the model's weights.
 
     On an accelerator, batches double until memory does not suffice. On a CPU, the system would kill

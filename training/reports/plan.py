@@ -2,12 +2,15 @@
 
 import gc
 import time
+from collections.abc import Iterator
 
 import numpy as np
 
 from nmt_zoo.configuration.settled import TIMING
-from nmt_zoo.data_pipeline.batching import largest_shape
+from nmt_zoo.data_pipeline.batching import Batching, EpochPlan, largest_shape
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import dataset_of, describe
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.training import timing
 from nmt_zoo.training.reports import memory
 from nmt_zoo.training.ways.gradient.precision import comparison
@@ -16,13 +19,18 @@ _TIMED = 3.0  # Seconds that a plan spends on timing updates.
 _BYTES_PER_PARAMETER = 16  # Weight, gradient and the two moments of Adam, float32.
 
 
-def report(corpus, tokenizer, batching, plan, *, num_parameters, seconds=3.0):
+def report(
+    corpus: EncodedCorpus,
+    tokenizer: Tokenizer,
+    batching: Batching,
+    plan: EpochPlan,
+    *,
+    num_parameters: int,
+    seconds: float = 3.0,
+) -> Iterator[str]:
     """Describes the first epoch of training in batches by gradient, in lines for people.
 
     Args:
-        corpus: `EncodedCorpus`.
-        tokenizer: `Tokenizer` of the corpus.
-        batching: `Batching`.
         plan: `EpochPlan` made with `batching`.
         num_parameters: number of parameters of the model.
         seconds: how long to time the pipeline.
@@ -81,7 +89,9 @@ def _rate(corpus, plan, seconds):
     )
 
 
-def examples(corpus, tokenizer, plan, count=3):
+def examples(
+    corpus: EncodedCorpus, tokenizer: Tokenizer, plan: EpochPlan, count: int = 3
+) -> Iterator[str]:
     """Yields lines that show some pairs of the plan, as text and as pieces."""
     rows = np.unique(plan.rows[np.linspace(0, plan.rows.size - 1, count).astype(np.int64)])
     for row in rows:

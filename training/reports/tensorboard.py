@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.pictures.attention_pictures import save_attention
+from nmt_zoo.training.validation.evaluation import Evaluation
 
 
 class Board:
@@ -21,19 +22,19 @@ class Board:
         UserError: the folder cannot be written; all methods raise this, too.
     """
 
-    def __init__(self, path):
+    def __init__(self, path: Path | None):
         self.path = path
         with self._errors():
             make = tf.summary.create_file_writer if path else tf.summary.create_noop_writer
             self._writer = make(*([str(path)] if path else []))
 
-    def scalars(self, values, step):
+    def scalars(self, values: dict[str, float], step: int):
         """Adds a point to the curve of every name -> number."""
         with self._errors(), self._writer.as_default():
             for name, value in values.items():
                 tf.summary.scalar(name, value, step=step)
 
-    def samples(self, evaluation, step):
+    def samples(self, evaluation: Evaluation, step: int):
         """Adds the translations of an `Evaluation` and a heat map of the first one's attention."""
         if evaluation.samples:
             text = "\n\n".join(f"{s}  \n{o}  \n{r}" for s, r, o in evaluation.samples)

@@ -1,14 +1,15 @@
 """Averages of the last checkpoints, and the search for the best of them."""
 
 import math
+from collections.abc import Callable, Sequence
 
 
-def most_tries(count):
+def most_tries(count: int) -> int:
     """Returns how many averages of `count` checkpoints `try_averages` tries at most."""
     return int(math.log2(count)) + count if count > 2 else count - 1
 
 
-def try_averages(steps, is_better):
+def try_averages(steps: Sequence[int], is_better: Callable[[tuple[int, ...]], bool | None]):
     """Tries averages of checkpoints, the most promising ones first.
 
     First the average of all checkpoints, and of the last half, quarter and so on of them. Then a

@@ -1,8 +1,12 @@
 """The best weights of a run."""
 
+from typing import Any
+
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.training.finite_check import ADVICE
+from nmt_zoo.training.validation.evaluation import Evaluation
+from nmt_zoo.training.ways.update import Update
 
 
 class BestWeights:
@@ -12,7 +16,6 @@ class BestWeights:
     than any checkpoint, if the run was killed between a validation and the next save.
 
     Args:
-        directory: `ModelDirectory` of the run.
         update: `training.ways.update.Update` of the run.
         by: "perplexity" or "bleu", the score that decides.
 
@@ -21,19 +24,19 @@ class BestWeights:
         are_judged: whether the score decides. Otherwise the last weights are the best.
     """
 
-    def __init__(self, directory, update, by):
+    def __init__(self, directory: ModelDirectory, update: Update, by: str):
         self.directory = directory
         self.update = update
         self.by = by
         self.figures = None
         self.are_judged = by == "bleu" or update.judged_by_perplexity
 
-    def find(self):
+    def find(self) -> bool:
         """Reads the scores of an earlier process; returns whether there is a best.npz."""
         self.figures = self.directory.best_state()
         return self.figures is not None
 
-    def offer(self, arrays, evaluation, step, **more):
+    def offer(self, arrays: dict[str, Any], evaluation: Evaluation, step: int, **more: Any) -> bool:
         """Writes weights to best.npz if they are better.
 
         Args:
@@ -53,7 +56,7 @@ class BestWeights:
             self.figures = evaluation.figures()
         return better
 
-    def complete(self, step):
+    def complete(self, step: int):
         """Completes the directories at the end of a run, after `step` updates.
 
         Companion models whose file of best weights is missing get their last weights.

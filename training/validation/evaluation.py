@@ -1,14 +1,18 @@
 """Validation perplexity and BLEU."""
 
 import math
+from dataclasses import KW_ONLY, dataclass
 from typing import NamedTuple
 
 import tensorflow as tf
 
 from nmt_zoo.data_pipeline.batching import Batching
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.text_form import is_blank
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores
+from nmt_zoo.decoding.translator import Translator
+from nmt_zoo.training.ways.update import Update
 
 # Scores by which the best weights are chosen.
 CRITERIA = ("perplexity", "bleu")
@@ -35,11 +39,11 @@ class Evaluation(NamedTuple):
     attention: tuple | None = None
 
     @property
-    def is_finite(self):
+    def is_finite(self) -> bool:
         """True if the perplexity is finite; otherwise the model has diverged."""
         return math.isfinite(self.perplexity)
 
-    def figures(self):
+    def figures(self) -> dict[str, float]:
         """Returns name -> score, without scores that were not measured."""
         return {"perplexity": self.perplexity, **({} if self.bleu is None else {"bleu": self.bleu})}
 
@@ -49,7 +53,7 @@ class Evaluation(NamedTuple):
         bleu = "" if self.bleu is None else f", BLEU {self.bleu:.2f} (greedy)"
         return f"valid perplexity {self.perplexity:.2f}{bleu}"
 
-    def is_better(self, best, by):
+    def is_better(self, best: dict[str, float] | None, by: str) -> bool:
         """Returns whether this evaluation beats an earlier one by a score of `CRITERIA`.
 
         By BLEU, perplexity decides among evaluations whose BLEU is 0. Every finite evaluation beats
@@ -61,12 +65,12 @@ class Evaluation(NamedTuple):
         """
         return self.is_finite and (best is None or _rank(self.figures(), by) > _rank(best, by))
 
-    def is_zero(self, by):
+    def is_zero(self, by: str) -> bool:
         """Returns whether perplexity decides in place of BLEU, because BLEU is 0."""
         return by == "bleu" and not is_above_zero(self.bleu)
 
 
-def is_above_zero(bleu):
+def is_above_zero(bleu: float | None) -> bool:
     """Returns whether BLEU, or None, would not be printed as 0.00."""
     return (bleu or 0.0) >= ZERO
 
@@ -79,7 +83,7 @@ def _rank(figures, by):
     return 0, -perplexity if perplexity and math.isfinite(perplexity) else -math.inf
 
 
-def perplexity(nll):
+def perplexity(nll: float) -> float:
     """Returns exp of a mean negative log-likelihood, or inf beyond the range of a float."""
     try:
         return math.exp(nll)
@@ -87,45 +91,32 @@ def perplexity(nll):
         return math.inf
 
 
+@dataclass(eq=False)
 class Evaluator:
-    """Scores a model with its current weights.
+    """Scores a model with its current weights."""
 
-    Args:
-        update: `Update` of the model, for its `evaluate`.
-        translator: `Translator` of the same model, usually greedy.
-        corpus: `EncodedCorpus` for perplexity.
-        source_lines: list of str for BLEU; may be the head of the corpus, or empty. Lines whose
-            reference is blank are not translated.
-        target_lines: list of str, their references.
-        max_tokens: budget of a batch.
-        tokenize: tokenisation of BLEU.
-        num_samples: how many translations to show.
-    """
+    update: Update  # Of the model, for its `evaluate`.
+    translator: Translator  # Of the same model, usually greedy.
+    corpus: EncodedCorpus  # For perplexity.
+    # For BLEU; may be the head of the corpus, or empty. Lines whose reference is blank are not
+    # translated.
+    source_lines: list[str]
+    target_lines: list[str]  # Their references.
+    max_tokens: int  # Budget of a batch.
+    _: KW_ONLY
+    tokenize: str = USUAL  # Tokenisation of BLEU.
+    num_samples: int = 3  # Translations to show.
 
-    def __init__(
-        self,
-        update,
-        translator,
-        corpus,
-        source_lines,
-        target_lines,
-        max_tokens,
-        *,
-        tokenize=USUAL,
-        num_samples=3,
-    ):
-        self.update = update
-        self.translator = translator
-        pairs = zip(source_lines, translator.tokenizer.target_words(target_lines), strict=True)
+    def __post_init__(self):
+        references = self.translator.tokenizer.target_words(self.target_lines)
+        pairs = list(zip(self.source_lines, references, strict=True))
         pairs = [pair for pair in pairs if not is_blank(pair[1])]
         self.source_lines = [source for source, _ in pairs]
         self.target_lines = [target for _, target in pairs]
-        self.tokenize = tokenize
-        self.num_samples = num_samples
-        longest = int(max(side.lengths.max() for side in corpus))
-        self.batches = batches(corpus, Batching(max(max_tokens, longest)))
+        longest = int(max(side.lengths.max() for side in self.corpus))
+        self.batches = batches(self.corpus, Batching(max(self.max_tokens, longest)))
 
-    def __call__(self):
+    def __call__(self) -> Evaluation:
         """Returns an `Evaluation`."""
         nll = tokens = 0.0
         for batch in self.batches:

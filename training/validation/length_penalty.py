@@ -1,13 +1,18 @@
 """The length penalty that suits a trained model best, chosen on validation text."""
 
+from collections.abc import Callable
+from typing import Any
+
 import tensorflow as tf
 
 from nmt_zoo.configuration.options import LENGTH_PENALTY
 from nmt_zoo.data_pipeline.text_form import is_blank
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.decoding.scores import USUAL, ZERO, corpus_scores, p_values
 from nmt_zoo.decoding.search.searcher import make_search, padded
 from nmt_zoo.decoding.search.terms import EachSentence, SearchOptions
 from nmt_zoo.decoding.translator import MAX_INPUT_TOKENS
+from nmt_zoo.models.base import Searchable
 
 PENALTIES = (0.0, 0.3, LENGTH_PENALTY, 1.0, 1.5, 2.0, 2.5, 3.0)
 LEAST_LINES = 100  # With fewer, differences of BLEU are chance.
@@ -27,7 +32,14 @@ class PenaltyChoice:
         tokenize: tokenisation of BLEU.
     """
 
-    def __init__(self, model, tokenizer, sources, references, tokenize=USUAL):
+    def __init__(
+        self,
+        model: Searchable,
+        tokenizer: Tokenizer,
+        sources: list[str],
+        references: list[str],
+        tokenize: str = USUAL,
+    ):
         self.model = model
         self.tokenizer = tokenizer
         self.tokenize = tokenize
@@ -39,11 +51,11 @@ class PenaltyChoice:
         ]
 
     @property
-    def is_possible(self):
+    def is_possible(self) -> bool:
         """True if there are enough lines."""
         return len(self.pairs) >= LEAST_LINES
 
-    def __call__(self, is_late=lambda: False):
+    def __call__(self, is_late: Callable[[], bool] = lambda: False) -> dict[str, Any] | None:
         """Translates with every penalty.
 
         Args:
@@ -82,7 +94,9 @@ class PenaltyChoice:
         }
 
 
-def choice(outputs, references, tokenize=USUAL):
+def choice(
+    outputs: dict[float, list[str]], references: list[str], tokenize: str = USUAL
+) -> tuple[float | None, dict[float, float]]:
     """Chooses the penalty nearest to the usual one of those not significantly worse than the best.
 
     References of one text are longer than those of another, so that the best penalty for validation

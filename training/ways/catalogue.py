@@ -1,5 +1,7 @@
 """Lists the ways of training, and the ways that suit each model."""
 
+from collections.abc import Iterable
+
 from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration import rules
@@ -7,11 +9,12 @@ from nmt_zoo.configuration.options import AUTO
 from nmt_zoo.models.fertility import FertilityModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
-from nmt_zoo.training.ways.counting.counting_update import CountingUpdate
-from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
-from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.counting.counting_update import Counting
+from nmt_zoo.training.ways.expectation_maximisation.em_update import ExpectationMaximisation
+from nmt_zoo.training.ways.gradient.gradient import Gradient
+from nmt_zoo.training.ways.update import Options, WayOfTraining
 
-UPDATES = {update.name: update for update in (GradientUpdate, EMUpdate, CountingUpdate)}
+UPDATES = {way.name: way for way in (Gradient, ExpectationMaximisation, Counting)}
 
 # Class of models -> names of their ways of training; the first class that a model belongs to
 # decides. All other models train by gradient only.
@@ -20,17 +23,19 @@ _WAYS = {
     AlignmentModel: ("em", "gradient"),
     NgramLanguageModel: ("counting",),
 }
+# Name of a model -> names of further ways of training, which `nmt_zoo.register` adds.
+OWN_WAYS: dict[str, list[str]] = {}
 
 
-def ways_of(preset):
+def ways_of(preset: str) -> tuple[str, ...]:
     """Returns the names of the ways in which the model of a preset can be trained."""
     model_class = models.model_class(preset)
     found = (names for base, names in _WAYS.items() if issubclass(model_class, base))
-    return next(found, ("gradient",))
+    return (*next(found, ("gradient",)), *OWN_WAYS.get(preset, ()))
 
 
-def update_of(preset, options):
-    """Returns the subclass of `Update` that trains a model.
+def update_of(preset: str, options: Options) -> type[WayOfTraining]:
+    """Returns the `WayOfTraining` that trains a model.
 
     Args:
         preset: name of the model.
@@ -49,7 +54,7 @@ def update_of(preset, options):
     return UPDATES[name]
 
 
-def check_options(preset, options, given, undecided=()):
+def check_options(preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
     """Raises `UserError` if training options contradict each other, or suit another way only.
 
     Args:

@@ -1,13 +1,22 @@
 """The interface of every way of training: by gradient, expectation maximisation, counting."""
 
-import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import keras
+import tensorflow as tf
+
+from nmt_zoo.model_directory.directory import ModelDirectory
+
+Options = dict[str, Any]  # Name -> value of training options.
 
 
-class Update:
-    """One way of training a model.
+class WayOfTraining:
+    """One way of training: its options, and the `Update` that it makes; it has no instances.
 
-    A subclass sets the attributes below, and defines `model`, `step`, `evaluate` and `variables`.
-    `training.ways` lists all subclasses and the models that each subclass trains.
+    A subclass sets the attributes below and defines `make`. `training.ways.catalogue` lists all
+    subclasses and the models that each one trains.
 
     Attributes:
         name: name of the way of training, a value of the option `update`.
@@ -15,20 +24,15 @@ class Update:
         takes_batches: whether a step takes batches, so that devices can share them out. Otherwise
             a step takes the whole corpus.
         has_plan: whether --dry_run can show a plan of its epochs.
-        warmup_steps: steps during which the learning rate rises (0: none).
-        judged_by_perplexity: whether a lower validation perplexity means better weights. Otherwise
-            the weights of the last validation are kept, unless BLEU chooses.
     """
 
-    name = ""
-    options = ()
-    takes_batches = False
-    has_plan = True
-    warmup_steps = 0
-    judged_by_perplexity = True
+    name: str = ""
+    options: tuple[str, ...] = ()
+    takes_batches: bool = False
+    has_plan: bool = True
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         """Raises `UserError` if training options contradict each other.
 
         Args:
@@ -39,16 +43,15 @@ class Update:
         """
 
     @classmethod
-    def recorded(cls, options):
+    def recorded(cls, options: Options) -> dict[str, Any]:
         """Returns the training options that config.json records."""
         return options
 
     @classmethod
-    def companion(cls, directory, config):
+    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
         """Returns the second `ModelDirectory` that a run writes, or None.
 
         Args:
-            directory: `ModelDirectory` of the run.
             config: configuration of the run, as far as it is known before the tokenizer.
 
         Raises:
@@ -56,21 +59,44 @@ class Update:
         """
 
     @classmethod
-    def is_complete(cls, directory):
+    def is_complete(cls, directory: ModelDirectory) -> bool:
         """Returns whether a run has nothing left to do, whatever its limits."""
         return False
 
     @classmethod
-    def make(cls, run, model):
+    def make(cls, run: Any, model: keras.Model) -> "Update":
         """Makes the update of a `training.run.Run` for its prepared model."""
         raise NotImplementedError
 
     @classmethod
-    def describe(cls, run):
+    def describe(cls, run: Any) -> list[str]:
         """Returns lines that describe an epoch of a `training.run.Run`."""
         return run.epochs.describe(run.tokenizer, in_batches=cls.takes_batches)
 
-    def step(self, *examples):
+    @classmethod
+    def closing_line(cls, run: Any, step: int) -> str | None:
+        """Returns a line to print after a run that ended at step `step`, or None."""
+
+
+class Update:
+    """Changes a model step by step.
+
+    A subclass defines `model`, `step`, `evaluate` and `variables`.
+
+    Attributes:
+        model: the model in training.
+        takes_batches: as `WayOfTraining`.
+        warmup_steps: steps during which the learning rate rises (0: none).
+        judged_by_perplexity: whether a lower validation perplexity means better weights. Otherwise
+            the weights of the last validation are kept, unless BLEU chooses.
+    """
+
+    model: keras.Model
+    takes_batches: bool = False
+    warmup_steps: int = 0
+    judged_by_perplexity: bool = True
+
+    def step(self, *examples: Any) -> dict[str, tuple]:
         """Changes the model.
 
         Args:
@@ -82,15 +108,15 @@ class Update:
         """
         raise NotImplementedError
 
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Returns name -> `(sum, count)`, among them `nll` over the target tokens of a batch."""
         raise NotImplementedError
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that a step changes, to save in checkpoints."""
         raise NotImplementedError
 
-    def examples(self, first, batches):
+    def examples(self, first: int, batches: Callable[[int], Iterable]) -> Iterable:
         """Returns an iterable of the examples that are left of an epoch.
 
         Args:
@@ -99,11 +125,11 @@ class Update:
         """
         return batches(first)
 
-    def rates(self):
+    def rates(self) -> dict[str, float]:
         """Returns name -> number to record beside the training loss."""
         return {}
 
-    def progress_line(self, step, means):
+    def progress_line(self, step: int, means: dict[str, float]) -> str | None:
         """Returns a line to print after a record of training, or None.
 
         Args:
@@ -111,17 +137,13 @@ class Update:
             means: name -> mean of a value that `step` returns, since the last record.
         """
 
-    @classmethod
-    def closing_line(cls, run, step):
-        """Returns a line to print after a run that ended at step `step`, or None."""
-
-    def for_validation(self):
+    def for_validation(self) -> AbstractContextManager:
         """Returns a context in which the model has the weights to validate and to save as best."""
-        return contextlib.nullcontext()
+        return nullcontext()
 
-    def after_validation(self, evaluations_since_best):
+    def after_validation(self, evaluations_since_best: int):
         """Reacts to a validation; the argument is 0 if this validation was the best so far."""
 
-    def companions(self):
+    def companions(self) -> dict[ModelDirectory, keras.Model]:
         """Returns `ModelDirectory` -> model whose weights are saved there along with the best."""
         return {}

@@ -13,13 +13,11 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocab
 from nmt_zoo.decoding.minimum_bayes_risk import expected_utilities
 from nmt_zoo.decoding.search.phrases import banned_phrases
 from nmt_zoo.decoding.search.requests import (
-    OPTIONS,
     check_requests,
     read_asked,
     read_phrases,
     translator_options,
 )
-from nmt_zoo.decoding.search.terms import SearchOptions
 from nmt_zoo.decoding.translator import Translator
 from tests.integration.decoding.both_vocabularies import VOCABULARIES, with_pieces, with_words
 from tests.tiny import SMALL, pairs
@@ -184,28 +182,6 @@ def checked(n_best=1, **given):
     check_requests(given, beam_size=4, n_best=n_best)
 
 
-@pytest.mark.parametrize(
-    ("given", "message"),
-    [
-        ({"n_best": 5}, "--n_best=5 must be from 1 to --beam_size=4"),
-        ({"mbr": 9}, "--mbr=9 must be from 1 to --beam_size=4"),
-        ({"mbr": 2, "n_best": 3}, "--mbr=2: expected the number of translations"),
-        ({"sample": True, "n_best": 1001}, "--n_best=1001: expected at most 1000 draws"),
-        ({"min_length_factor": 3.0}, r"--min_length_factor=3\.0 is more than"),
-        ({"diversity_groups": 3}, "--diversity_groups=3 must divide --beam_size=4"),
-    ],
-)
-def test_requests_that_make_no_sense_together_are_refused(given, message):
-    with pytest.raises(UserError, match=message):
-        checked(**given)
-
-
-def test_requests_that_make_sense_are_accepted():
-    checked()
-    checked(sample=True, n_best=50, mbr=100, temperature=0.7, top_k=10, top_p=0.9, seed=3)
-    checked(diversity_groups=2, n_best=4, banned="x", prefix="y")
-
-
 def test_files_of_requests_are_read_and_checked(parts, tmp_path):
     target = parts[1].target
     files = {
@@ -271,10 +247,3 @@ def test_a_model_without_attention_cannot_penalise_coverage():
     model = models.create("lstm_seq2seq", 8, 8, encoder_units=8, decoder_units=8)
     with pytest.raises(UserError, match="--coverage_penalty: this model has no attention"):
         translator_options({"coverage_penalty": 0.2}, model, None)
-
-
-def test_flags_that_are_not_given_leave_the_search_as_it_is():
-    defaults = SearchOptions()._asdict()
-    for option in OPTIONS:
-        if option.name in defaults:  # A file that is not named is nothing to the search.
-            assert defaults[option.name] == (option.default if option.default != "" else None)

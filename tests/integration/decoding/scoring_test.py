@@ -152,26 +152,6 @@ def test_a_list_is_sorted_by_the_model_and_keeps_its_earlier_scores(
             assert scores == pytest.approx([each.score for each in some], abs=1e-3)
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("0 ||| a ||| 1\nx ||| a ||| 1\n", "line 2: expected `line"),
-        ("0 ||| a ||| 1\n0 ||| a\n", "line 2: expected `line"),
-        ("0 ||| a ||| 1\n\n", "line 2: expected `line"),
-        ("9" * 5000 + " ||| a ||| 1\n", "line 1: expected `line"),
-        ("1 ||| a ||| 1\n0 ||| a ||| 1\n", "line 2: line 0 after line 1; sort"),
-        ("0 ||| a ||| 1\n7 ||| a ||| 1\n", "of line 7, counted from 0, and the input has 6"),
-    ],
-)
-def test_lists_of_another_form_are_one_line(tmp_path, text, expected):
-    path = tmp_path / "n-best"
-    path.write_text(text)
-    with pytest.raises(UserError, match=expected):
-        n_best = NBestList(path)
-        n_best.take(0, 6)
-        n_best.check_end(6)
-
-
 def test_a_translation_may_hold_the_separator(tmp_path):
     path = tmp_path / "n-best"
     path.write_text("0 ||| a ||| b ||| -1 ||| -inf\n0 |||  ||| -2\n")

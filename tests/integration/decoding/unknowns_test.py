@@ -129,23 +129,6 @@ def test_a_lexicon_gives_the_most_probable_translation(tmp_path):
     assert read_lexicon(path) == {"Haus": "house", "Hund": "dog", "Katze": "cat"}
 
 
-@pytest.mark.parametrize(
-    "line", ["Haus house", "", "Haus the house 0.5", "Haus house much", "Haus house 1.5", "a b nan"]
-)
-def test_a_line_of_a_lexicon_that_cannot_be_read_is_named(tmp_path, line):
-    path = tmp_path / "lexicon.txt"
-    path.write_text(f"Hund dog 0.5\n{line}\n")
-    with pytest.raises(UserError, match=r"lexicon\.txt, line 2: .* a probability from 0 to 1"):
-        read_lexicon(path)
-
-
-def test_an_empty_lexicon_is_refused(tmp_path):
-    path = tmp_path / "lexicon.txt"
-    path.write_text("")
-    with pytest.raises(UserError, match=r"lexicon\.txt: empty"):
-        read_lexicon(path)
-
-
 def test_weights_of_a_word_are_those_of_its_own_position(model, tokenizer):
     """Hypotheses of different lengths in one batch do not change which words are copied."""
     replacer = UnknownReplacer(model, tokenizer)

@@ -52,12 +52,6 @@ def test_overrides_reach_the_model():
     assert {**TINY, "dropout": 0, "norm": "pre", "pad_id": 1}.items() <= config.items()
 
 
-def test_a_preset_is_not_changed_by_overriding_it():
-    before = models.preset_settings("transformer_base")
-    models.create("transformer_base", 11, 11, **TINY)
-    assert models.preset_settings("transformer_base") == before
-
-
 @pytest.mark.parametrize("function", [models.create, models.preset_settings])
 def test_unknown_preset_is_refused_with_the_known_ones(function):
     arguments = (11, 11) if function is models.create else ()
@@ -195,11 +189,6 @@ def test_base_has_the_size_of_table_3():
 def test_big_has_the_size_of_table_3():
     """Published: 213 million."""
     assert 210e6 < published_size("transformer_big", 37_000) < 216e6
-
-
-def test_size_of_deeper_models_follows_from_their_first_layers():
-    deep = models.create("transformer_tiny", 20, 20)
-    assert deep.count_params() == published_size("transformer_tiny", 20)
 
 
 def test_models_can_be_named_and_given_a_precision():

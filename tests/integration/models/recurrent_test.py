@@ -1,6 +1,5 @@
 """Recurrent cells, layers and score functions against NumPy transcriptions of their equations."""
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -274,23 +273,3 @@ def test_what_cannot_be_compared_is_refused():
         SourceAttention("dot", 4, 6)
     with pytest.raises(ValueError, match=r"dot, multiplicative, reduced_rank, additive.*'cosine'"):
         SourceAttention("cosine", 4, 4)
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        *(CELLS[cell](E, U, F, 0.5, name=cell) for cell in CELLS),
-        RecurrentLayer("gru", E, U, F, name="a", dtype="mixed_bfloat16"),
-        BidirectionalLayer("lstm", E, U, forget_bias=2.0, name="b"),
-        SourceAttention("additive", U, E, 2, 3, name="c"),
-    ],
-    ids=lambda layer: layer.name,
-)
-def test_registered_layers_are_found_again_by_keras(layer):
-    copy = keras.saving.deserialize_keras_object(keras.saving.serialize_keras_object(layer))
-    assert type(copy) is type(layer)
-    assert copy.get_config() == layer.get_config()
-    assert copy.dtype_policy.name == layer.dtype_policy.name
-    layer.build()
-    copy.build()
-    assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]

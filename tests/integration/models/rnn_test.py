@@ -36,10 +36,7 @@ def ids(array):
 
 
 def inputs(source_ids=SOURCE):
-    return {
-        "source_ids": ids(source_ids),
-        "target_in_ids": models.shift_right(ids(TARGET), BOS),
-    }
+    return {"source_ids": ids(source_ids), "target_in_ids": models.shift_right(ids(TARGET), BOS)}
 
 
 def logits_of(model, source_ids=SOURCE):
@@ -154,11 +151,6 @@ def test_without_attention_weights_are_equal_and_there_is_nothing_to_picture():
     assert model.attention_maps(ids(SOURCE), ids(TARGET)) == {}
 
 
-def test_attention_map_is_named_after_the_last_decoder_layer():
-    model = create("lstm_luong_deep")
-    assert list(model.attention_maps(ids(SOURCE), ids(TARGET))) == ["decoder/2/cross"]
-
-
 @pytest.mark.parametrize(("encoder", "decoder"), [(2, 2), (1, 3), (3, 2)])
 def test_decoder_starts_from_the_encoders_last_states_matched_from_above(encoder, decoder):
     layers = {"num_encoder_layers": encoder, "num_decoder_layers": decoder}
@@ -256,20 +248,6 @@ def test_lexical_part_sees_embeddings_and_no_encoder():
 # Training
 
 
-def test_gradients_by_xla_are_those_of_the_graph():
-    model = create("lstm_lexical")
-
-    def gradients(batch):
-        with tf.GradientTape() as tape:
-            total = tf.reduce_sum(tf.nn.log_softmax(model(batch))[..., 3])
-        found = tape.gradient(total, model.trainable_variables)
-        return [tf.convert_to_tensor(gradient) for gradient in found]
-
-    compiled = tf.function(gradients, jit_compile=True, autograph=False)(inputs())
-    for a, e in zip(compiled, tf.function(gradients, autograph=False)(inputs()), strict=True):
-        close(a, e, 1e-4)
-
-
 # Settings
 
 
@@ -338,10 +316,3 @@ def test_published_sizes_have_the_published_shapes():
     assert model.count_params() == expected
     lexical = models.create("lstm_lexical", 5000, 4000)
     assert lexical.count_params() == expected + 64 * 64 + 64 * 4000
-
-
-@pytest.mark.parametrize("cell", ["lstm", "gru", "rnn"])
-def test_weights_may_be_bfloat16(cell):
-    small = {"embedding_width": 8, "encoder_units": 8, "decoder_units": 16}
-    model = models.create("lstm_luong", 20, 20, dtype="bfloat16", cell=cell, **small)
-    assert {str(weight.dtype) for weight in model.trainable_weights} == {"bfloat16"}

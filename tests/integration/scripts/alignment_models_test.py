@@ -138,26 +138,3 @@ def test_trains_by_gradient_as_well(plain, folder, corpus, capsys):
     found, expected = (records(run, "valid")[-1] for run in (folder / "gradient", plain))
     assert found["perplexity"] < 1.05 * expected["perplexity"]
     assert found["bleu"] > 80
-
-
-@pytest.mark.parametrize(
-    ("more", "expected"),
-    [
-        (["--model=transformer_tiny", "--update=em"], "transformer_tiny is trained by gradient"),
-        (["--model=ibm1", "--update=gradient", "--label_smoothing=0.1"], "--label_smoothing"),
-        (["--model=ibm1", "--update=gradient", "--alpha=0.1"], "--alpha"),
-        (["--model=ibm1", "--leave_one_out"], "--leave_one_out needs --alpha above 0"),
-        (["--model=hmm_fertility", "--noleave_one_out"], "hmm_fertility needs --leave_one_out"),
-        (["--model=hmm_fertility", "--patience=2"], "perplexity counts no fertilities, so it"),
-        (["--model=hmm_fertility", "--update=gradient"], "hmm_fertility is trained by em"),
-        (["--model=hmm_alignment", "--hmm_steps=2"], "--hmm_steps=2: --model=hmm_alignment has no"),
-        (["--model=ibm1", "--set=positions=near"], "one of uniform, table, diagonal, jumps"),
-        (["--model=ibm1", "--set=num_word_pairs=7"], "no such setting"),
-        (["--model=ibm1", "--set=max_jump=7"], "needs positions=jumps, found positions=uniform"),
-    ],
-)
-def test_bad_flags_are_one_line(folder, corpus, capsys, more, expected):
-    done = run_script("train", flags(folder, corpus, "never", *more), capsys)
-    assert done.status == 1 and not (folder / "never").exists()
-    assert done.err.startswith("error: ") and done.err.count("\n") == 1
-    assert expected in done.err

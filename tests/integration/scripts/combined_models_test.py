@@ -79,24 +79,6 @@ def test_a_shortlist_with_all_tokens_changes_no_translation(folder, gradual, for
     assert found.status == 0 and found.out == plain.out
 
 
-@pytest.mark.parametrize(
-    ("model", "shortlist", "message"),
-    [
-        ("gradual", "gradual", "no table of word translations"),
-        ("gradual", "small", "--tokenizer=bpe"),
-        ("forward", "forward", "no output layer"),
-    ],
-)
-def test_a_shortlist_that_does_not_fit_is_refused(
-    request, folder, capsys, model, shortlist, message
-):
-    directories = [request.getfixturevalue(name) for name in (model, shortlist)]
-    done = translate(
-        folder, capsys, f"--model_dir={directories[0]}", f"--shortlist={directories[1]}"
-    )
-    assert done.status == 1 and message in done.err and done.err.count("error:") == 1
-
-
 def test_the_directory_holds_all_that_there_is_to_know(language):
     config = json.loads((language / "config.json").read_text())
     assert config["model"] == "ngram_lm" and config["sizes"]["num_ngrams"] > 100
@@ -146,24 +128,6 @@ def test_empty_lines_are_dropped_and_counted(folder, capsys):
     assert "2 empty lines dropped" in done.out and "(fixed: " in done.out
 
 
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["--learning_rate=1"], "does not use --learning_rate"),
-        (["--dry_run"], "ngram_lm is counted; leave it out"),
-        (["--set=order=0"], "order must be at least 1, found 0"),
-        (["--set=num_ngrams=3"], "no such setting; valid: order"),
-        (["--train_target="], "your own files are incomplete; missing: --train_target"),
-        (["--train_target=nowhere"], "nowhere: cannot be read"),
-        (["--vocab_file=nowhere.model"], "nowhere.model: cannot be read"),
-    ],
-)
-def test_what_cannot_be_counted_is_refused(folder, corpus, capsys, flags, message):
-    done = train(folder, "none", "--model=ngram_lm", *corpus[TARGETS], *flags, capsys=capsys)
-    assert done.status == 1 and message in done.err
-    assert done.err.startswith("error: ") and not (folder / "none" / "config.json").exists()
-
-
 def test_several_files_are_one_text(folder, corpus, capsys):
     path = folder / "train.target"
     lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -177,13 +141,6 @@ def test_several_files_are_one_text(folder, corpus, capsys):
     arrays = [read_archive(folder / name / "best.npz")[0] for name in ("whole", "parts")]
     for name in arrays[0]:
         np.testing.assert_array_equal(*(array[name] for array in arrays))
-
-
-def test_an_empty_text_is_refused(folder, corpus, capsys):
-    (folder / "empty").write_text("\n\n", encoding="utf-8")
-    flags = [*corpus[TARGETS], f"--train_target={folder / 'empty'}"]
-    done = train(folder, "none", "--model=ngram_lm", *flags, capsys=capsys)
-    assert done.status == 1 and "empty: empty; expected one sentence a line" in done.err
 
 
 def test_the_same_flags_as_a_translation_model_give_its_vocabulary(folder, corpus, small, capsys):

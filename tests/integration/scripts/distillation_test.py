@@ -187,15 +187,3 @@ def test_the_tag_is_one_token_and_pairs_without_a_translation_are_left_out(writt
     assert done.status == 0
     empty = (written / "back.en").read_text().split("\n")[:-1].count("")
     assert f"dropped: {empty} with an empty side" in done.out
-
-
-@pytest.mark.slow
-def test_a_tag_that_cannot_be_written_is_refused(written, capsys):
-    flags = [
-        f"--model_dir={written / 'runs/forward'}",
-        f"--input={written / 'mono.de'}",
-        "--tag=A B",
-    ]
-    done = run_script("translate", flags, capsys)
-    assert done.status == 1 and done.err.count("\n") == 1
-    assert "expected one word" in done.err

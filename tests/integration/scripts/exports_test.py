@@ -35,25 +35,6 @@ def corpus(folder):
     return corpus_flags(folder, train=60, valid=6)
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        (["--quantization=int8"], "--quantization needs --format=ctranslate2"),
-        (["--format=ctranslate2", "--beam_size=8"], "--beam_size needs --format=savedmodel"),
-        (["--format=ctranslate2", "--max_beam_size=8"], "--max_beam_size needs --format=savedmo"),
-        (["--beam_size=8", "--max_beam_size=4"], "--max_beam_size=4 is less than --beam_size=8"),
-        ([], "scores.json: expected the scores that translate.py --save_scores writes"),
-    ],
-)
-def test_what_cannot_be_exported_is_refused_before_the_model_is_loaded(
-    flags, reason, tmp_path, capsys
-):
-    (tmp_path / "scores.json").write_text('{"bleu": 27')
-    places = [f"--model_dir={tmp_path}", f"--export_dir={tmp_path / 'serving'}"]
-    done = run_script("export", [*places, *flags], capsys)
-    assert done.status == 1 and reason in done.err and done.err.count("\n") == 1, done.err
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("preset", models.preset_names())
 def test_a_hundred_lines_are_translated_alike(preset, folder, corpus, translate_in_c, capsys):

@@ -16,7 +16,6 @@ import pytest
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.model_directory import combined_models
-from nmt_zoo.serving.server import served_versions
 from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import Client, Example
@@ -187,29 +186,6 @@ def test_axe_finds_the_page_accessible(server, browser, scheme):
     assert violations(browser) == []
 
 
-@pytest.mark.parametrize(
-    ("flags", "reason"),
-    [
-        ([], "give either --export_dir or --model_dir"),
-        (["--export_dir=x", "--model_dir=y"], "give either"),
-        (["--export_dir=x", "--beam_size=2"], "--beam_size needs --model_dir"),
-        (["--export_dir=nothing"], "nothing: no numbered version"),
-        (["--model_dir=nothing"], "nothing"),
-        (["--export_dir=x", "--model_name=a/b"], "--model_name=a/b: expected a name without"),
-        (
-            ["--export_dir=x", "--host=no.such.host.invalid"],
-            "no.such.host.invalid:0: cannot listen",
-        ),
-        (["--export_dir=x", "--max_lines=0"], "--max_lines=0: expected a whole number"),
-    ],
-)
-def test_wrong_flags_are_refused_in_one_line(flags, reason, tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    done = run_script("serve", ["--port=0", *flags], capsys)
-    assert done.status == 1 and done.out == ""
-    assert done.err.startswith("error: ") and done.err.count("\n") == 1 and reason in done.err
-
-
 def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
     def warn(directories):
         os.write(2, b"a warning\n")
@@ -218,13 +194,6 @@ def test_a_warning_of_loading_a_model_is_shown(monkeypatch, capfd):
     monkeypatch.setattr(combined_models, "load_models", warn)
     done = run_script("serve", ["--port=0", "--model_dir=x"], capfd)
     assert done.status == 1 and done.err == "a warning\nerror: no model\n"
-
-
-def test_a_port_that_is_taken_is_refused_in_one_line(server, example, capsys):
-    done = run_script("serve", [f"--export_dir={example}", f"--port={server.port}"], capsys)
-    assert done.status == 1
-    assert f"127.0.0.1:{server.port}: cannot listen there" in done.err
-    assert os.strerror(errno.EADDRINUSE) in done.err
 
 
 def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
@@ -240,7 +209,7 @@ def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
             other.listen()
             return load_warm(*arguments)
 
-        monkeypatch.setattr(served_versions, "load_warm", load_while_the_other_begins)
+        monkeypatch.setattr("nmt_zoo.command_line.serve.load_warm", load_while_the_other_begins)
         done = run_script("serve", [f"--export_dir={example}", f"--port={port}"], capsys)
     assert done.status == 1 and done.out == ""
     assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")

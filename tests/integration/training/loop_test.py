@@ -17,14 +17,15 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.batching import Batching
-from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.static_shapes import choose_shapes
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
 from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays, read_archive, restore
-from nmt_zoo.training import loop
 from nmt_zoo.training.corpus.epochs import Epochs
+from nmt_zoo.training.loop import budget, ending, log
+from nmt_zoo.training.loop import trainer as loop
 from nmt_zoo.training.loop.limits import Limits
 from nmt_zoo.training.loop.trainer import Trainer
 from nmt_zoo.training.reports.tensorboard import Board
@@ -58,7 +59,7 @@ def tokenizer(text):
 
 @pytest.fixture(scope="module")
 def corpus(text, tokenizer, tmp_path_factory):
-    return encode_corpus(*text, tokenizer, tmp_path_factory.mktemp("cache"))
+    return encode_pairs(*text, tokenizer, tmp_path_factory.mktemp("cache")).corpus
 
 
 def started(path, tokenizer, preset, settings):
@@ -138,16 +139,16 @@ def test_stops_at_the_largest_step_and_keeps_the_last_checkpoints(directory, cor
     assert [r["step"] for r in records(directory, "train")] == [2, 4, 6, 8, 10, 12]
     assert [r["perplexity"] for r in records(directory, "valid")] == [9, 8, 7]
     last = records(directory, "train")[-1]
-    assert run.shown["epoch"] == last["epoch"]
-    assert float(run.shown["rate"]) == pytest.approx(last["learning_rate"], rel=0.05)
-    assert "warm-up" not in run.shown
+    assert run.log.shown["epoch"] == last["epoch"]
+    assert float(run.log.shown["rate"]) == pytest.approx(last["learning_rate"], rel=0.05)
+    assert "warm-up" not in run.log.shown
 
 
 def test_progress_shows_the_warm_up_and_knows_the_last_step_of_all_epochs(directory, corpus):
     run = trainer(directory, corpus, [9], max_steps=2)
     run.update.warmup_steps = 20
     run.run()
-    assert run.shown["warm-up"] == "2 of 20"
+    assert run.log.shown["warm-up"] == "2 of 20"
     num_batches = sum(1 for _ in batches(corpus, Batching(64), seed=1))
     for limits, most in (({}, 3 * num_batches), ({"max_steps": 5}, 5)):
         run = trainer(directory, corpus, [], **{"max_steps": 0, "max_epochs": 3, **limits})
@@ -197,7 +198,8 @@ def test_stops_after_the_largest_number_of_minutes(directory, corpus):
 def clock(monkeypatch):
     """The seconds of the loop's clock, in a list that tests change."""
     seconds = [1000.0]
-    monkeypatch.setattr(loop, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
+    for module in (loop, budget, ending, log):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     return seconds
 
 

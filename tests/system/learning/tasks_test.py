@@ -6,7 +6,7 @@ import pytest
 
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.batching import Batching
-from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.translator import Translator
@@ -31,7 +31,7 @@ def examples(task, count, seed):
 def test_learns(task, tmp_path):
     source, target = examples(task, 20_000, seed=1)
     tokenizer = train_tokenizer("word", source, target)
-    corpus = encode_corpus(source, target, tokenizer, tmp_path)
+    corpus = encode_pairs(source, target, tokenizer, tmp_path).corpus
     model = models.create(
         "transformer_tiny",
         len(tokenizer.source),

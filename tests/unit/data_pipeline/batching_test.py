@@ -93,13 +93,6 @@ def test_other_seed_or_epoch_orders_and_groups_otherwise(many, other):
     assert len(groups & other_groups) < len(groups) / 10
 
 
-def test_epoch_and_seed_do_not_stand_for_each_other(many):
-    assert not same(
-        plan_epoch(*many, Batching(BUDGET), seed=3, epoch=4),
-        plan_epoch(*many, Batching(BUDGET), seed=4, epoch=3),
-    )
-
-
 def test_batches_come_by_length_without_a_seed(many):
     longest = [many[:, rows].max() for rows in batches_of(plan_epoch(*many, Batching(BUDGET)))]
     assert longest == sorted(longest)
@@ -114,12 +107,6 @@ def test_batches_come_in_random_order_of_length_with_a_seed(many):
     steps = np.sign(np.diff(longest))
     assert (steps > 0).sum() > len(steps) / 4
     assert (steps < 0).sum() > len(steps) / 4
-
-
-def test_batches_hold_neighbours_in_length(many):
-    plan = plan_epoch(*many, Batching(600), seed=1)
-    unsorted = EpochPlan(np.arange(many.shape[1]), plan.batch_sizes)
-    assert padding_share(plan, *many) < padding_share(unsorted, *many) / 2
 
 
 def test_pairs_of_equal_longest_side_are_grouped_by_the_other():
@@ -171,11 +158,6 @@ def test_padding_share_is_what_counting_cells_gives(lengths, seed):
     assert padding_share(plan, *lengths) == pytest.approx(padding / cells, abs=1e-12)
 
 
-def test_types_of_a_plan_hold_large_corpora(lengths):
-    plan = plan_epoch(*lengths, Batching(BUDGET), seed=0)
-    assert plan.rows.dtype == plan.batch_sizes.dtype == np.int64
-
-
 # The shuffle
 
 
@@ -220,19 +202,6 @@ def test_workers_share_out_an_epoch_in_equal_numbers_of_batches(many, num_worker
     assert plan.batch_sizes.min() >= 1
     for rows in batches_of(plan):
         assert rows.size * many[:, rows].max() <= BUDGET
-
-
-def test_batches_of_a_step_are_of_similar_length(many):
-    plan = plan_epoch(*many, Batching(200, num_workers=4), seed=1)
-    longest = plan.padded_shapes(*many)[:, 1:].max(axis=1).reshape(-1, 4)
-    assert np.ptp(longest, axis=1).mean() < np.ptp(longest, axis=0).mean() / 4
-    # Each of the 4 workers sometimes has the longest batch.
-    assert len(set(longest.argmax(axis=1))) == 4
-
-
-def test_one_worker_has_the_batches_of_no_workers(many):
-    one = plan_epoch(*many, Batching(BUDGET, num_workers=1), seed=1)
-    assert same(one[:2], plan_epoch(*many, Batching(BUDGET), seed=1)[:2])
 
 
 def test_too_few_pairs_for_the_workers_are_refused():

@@ -23,49 +23,6 @@ def test_both_sides_are_read_line_by_line(split):
     assert read_split(split) == (["one\u2028", "two", ""], ["eins", "zwei", "drei"])
 
 
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_missing_side_is_named(split, side):
-    path = getattr(split, side)
-    path.unlink()
-    with pytest.raises(UserError, match=f"{path.name}: cannot be read"):
-        read_split(split)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_empty_side_is_named(split, side):
-    path = getattr(split, side)
-    path.write_bytes(b"")
-    with pytest.raises(UserError, match=f"{path.name}: empty"):
-        read_split(split)
-
-
-@pytest.mark.parametrize("side", ["source", "target"])
-def test_unequal_sides_are_refused_with_both_counts(split, side):
-    path = getattr(split, side)
-    path.write_bytes(b"one\ntwo\n")
-    with pytest.raises(UserError) as e:
-        read_split(split)
-    message = str(e.value)
-    counts = {split.source: 3, split.target: 3, path: 2}
-    for each, count in counts.items():
-        assert f"{each}" in message and f"{each.name} has {count}" in message
-    assert f"end of {path}" in message
-    assert "\n" not in message
-
-
-def test_side_that_is_not_utf8_is_named_with_its_line(split):
-    split.target.write_bytes(b"eins\nzwei\ndr\xe4i\n")
-    with pytest.raises(UserError, match=r"x\.de, line 3: not UTF-8"):
-        read_split(split)
-
-
-def test_unknown_name_is_answered_with_the_known_ones(tmp_path):
-    with pytest.raises(UserError, match=r"unknown dataset 'dmeo'.*demo.*--train_source") as e:
-        prepare("dmeo", tmp_path)
-    assert "\n" not in str(e.value)
-    assert not list(tmp_path.iterdir())
-
-
 def test_the_demo_corpus_is_written_where_it_is_missing_or_another(tmp_path):
     splits = prepare("demo", tmp_path)
     paths = [splits[n].source.with_suffix(e) for n in splits for e in (".en", ".de", ".en-de")]
@@ -132,19 +89,3 @@ def test_a_file_with_tabs_is_both_sides(tabbed, monkeypatch):
     assert read_split(Split(tabbed, tabbed)) == expected
     monkeypatch.setattr("nmt_zoo.data_pipeline.streams._BLOCK_BYTES", 5)
     assert read_split(Split(tabbed, tabbed)) == expected
-
-
-@pytest.mark.parametrize(("line", "tabs"), [("three drei", 0), ("three\tdrei\t3", 2)])
-def test_a_line_with_other_tabs_is_named(tabbed, tmp_path, line, tabs):
-    with open(tabbed, "a", encoding="utf-8") as file:
-        file.write(f"\nfour\tvier\n{line}\n")
-    message = rf"pairs\.tsv, line 5: expected source and target with one tab .* found {tabs} tabs"
-    with pytest.raises(UserError, match=message):
-        read_split(Split(tabbed, tabbed))
-
-
-def test_a_file_of_both_sides_that_is_named_for_one_is_refused(tabbed, tmp_path):
-    other = tmp_path / "other.de"
-    other.write_bytes(b"a\nb\nc\td\n")
-    with pytest.raises(UserError, match=r"pairs\.tsv: given for one side only"):
-        read_split(Split(tabbed, other))

@@ -14,13 +14,12 @@ from nmt_zoo.common.files import write_lines
 from nmt_zoo.data_pipeline import encoding
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, PairFilter
 from nmt_zoo.data_pipeline.encoding import (
-    encode_corpus,
     encode_lines,
     encode_pairs,
     encoded_chunks,
     text_hash,
 )
-from nmt_zoo.data_pipeline.streams import FileLines, open_splits
+from nmt_zoo.data_pipeline.streams import open_splits
 from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from tests.unit.data_pipeline.small import SOURCE, TARGET, corpus_of, pairs_of, rows_of, same_corpus
 
@@ -34,7 +33,7 @@ def tokenizer(request):
 
 @pytest.fixture(scope="module")
 def corpus(tokenizer, tmp_path_factory):
-    return encode_corpus(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache"))
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
 
 
 @pytest.fixture
@@ -62,7 +61,7 @@ def test_encoded_lines_are_those_of_the_tokenizer(tokenizer, corpus):
 
 def test_many_lines_are_encoded_in_order(tokenizer, tmp_path):
     lines = [f"{'a ' * (i % 3)}b" for i in range(25_000)]
-    corpus = encode_corpus(lines, lines, tokenizer, tmp_path)
+    corpus = encode_pairs(lines, lines, tokenizer, tmp_path).corpus
     assert rows_of(corpus.target) == tokenizer.target.encode(lines)
 
 
@@ -74,26 +73,16 @@ def test_taken_rows_are_those_asked_for_in_their_order(tokenizer):
 
 
 def test_text_of_files_is_encoded_as_that_of_lists(tokenizer, corpus, files, tmp_path):
-    from_files = encode_corpus(*open_splits(files), tokenizer, tmp_path / "cache")
+    from_files = encode_pairs(*open_splits(files), tokenizer, tmp_path / "cache").corpus
     assert same_corpus(from_files, corpus)
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path / "cache")
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path / "cache")
     assert len(list((tmp_path / "cache").iterdir())) == 1
-
-
-def test_number_of_threads_changes_nothing(tokenizer, monkeypatch):
-    monkeypatch.setattr(encoding, "_PAIRS_AT_ONCE", 7)
-    found = [
-        [pair for chunk in encoded_chunks(SOURCE, TARGET, tokenizer, n) for pair in pairs_of(chunk)]
-        for n in (1, 2, 5)
-    ]
-    assert found[0] == found[1] == found[2]
-    assert len(found[0]) == len(SOURCE)
 
 
 @pytest.mark.parametrize("change", [-1, 1])
 def test_sides_of_unequal_length_are_refused(tokenizer, tmp_path, change):
     with pytest.raises(ValueError, match="more lines"):
-        encode_corpus(SOURCE, [*TARGET, "a"][: len(TARGET) + change], tokenizer, tmp_path)
+        encode_pairs(SOURCE, [*TARGET, "a"][: len(TARGET) + change], tokenizer, tmp_path)
     assert cache_of(tmp_path)[1] == []
 
 
@@ -114,15 +103,15 @@ def test_encoding_holds_few_lines_at_a_time(tokenizer, monkeypatch):
 
 
 def test_second_call_reads_the_cache(tokenizer, tmp_path, monkeypatch):
-    first = encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    first = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus
     monkeypatch.setattr(type(tokenizer.source), "encode", None)
-    second = encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    second = encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus
     assert same_corpus(first, second)
     assert all(isinstance(array, np.memmap) for side in second for array in side)
 
 
 def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsys):
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
     folder, cache = cache_of(tmp_path)
     assert len(cache) == 5
     for file in cache:
@@ -134,62 +123,45 @@ def test_damaged_cache_is_named_and_made_anew(tokenizer, corpus, tmp_path, capsy
             whole[:half] + bytes([whole[half] ^ 1]) + whole[half + 1 :],
         ):
             file.write_bytes(damaged)
-            assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
+            assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
             assert f"{folder}: the cache is damaged" in capsys.readouterr().err
             assert file.read_bytes() == whole
+        file.unlink()
+        assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
+    capsys.readouterr()
     assert cache_of(tmp_path) == (folder, cache)
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
     assert capsys.readouterr().err == ""
-
-
-def test_missing_part_of_a_cache_is_made_anew(tokenizer, corpus, tmp_path, capsys):
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
-    for file in cache_of(tmp_path)[1]:
-        file.unlink()
-        assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
-
-
-def test_a_folder_in_the_place_of_a_file_of_a_cache_is_named(tokenizer, tmp_path):
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
-    folder, cache = cache_of(tmp_path)
-    for file in cache:
-        whole = file.read_bytes()
-        file.unlink()
-        file.mkdir()
-        with pytest.raises(UserError, match=f"^{file}: a folder .*remove {folder}"):
-            encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
-        file.rmdir()
-        file.write_bytes(whole)
 
 
 def test_text_that_is_edited_between_two_readings_is_not_cached(tokenizer, files, tmp_path):
     text = open_splits(files)
     write_lines(files[1], [*TARGET[:-1], "another line"])
     with pytest.raises(UserError, match=r"text\.target: was changed after it was first read"):
-        encode_corpus(*text, tokenizer, tmp_path / "cache")
+        encode_pairs(*text, tokenizer, tmp_path / "cache")
     assert cache_of(tmp_path / "cache")[1] == []
 
 
 def test_without_file_locks_it_is_said_and_goes_on(
     tokenizer, corpus, tmp_path, without_locks, capsys
 ):
-    assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
+    assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
     assert capsys.readouterr().err.count("this file system has no locks (") == 1
 
 
 def test_several_at_once_make_one_cache(tokenizer, corpus, tmp_path):
     with ThreadPoolExecutor(4) as pool:
-        found = pool.map(lambda _: encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), range(4))
-        assert all(same_corpus(one, corpus) for one in found)
+        found = pool.map(lambda _: encode_pairs(SOURCE, TARGET, tokenizer, tmp_path), range(4))
+        assert all(same_corpus(one.corpus, corpus) for one in found)
     assert len(cache_of(tmp_path)[1]) == 5
 
 
 def test_what_a_killed_process_left_is_removed(tokenizer, corpus, tmp_path):
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
     folder, cache = cache_of(tmp_path)
     (folder / ".unfinished-x.bin").write_bytes(b"half")
     (folder / "index.json").unlink()
-    assert same_corpus(encode_corpus(SOURCE, TARGET, tokenizer, tmp_path), corpus)
+    assert same_corpus(encode_pairs(SOURCE, TARGET, tokenizer, tmp_path).corpus, corpus)
     assert cache_of(tmp_path) == (folder, cache)
 
 
@@ -219,33 +191,12 @@ def test_full_disk_is_one_line_of_error_and_leaves_nothing(tmp_path, limit):
     assert not list(tmp_path.glob("*/index.json"))
 
 
-def test_cache_folder_that_cannot_be_made_is_named(tokenizer, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/encoded-.*cannot be written"):
-        encode_corpus(SOURCE, TARGET, tokenizer, tmp_path / "file")
-
-
 def test_other_tokenizer_is_never_served_from_the_cache(tokenizer, tmp_path):
     fewer = train_tokenizer("word", SOURCE, TARGET, min_word_count=1, vocab_size=7)
-    encode_corpus(SOURCE, TARGET, tokenizer, tmp_path)
-    corpus = encode_corpus(SOURCE, TARGET, fewer, tmp_path)
+    encode_pairs(SOURCE, TARGET, tokenizer, tmp_path)
+    corpus = encode_pairs(SOURCE, TARGET, fewer, tmp_path).corpus
     assert rows_of(corpus.source) == fewer.source.encode(SOURCE)
     assert len(list(tmp_path.iterdir())) == 2
-
-
-@pytest.mark.parametrize("change", ["source", "target", "swap", "boundary"])
-def test_other_text_is_never_served_from_the_cache(tokenizer, tmp_path, change):
-    source, target = ["a b", "c"], ["d", "e f"]
-    encode_corpus(source, target, tokenizer, tmp_path)
-    source, target = {
-        "source": (["a b", "d"], target),
-        "target": (source, ["d", "e g"]),
-        "swap": (target, source),
-        "boundary": (["a", "b c"], target),
-    }[change]
-    corpus = encode_corpus(source, target, tokenizer, tmp_path)
-    assert rows_of(corpus.source) == tokenizer.source.encode(source)
-    assert rows_of(corpus.target) == tokenizer.target.encode(target)
 
 
 def test_hash_of_a_text_changes_with_line_ends_sides_and_characters():
@@ -295,12 +246,6 @@ def test_pairs_are_dropped_by_length_and_ratio_and_counted_once():
     assert pairs_of(kept) == [pairs_of(corpus)[i] for i in (0, 7, 10)]
 
 
-def test_corpus_without_bad_pairs_stays_as_it_is(corpus):
-    kept, dropped = filter_pairs(corpus, max_length=100, max_length_ratio=100)
-    assert same_corpus(kept, corpus)
-    assert set(dropped.values()) == {0}
-
-
 def test_filtering_while_encoding_is_filtering_afterwards(tokenizer, corpus, tmp_path):
     limits = {"max_length": 12, "max_length_ratio": 2}
     kept, dropped = filter_pairs(corpus, **limits)
@@ -333,22 +278,6 @@ def test_nothing_left_leaves_no_cache(tokenizer, tmp_path):
     with pytest.raises(UserError, match=r"all 220 training pairs .* longer than 1 tokens"):
         encode_pairs(SOURCE, TARGET, tokenizer, tmp_path, pair_filter=PairFilter(1, 9))
     assert cache_of(tmp_path)[1] == []
-
-
-def test_nothing_left_is_an_error_with_the_reasons():
-    corpus = corpus_of((1, 5), (20, 20), (30, 20))
-    with pytest.raises(UserError) as e:
-        filter_pairs(corpus, max_length=10, max_length_ratio=3)
-    message = str(e.value)
-    assert (
-        "all 3 training pairs were dropped: 1 with an empty side, 2 longer than 10 tokens"
-        in message
-    )
-    assert "ratio above" not in message and "--max_length" in message and "\n" not in message
-
-
-def test_hash_of_files_is_that_of_their_lines(files):
-    assert text_hash(*map(FileLines, files)) == text_hash(SOURCE, TARGET)
 
 
 @pytest.mark.parametrize(

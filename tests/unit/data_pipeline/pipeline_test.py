@@ -7,7 +7,7 @@ import pytest
 
 from nmt_zoo.data_pipeline.batching import Batching
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.mixing import mixture
 from nmt_zoo.data_pipeline.pipeline import (
     batches,
@@ -31,7 +31,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def corpus(tokenizer, tmp_path_factory):
-    return encode_corpus(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache"))
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
 
 
 def arrays(dataset):
@@ -178,7 +178,7 @@ def test_a_corpus_may_have_more_than_2_to_the_31_tokens(tmp_path):
 
 
 def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_path):
-    corpus = encode_corpus(["a b zzz", "a"], ["c", "d zzz"], tokenizer, tmp_path)
+    corpus = encode_pairs(["a b zzz", "a"], ["c", "d zzz"], tokenizer, tmp_path).corpus
     text = "\n".join(
         describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
     )
@@ -192,7 +192,7 @@ def test_description_counts_pairs_tokens_unknowns_and_batches(tokenizer, tmp_pat
 
 def test_description_of_a_shared_vocabulary_gives_one_number(tmp_path):
     tokenizer = train_tokenizer("bpe", SOURCE, TARGET, vocab_size=290)
-    corpus = encode_corpus(["a b"], ["c"], tokenizer, tmp_path)
+    corpus = encode_pairs(["a b"], ["c"], tokenizer, tmp_path).corpus
     text = "\n".join(
         describe(corpus, tokenizer, Batching(8), plan_batches(corpus, Batching(8), seed=0))
     )

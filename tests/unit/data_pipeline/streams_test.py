@@ -77,20 +77,6 @@ def test_several_files_are_one_text(tmp_path, block_bytes):
     assert lines.digest == FileLines(written(tmp_path / "c", b"a\nb\nc\n")).digest
 
 
-def test_bytes_that_are_not_utf8_are_named_with_their_line(tmp_path, block_bytes):
-    path = written(tmp_path / "a", "gut\nä\n".encode() + b"schl\xe4cht\nx\n")
-    with pytest.raises(UserError, match=r"a, line 3: not UTF-8 \(byte 0xe4\).*iconv") as e:
-        list(FileLines(path))
-    assert "\n" not in str(e.value)
-
-
-@pytest.mark.parametrize("what", ["absent", "folder"])
-def test_file_that_cannot_be_read_is_named(tmp_path, what):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=rf"{what}: cannot be read .*check the name"):
-        FileLines(tmp_path / what)
-
-
 def test_file_that_changes_meanwhile_is_noticed(tmp_path):
     path = written(tmp_path / "a", b"a\nb\n")
     lines = FileLines(path)
@@ -115,13 +101,6 @@ def test_halves_of_unequal_length_are_refused_and_the_shorter_named(tmp_path):
         open_splits((one, two), (two, one))
     source, target = open_splits((one, one), (two, two))
     assert list(source) == list(target) == ["a", "b", "a"]
-
-
-@pytest.mark.parametrize("nothing", [b"", b"\n", b" \n\t\r\n", "\u00a0\n\u200b".encode()])
-def test_empty_half_is_refused(tmp_path, nothing, block_bytes):
-    empty, full = written(tmp_path / "empty", nothing), written(tmp_path / "full", b"\na\n\n")
-    with pytest.raises(UserError, match=r"empty: empty or blank; expected one sentence a line"):
-        open_splits((full, full), (full, empty))
 
 
 @pytest.fixture
@@ -150,16 +129,6 @@ def test_one_text_for_both_sides_is_refused_under_whatever_names(tmp_path):
         assert "\n" not in str(e.value)
         with pytest.raises(UserError, match="the same file for source and target"):
             open_split((f"{other},{one}", f"{one},{name}"))
-
-
-def test_a_tsv_for_one_side_is_refused(tmp_path, tsv):
-    plain = written(tmp_path / "b", b"a\nb\n")
-    for split in ((tsv, plain), (plain, tsv)):
-        with pytest.raises(UserError, match=r"a\.tsv: given for one side only"):
-            open_split(split)
-    with pytest.raises(UserError, match=r"a\.tsv: given for one side only"):
-        open_target(("", tsv))
-    assert list(open_target(("", f"{plain},{plain}"))) == ["a", "b"] * 2
 
 
 def test_a_comma_without_a_name_is_told(tmp_path):

@@ -181,16 +181,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_what_cannot_be_read_is_one_line_with_its_number(write, name):
-    file, text, expected = FAULTS[name]
-    path = write(file, text)
-    column = {"columns that differ": 1, "one column": 2, "no such column": 9}.get(name)
-    with pytest.raises(UserError) as caught:
-        list(source_text(path, column))
-    assert expected in str(caught.value) and "\n" not in str(caught.value)
-
-
 def test_references_that_do_not_fit_are_refused(write):
     source = write("src.sgm", SGML)
     for text, expected in (

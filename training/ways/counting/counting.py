@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.common.progress import Progress
+from nmt_zoo.data_pipeline.encoded import EncodedSide
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, PAD_ID
 
 # Discounts of counts of 1, of 2 and of 3 or more, for texts that are too small or too regular to
@@ -52,16 +53,13 @@ class _Level(NamedTuple):
     counts: np.ndarray
 
 
-def estimate(text, vocab_size, order):
+def estimate(text: EncodedSide, vocab_size: int, order: int) -> NgramTable:
     """Estimates the language model of a text.
 
     Args:
         text: `EncodedSide`; each sentence ends in `</s>`.
         vocab_size: V.
         order: longest n-grams, in words, at least 1.
-
-    Returns:
-        `NgramTable`.
     """
     levels = _count(text, vocab_size, order)
     backoffs, probabilities = [], []
@@ -89,7 +87,7 @@ def estimate(text, vocab_size, order):
     )
 
 
-def estimate_discounts(counts):
+def estimate_discounts(counts: np.ndarray) -> tuple[np.ndarray, bool]:
     """Estimates the three discounts of one order, Chen and Goodman 1998, equation 26.
 
     Args:

@@ -5,20 +5,32 @@ models of the two directions make different errors. In Liang, Taskar and Klein 2
 Agreement", both models count only links that both find probable.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.ways.expectation_maximisation.corpus_links import joined_links, links_of_cells
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
+    Links,
+    joined_links,
+    links_of_cells,
+)
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
     Expected,
-    expect_block,
+    count,
+    expect,
     in_threads,
     maximise_translation,
+    posteriors_of,
+    translation_of,
 )
-from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs, index_word_pairs
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
+    Cells,
+    WordPairs,
+    index_word_pairs,
+)
 
 
 class Directions(NamedTuple):
@@ -28,93 +40,109 @@ class Directions(NamedTuple):
     reverse: WordPairs
 
 
-def index_directions(corpus, *, target_end=True):
+def index_directions(corpus: EncodedCorpus, *, target_end: bool = True) -> Directions:
     """Makes the `Directions` of an `EncodedCorpus`; `target_end` as `index_word_pairs`."""
     both = corpus, EncodedCorpus(corpus.target, corpus.source)
     return Directions(*(index_word_pairs(c, target_end=target_end) for c in both))
 
 
-def agreeing_step(directions, estimates, *, alpha=0.0, threads=2):
-    """Makes one step of expectation maximisation for both directions.
+def em_steps(
+    directions: Sequence[WordPairs],
+    estimates: Sequence[Estimate],
+    *,
+    alpha: float = 0.0,
+    threads: int = 2,
+) -> tuple[list[Estimate], list[float]]:
+    """Makes one step of expectation maximisation, for one direction or for two that are to agree.
 
-    The posterior of a link is the product of both directions' posteriors, which approximates the
-    product of both distributions over alignments (section 3.2 there). NULL, and the target's `</s>`
-    where `</s>` has cells, have no counterpart in the other direction and keep the posteriors of
-    their own direction. Then the posteriors of each target word are scaled to sum to 1. Position
-    models learn from the posteriors of their own direction. Unlike plain expectation maximisation,
-    such a step may lower the likelihoods.
+    Without a prior, the log-likelihood of a single direction never falls from one step to the next;
+    a step of two directions may lower both.
 
     Args:
-        directions: `Directions`.
-        estimates: two `Estimate`s.
-        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
+        directions: one `WordPairs`, or `Directions`.
+        estimates: the `Estimate` of each direction.
+        alpha: as `iteration.maximise_translation`.
 
     Returns:
-        (list of two `Estimate`s, list of the two log-likelihoods under the given estimates).
+        (list of new `Estimate`s, list of the log-likelihoods under the given ones).
     """
     results = []
-    expected = expect_agreeing(directions, estimates, threads=threads)
+    expected = expect_directions(directions, estimates, threads=threads)
     for words, estimate, found in zip(directions, estimates, expected, strict=True):
         translation = maximise_translation(words, found.counts, alpha)
         results.append(Estimate(translation, estimate.positions.maximise(found.statistics)))
     return results, [found.log_likelihood for found in expected]
 
 
-def expect_agreeing(directions, estimates, *, threads=2):
-    """Makes the expectation step of `agreeing_step`; returns the `Expected` of each direction."""
-    found = [_posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)]
+def expect_directions(
+    directions: Sequence[Cells], estimates: Sequence[Estimate], *, threads: int = 2
+) -> list[Expected]:
+    """Makes the expectation step of one direction, or of two that are to agree.
+
+    The posterior of a link is the product of both directions' posteriors, which approximates the
+    product of both distributions over alignments (section 3.2 there). NULL, and the target's `</s>`
+    where `</s>` has cells, have no counterpart in the other direction and keep the posteriors of
+    their own direction. Then the posteriors of each target word are scaled to sum to 1. Position
+    models learn from the posteriors of their own direction.
+
+    Args:
+        directions, estimates, threads: as `em_steps`.
+    """
+    if len(directions) == 1:
+        return [expect(*directions, *estimates, threads=threads)]
+    found = [
+        posteriors_of(words, estimate.positions, translation_of(words, estimate), threads=threads)
+        for words, estimate in zip(directions, estimates, strict=True)
+    ]
+    both = [posteriors for posteriors, _, _ in found]
     results = []
-    for side, words in enumerate(directions):
-        own, statistics, log_likelihood = found[side]
-        twin = words, directions[1 - side], found[1 - side][0]
-
-        def work(blocks, words=words, own=own, twin=twin):
-            counts = np.zeros(words.num_pairs)
-            for block in blocks:
-                both = agreed_posteriors(block, own, *twin)
-                np.add.at(counts, words.cell_pairs[block.cells], both.ravel())
-            return counts
-
-        counts = sum(in_threads(work, words.blocks, threads), np.zeros(words.num_pairs))
+    for side, (_, statistics, log_likelihood) in enumerate(found):
+        agreed = _agreed(directions, both, side)
+        counts = count(directions[side], agreed, threads=threads)
         results.append(Expected(counts, statistics, log_likelihood))
     return results
 
 
-def _posteriors(words, estimate, threads):
-    """Returns (`[cells]` float32 posteriors, statistics of all blocks, log-likelihood)."""
-    posteriors = np.empty(words.cell_pairs.size, np.float32)
-
-    def work(blocks):
-        results = []
-        for block in blocks:
-            result = expect_block(words, estimate, block)
-            posteriors[block.cells] = result.posteriors.ravel()
-            results.append((result.statistics, result.log_likelihood))
-        return results
-
-    results = [block for part in in_threads(work, words.blocks, threads) for block in part]
-    return posteriors, [r[0] for r in results], sum(r[1] for r in results)
-
-
-def agreed_posteriors(block, own, words, twin, other):
-    """Returns the product of both directions' posteriors in a block, as `agreeing_step` counts it.
+def agreeing_posteriors(
+    directions: Sequence[Cells], posteriors: Sequence[np.ndarray], *, threads: int = 2
+) -> list[np.ndarray]:
+    """Returns what both directions count of their links, as `expect_directions` counts it.
 
     Args:
-        block: `Block` of one direction.
-        own: `[cells]`, posteriors of that direction.
-        words: `WordPairs` of that direction.
-        twin: `WordPairs` of the other direction.
-        other: `[cells]`, posteriors of the other direction.
+        directions: `Directions`, or the `Cells` of both.
+        posteriors: two arrays `[cells]` float32, one for each direction.
 
     Returns:
-        `[R, n]` float64, rows scaled to sum to 1.
+        List of two arrays `[cells]` float32.
     """
-    both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
-    both[:, :-1] *= _facing(block, words, twin, other)
-    # The sum is 0 if each direction excludes all links that the other finds possible.
-    both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
-    return both
+    results = [np.empty_like(own) for own in posteriors]
+    for side, (words, result) in enumerate(zip(directions, results, strict=True)):
+        agreed = _agreed(directions, posteriors, side)
+
+        def work(blocks, result=result, agreed=agreed):
+            for block in blocks:
+                result[block.cells] = agreed(block).ravel()
+
+        in_threads(work, words.blocks, threads)
+    return results
+
+
+def _agreed(directions, posteriors, side):
+    """Returns the function of a block of one side for the product of both sides' posteriors.
+
+    The function returns `[R, n]` float64, with rows scaled to sum to 1.
+    """
+    words, twin = directions[side], directions[1 - side]
+    own, other = posteriors[side], posteriors[1 - side]
+
+    def agreed(block):
+        both = own[block.cells].reshape(-1, block.source_length).astype(np.float64)
+        both[:, :-1] *= _facing(block, words, twin, other)
+        # The sum is 0 if each direction excludes all links that the other finds possible.
+        both /= np.maximum(both.sum(axis=1, keepdims=True), 1e-30)
+        return both
+
+    return agreed
 
 
 def _facing(block, words, twin, values):
@@ -138,35 +166,18 @@ def _facing(block, words, twin, values):
     return found
 
 
-def agreed_links(directions, estimates, *, threshold=0.4, threads=2):
-    """Returns the links that both directions together find probable.
-
-    Args:
-        directions: `Directions`.
-        estimates: two `Estimate`s.
-        threshold: a link is returned if the geometric mean of its two posteriors is above this.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
-
-    Returns:
-        `training.ways.expectation_maximisation.corpus_links.Links` of the forward direction.
-    """
-    (own, _, _), (other, _, _) = (
-        _posteriors(w, e, threads) for w, e in zip(directions, estimates, strict=True)
-    )
-    return links_of_both(directions, (own, other), lambda p, q: p * q > threshold**2)
-
-
-def links_of_both(directions, posteriors, is_link):
+def links_of_both(
+    directions: Sequence[Cells], posteriors: Sequence[np.ndarray], is_link: Callable
+) -> Links:
     """Returns the links that the posteriors of both directions decide.
 
     Args:
-        directions: `Directions`.
         posteriors: two arrays `[cells]`, one for each direction.
         is_link: function of two arrays of posteriors of the same links, from the forward and the
             reverse direction; returns a bool array.
 
     Returns:
-        `training.ways.expectation_maximisation.corpus_links.Links` of the forward direction.
+        The links of the forward direction.
     """
     words, twin = directions
     own, other = posteriors

@@ -4,27 +4,20 @@ An iteration reads each chunk once and adds up what the chunks count. Counts of 
 float64 sums; those of the whole text are float32.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.agreement import expect_agreeing
-from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
-    MOST,
-    Collapsed,
-    Known,
-    agree,
-    count,
-    expected_fertilities,
-    first_collapsed,
-    log_ratios,
-    new_posteriors,
+from nmt_zoo.training.ways.expectation_maximisation import collapsed, iteration
+from nmt_zoo.training.ways.expectation_maximisation.agreement import expect_directions
+from nmt_zoo.training.ways.expectation_maximisation.chain import Stage
+from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, Direction, Part
+from nmt_zoo.training.ways.expectation_maximisation.collapsed import Collapsed
+from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
 )
-from nmt_zoo.training.ways.expectation_maximisation.iteration import (
-    Estimate,
-    expect,
-    maximise_translation,
-    spread_missing,
-)
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
 
 
 class Sums:
@@ -41,19 +34,19 @@ class Sums:
         log_likelihood: float.
     """
 
-    def __init__(self, direction, positions):
+    def __init__(self, direction: Direction, positions: PositionEstimate):
         self.counts = np.zeros(direction.rows.num_pairs, np.float32)
         self.positions = positions
         self.statistics, self.log_likelihood = [], 0.0
 
-    def add(self, part, counts, statistics, log_likelihood):
+    def add(self, part: Part, counts: np.ndarray, statistics: list, log_likelihood: float):
         """Adds what one `chunks.Part` has."""
         self.counts[part.numbers] += counts
         self.statistics = self.positions.merged([*self.statistics, *statistics])
         self.log_likelihood += log_likelihood
 
 
-def summed(text, positions, work):
+def summed(text: ChunkedText, positions: list, work: Callable) -> list[Sums]:
     """Adds up what `work` returns for each chunk, a tuple for `Sums.add` in each direction.
 
     Args:
@@ -71,87 +64,127 @@ def summed(text, positions, work):
     return sums
 
 
-def first_estimates(text):
-    """Makes the `Estimate` of each direction in which all target words are equally probable."""
-    return [
-        Estimate(np.full(d.rows.num_pairs, 1 / max(d.vocab_sizes[1] - 1, 1), np.float32))
-        for d in text.directions
-    ]
-
-
-def part_estimate(part, estimate):
-    """Returns the `Estimate` of a `chunks.Part` from that of the whole text."""
-    translation = estimate.translation[part.numbers].astype(np.float64)
-    return estimate._replace(translation=translation)
-
-
-def em_step(text, estimates, *, alpha, smoothing):
-    """Makes one step of expectation maximisation; two directions are trained to agree.
+class ChunkedTraining:
+    """Training on a text in chunks, in one direction or in two that are to agree.
 
     Args:
         text: `chunks.ChunkedText`.
-        estimates: list of the `Estimate` of each direction.
-        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
-        smoothing: as `training.ways.expectation_maximisation.iteration.spread_missing`.
-
-    Returns:
-        (list of new `Estimate`s, list of the log-likelihoods under the given ones).
-    """
-
-    positions = [estimate.positions for estimate in estimates]
-
-    def work(_, parts):
-        cells = [part.cells for part in parts]
-        own = [part_estimate(*both) for both in zip(parts, estimates, strict=True)]
-        if len(parts) > 1:
-            found = expect_agreeing(cells, own, threads=1)
-        else:
-            found = [expect(*cells, *own, threads=1)]
-        return [
-            (part, each.counts, model.merged(each.statistics), each.log_likelihood)
-            for part, each, model in zip(parts, found, positions, strict=True)
-        ]
-
-    sums = summed(text, positions, work)
-    found = []
-    for direction, total in zip(text.directions, sums, strict=True):
-
-        def maximise(pairs, _, rows, table=total.counts, vocab_size=direction.vocab_sizes[1]):
-            new = maximise_translation(rows, table[pairs].astype(np.float64), alpha)
-            table[pairs] = spread_missing(rows, new, vocab_size, smoothing)
-
-        direction.for_rows(maximise)
-        found.append(Estimate(total.counts, total.positions.maximise(total.statistics)))
-    return found, [total.log_likelihood for total in sums]
-
-
-class CollapsedText:
-    """Collapsed variational inference for a text, in one direction or in two that are to agree.
-
-    At first, each target word links to all source positions alike.
-
-    Args:
-        text: `chunks.ChunkedText`, whose file gets the posteriors.
-        alpha: as `training.ways.expectation_maximisation.collapsed.collapsed_step`.
+        alpha: Dirichlet prior, as `iteration.maximise_translation`.
 
     Attributes:
         positions: list of the position model of each direction, for the next step.
+    """
+
+    def __init__(self, text: ChunkedText, alpha: float):
+        self._text, self._alpha = text, alpha
+        self._fertile = False
+        self.positions = [UniformEstimate()] * len(text.directions)
+
+    def begin(self, stage: Stage):
+        """Goes on with the model of a stage."""
+        self._fertile = stage.fertile
+        if stage.positions is not None:
+            self.positions = [stage.positions] * len(self._text.directions)
+
+    def step(self) -> list[float]:
+        """Makes one iteration; returns the log-likelihood of each direction before it."""
+        raise NotImplementedError
+
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
+        """Returns the posteriors `[cells]` of each direction of a chunk.
+
+        Args:
+            number: of the chunk.
+            parts: the chunk, in each direction.
+        """
+        raise NotImplementedError
+
+    def _maximise_positions(self, sums):
+        self.positions = [total.positions.maximise(total.statistics) for total in sums]
+        return [total.log_likelihood for total in sums]
+
+
+class ExpectationMaximisationText(ChunkedTraining):
+    """Expectation maximisation; at first, all target words are equally probable.
+
+    Args:
+        text, alpha: as `ChunkedTraining`.
+        smoothing: as `iteration.spread_missing`.
+
+    Attributes:
+        tables: list of `[P]` float32, t(target word | source word) of each direction.
+    """
+
+    def __init__(self, text: ChunkedText, alpha: float, smoothing: float):
+        super().__init__(text, alpha)
+        self._smoothing = smoothing
+        self.tables = [
+            np.full(d.rows.num_pairs, 1 / max(d.vocab_sizes[1] - 1, 1), np.float32)
+            for d in text.directions
+        ]
+
+    def _estimates(self, parts):
+        tables = [t[p.numbers].astype(np.float64) for p, t in zip(parts, self.tables, strict=True)]
+        return list(map(Estimate, tables, self.positions))
+
+    def step(self) -> list[float]:
+        def work(_, parts):
+            cells = [part.cells for part in parts]
+            found = expect_directions(cells, self._estimates(parts), threads=1)
+            return [
+                (part, each.counts, model.merged(each.statistics), each.log_likelihood)
+                for part, each, model in zip(parts, found, self.positions, strict=True)
+            ]
+
+        sums = summed(self._text, self.positions, work)
+        for direction, total in zip(self._text.directions, sums, strict=True):
+            self._maximise(direction, total.counts)
+        self.tables = [total.counts for total in sums]
+        return self._maximise_positions(sums)
+
+    def _maximise(self, direction, table):
+        """Replaces the counts of a direction by probabilities."""
+
+        def change(pairs, _, rows):
+            new = iteration.maximise_translation(rows, table[pairs].astype(np.float64), self._alpha)
+            table[pairs] = iteration.spread_missing(
+                rows, new, direction.vocab_sizes[1], self._smoothing
+            )
+
+        direction.for_rows(change)
+
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
+        results = []
+        for part, estimate in zip(parts, self._estimates(parts), strict=True):
+            translation = iteration.translation_of(part.cells, estimate)
+            given = part.cells, estimate.positions, translation
+            results.append(iteration.posteriors_of(*given, threads=1, dtype=np.float64)[0])
+        return results
+
+
+class CollapsedText(ChunkedTraining):
+    """Collapsed variational inference; at first, target words link to all source positions alike.
+
+    Args:
+        text: as `ChunkedTraining`; its file gets the posteriors.
+        alpha: as `ChunkedTraining`, above 0.
+
+    Attributes:
         counts: list of the `[P]` float32 counts of each direction, without the prior.
     """
 
-    def __init__(self, text, alpha):
-        self._text, self._alpha = text, alpha
+    def __init__(self, text: ChunkedText, alpha: float):
+        super().__init__(text, alpha)
         self._places = {}  # Number of a chunk -> (posteriors, counted) of each direction.
-        self.positions = [Uniform()] * len(text.directions)
 
         def work(number, parts):
-            states = [first_collapsed(part.cells) for part in parts]
+            states = [collapsed.first_collapsed(part.cells) for part in parts]
             self._places[number] = [tuple(map(text.file.add, state[:2])) for state in states]
             return _results(parts, states, [()] * len(parts))
 
         self.counts = [total.counts for total in summed(text, self.positions, work)]
 
-    def states(self, number):
+    def _read(self, number):
         """Reads the `Collapsed` of each direction of a chunk."""
         both = zip(self._places[number], self.positions, strict=True)
         return [Collapsed(*map(self._text.file.read, places), model) for places, model in both]
@@ -161,36 +194,34 @@ class CollapsedText:
             for place, values in zip(places, state[:2], strict=True):
                 self._text.file.write(place, values)
 
-    def step(self, *, fertile=False):
-        """Makes one iteration as `collapsed.collapsed_step` and, with two directions, `agree`.
+    def posteriors(self, number: int, parts: list[Part]) -> list[np.ndarray]:
+        return [state.posteriors for state in self._read(number)]
 
-        Returns:
-            List of the log-likelihood of each direction, as `Collapsed.log_likelihood`.
-        """
-        ratios = self._log_ratios() if fertile else [None] * len(self.counts)
+    def step(self) -> list[float]:
+        sides = range(len(self.counts))
+        ratios = self._log_ratios() if self._fertile else [None for _ in sides]
         totals = list(map(self._totals, self._text.directions, self.counts))
 
+        def known(side, part):
+            return collapsed.Known(
+                self.counts[side][part.numbers] + np.float64(self._alpha),
+                totals[side][part.source_words],
+                ratios[side][:, part.source_words] if self._fertile else None,
+            )
+
         def work(number, parts):
-            states, statistics = [], []
-            for side, (part, state) in enumerate(zip(parts, self.states(number), strict=True)):
-                words = part.source_words
-                known = Known(
-                    self.counts[side][part.numbers] + np.float64(self._alpha),
-                    totals[side][words],
-                    ratios[side][:, words] if fertile else None,
-                )
-                both = new_posteriors(part.cells, state, known, threads=1)
-                for values, found in zip((states, statistics), both, strict=True):
-                    values.append(found)
-            if len(parts) > 1:
-                states = agree([part.cells for part in parts], states, threads=1)
+            cells = [part.cells for part in parts]
+            found = [
+                collapsed.new_posteriors(part.cells, state, known(side, part), threads=1)
+                for side, part, state in zip(sides, parts, self._read(number), strict=True)
+            ]
+            states = collapsed.agree(cells, [state for state, _ in found], threads=1)
             self._write(number, states)
-            return _results(parts, states, statistics)
+            return _results(parts, states, [statistics for _, statistics in found])
 
         sums = summed(self._text, self.positions, work)
         self.counts = [total.counts for total in sums]
-        self.positions = [total.positions.maximise(total.statistics) for total in sums]
-        return [total.log_likelihood for total in sums]
+        return self._maximise_positions(sums)
 
     def _totals(self, direction, counts):
         """Returns the sums of the counts with the prior, `[source ids]` float64."""
@@ -207,23 +238,23 @@ class CollapsedText:
         """Returns the `collapsed.log_ratios` of each direction, `[MOST + 1, source ids + 1]`."""
 
         def work(number, parts):
-            both = zip(parts, self.states(number), strict=True)
+            both = zip(parts, self.posteriors(number, parts), strict=True)
             return [
-                (part.source_words, expected_fertilities(part.cells, state.posteriors, 1))
-                for part, state in both
+                (part.source_words, collapsed.expected_fertilities(part.cells, posteriors, 1))
+                for part, posteriors in both
             ]
 
-        sums = [np.zeros([MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
+        sums = [np.zeros([collapsed.MOST + 1, d.vocab_sizes[0]]) for d in self._text.directions]
         for results in self._text.each(work):
             for total, (words, found) in zip(sums, results, strict=True):
                 total[:, words] += found
-        return [log_ratios(total) for total in sums]
+        return [collapsed.log_ratios(total) for total in sums]
 
 
 def _results(parts, states, statistics):
     """Returns what `Sums.add` takes of each `chunks.Part` and its new `Collapsed`."""
     results = []
     for part, state, found in zip(parts, states, statistics, strict=True):
-        counts = count(part.cells, state.counted, part.cells.blocks)
+        counts = collapsed.count_links(part.cells, state.counted, threads=1)
         results.append((part, counts, state.positions.merged(found), state.log_likelihood))
     return results

@@ -11,11 +11,13 @@ import itertools
 import os
 import tempfile
 import threading
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
+from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
     Cells,
@@ -30,7 +32,7 @@ _CHUNK_CELLS = 1 << 20
 _WORD_PAIRS = 1 << 21
 
 
-def in_order(work, items, threads):
+def in_order(work: Callable[[Any], Any], items: Iterable, threads: int) -> Iterator:
     """Yields `work(item)` of each item, in order; works in threads, never far ahead of its caller.
 
     NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
@@ -52,7 +54,7 @@ class Place(NamedTuple):
     dtype: type
     size: int
 
-    def part(self, start, stop):
+    def part(self, start: int, stop: int) -> "Place":
         """Returns the place of the elements from `start` up to `stop`."""
         return self._replace(offset=self.offset + start * self.dtype().itemsize, size=stop - start)
 
@@ -80,19 +82,19 @@ class TemporaryArrays:
     def __exit__(self, *_):
         self._file.close()
 
-    def add(self, array):
-        """Writes an array behind all others; returns its `Place`."""
+    def add(self, array: np.ndarray) -> Place:
+        """Writes an array after all others; returns its `Place`."""
         with self._lock:
             place = Place(self._size, array.dtype.type, array.size)
             self._size += array.nbytes
         self.write(place, array)
         return place
 
-    def write(self, place, array):
+    def write(self, place: Place, array: np.ndarray):
         """Writes an array in the place of another one."""
         self._transfer(place, np.ascontiguousarray(array, place.dtype), self._file.write)
 
-    def read(self, place):
+    def read(self, place: Place) -> np.ndarray:
         """Returns the array of a place."""
         array = np.empty(place.size, place.dtype)
         self._transfer(place, array, self._file.readinto)
@@ -145,8 +147,6 @@ class Direction:
     Args:
         chunks: list of `EncodedCorpus`.
         target_end: as `index_word_pairs`.
-        file: `TemporaryArrays`.
-        threads: as `ChunkedText`.
 
     Attributes:
         rows: `Rows` of all word pairs of the text, sorted by source word, then target word.
@@ -155,7 +155,9 @@ class Direction:
         num_tokens: target tokens that have cells.
     """
 
-    def __init__(self, chunks, target_end, file, threads):
+    def __init__(
+        self, chunks: list[EncodedCorpus], target_end: bool, file: TemporaryArrays, threads: int
+    ):
         self._target_end, self._file, self._threads = target_end, file, threads
         self._lengths = [(c.source.lengths, c.target.lengths) for c in chunks]
         self.vocab_sizes = [
@@ -223,7 +225,7 @@ class Direction:
         self.rows = Rows(num_pairs, np.concatenate(first_pairs))
         self.source_words = np.concatenate(source_words)
 
-    def part(self, number):
+    def part(self, number: int) -> Part:
         """Reads the `Part` of a chunk."""
         places = self._places[number]
         cell_pairs, first_pairs, source_words, numbers = map(self._file.read, places)
@@ -231,7 +233,7 @@ class Direction:
         cells = Cells(numbers.size, first_pairs, cell_pairs, *layout, self._target_end)
         return Part(cells, numbers, source_words)
 
-    def for_rows(self, work):
+    def for_rows(self, work: Callable[[slice, slice, Rows], None]):
         """Calls `work(pairs, rows, own)` for some rows of the whole text after the other.
 
         Args:
@@ -267,7 +269,16 @@ class ChunkedText:
         file: as given.
     """
 
-    def __init__(self, corpus, file, progress=None, *, both=True, target_end=False, threads=2):
+    def __init__(
+        self,
+        corpus: EncodedCorpus,
+        file: TemporaryArrays,
+        progress: Progress | None = None,
+        *,
+        both: bool = True,
+        target_end: bool = False,
+        threads: int = 2,
+    ):
         self.file, self.progress, self._threads = file, progress, threads
         self.num_sentences = corpus.num_pairs
         chunks = _cut(corpus, threads)
@@ -277,7 +288,7 @@ class ChunkedText:
             ways.append([EncodedCorpus(chunk.target, chunk.source) for chunk in chunks])
         self.directions = [Direction(way, target_end, self.file, threads) for way in ways]
 
-    def each(self, work):
+    def each(self, work: Callable[[int, list[Part]], Any]) -> Iterator:
         """Yields `work(number, parts)` of each chunk, in order, and counts its sentence pairs.
 
         Args:

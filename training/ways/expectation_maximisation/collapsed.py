@@ -10,22 +10,31 @@ Asuncion et al. 2009, "On Smoothing and Inference for Topic Models", section 2.4
 Tiedemann 2016, "Efficient Word Alignment with Markov Chain Monte Carlo", for the model.
 """
 
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreed_posteriors
-from nmt_zoo.training.ways.expectation_maximisation.iteration import in_threads
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_posteriors
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    count,
+    in_threads,
+    posteriors_of,
+)
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
+    PositionEstimate,
+    UniformEstimate,
+)
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells, WordPairs
 
 # Fertilities from this on have one probability. As in `models.fertility`, which is not imported, so
 # that align.py runs without TensorFlow.
 MOST = 4
-_STRENGTH = 1.0  # Tokens that the distribution of all words counts for in that of each word.
+_STRENGTH = 1.0  # Pseudo-count of the global fertility distribution in each word's smoothing.
 
 
 class Collapsed(NamedTuple):
-    """What is known of one direction of a text.
+    """State of CVB0 inference for one direction.
 
     Attributes:
         posteriors: `[cells]` float32, probability of every cell's link.
@@ -38,33 +47,37 @@ class Collapsed(NamedTuple):
 
     posteriors: np.ndarray
     counted: np.ndarray
-    positions: Any
+    positions: PositionEstimate
     log_likelihood: float = 0.0
 
 
-def first_collapsed(words):
+def first_collapsed(words: Cells) -> Collapsed:
     """Returns the `Collapsed` in which each target word links to all source positions alike."""
     posteriors = np.empty(words.cell_pairs.size, np.float32)
     for block in words.blocks:
         posteriors[block.cells] = 1 / block.source_length
-    return Collapsed(posteriors, posteriors, Uniform())
+    return Collapsed(posteriors, posteriors, UniformEstimate())
 
 
-def collapsed_step(words, state, *, alpha, fertile=False, threads=2):
+def collapsed_step(
+    words: WordPairs,
+    state: Collapsed,
+    *,
+    alpha: float,
+    fertile: bool = False,
+    threads: int = 2,
+) -> Collapsed:
     """Makes one iteration: finds new posteriors, then new parameters of the position model.
 
     Args:
-        words: `WordPairs`.
-        state: `Collapsed`.
         alpha: symmetric Dirichlet prior, above 0, on every source word's row of the translation
             table, over the target words that occur in a sentence pair with it.
         fertile: whether the number of target words of each source word has a distribution.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         `Collapsed`, with `counted` equal to `posteriors`.
     """
-    counts = _counts(words, state.counted, alpha, threads)
+    counts = count_links(words, state.counted, threads=threads) + alpha
     ratios = None
     if fertile:
         expected = expected_fertilities(words, state.posteriors, threads)
@@ -75,7 +88,7 @@ def collapsed_step(words, state, *, alpha, fertile=False, threads=2):
 
 
 class Known(NamedTuple):
-    """What all links of a corpus tell of the word pairs and source words of some sentence pairs.
+    """Sums over the whole corpus for the word pairs and source words of some sentence pairs.
 
     Attributes:
         counts: `[P]` float64, expected count of every word pair plus the prior.
@@ -88,86 +101,63 @@ class Known(NamedTuple):
     ratios: np.ndarray | None
 
 
-def new_posteriors(words, state, known, *, threads=2):
+def new_posteriors(
+    words: Cells, state: Collapsed, known: Known, *, threads: int = 2
+) -> tuple[Collapsed, list]:
     """Finds the posteriors of one iteration, for all sentence pairs of a corpus or for some.
-
-    Args:
-        words: `Cells` of the sentence pairs.
-        state: `Collapsed`.
-        known: `Known`.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         (`Collapsed` with the positions of `state`, and `counted` equal to `posteriors`; list of the
         statistics of all blocks, from which `positions.maximise` makes new parameters).
     """
     sources = words.spread(np.arange(known.totals.size))
-    posteriors = np.empty_like(state.posteriors)
 
-    def work(blocks):
-        results = []
-        for block in blocks:
-            places = sources[_first_pairs(words, block)]
-            totals = known.totals[places]
-            weights = others_translation(words, state.counted, block, known.counts, totals)
-            if known.ratios is not None:
-                ratios = known.ratios[:, places]
-                weights[:, :-1] *= _fertility_factors(block, state.posteriors, ratios)
-            result = state.positions.expect(block, weights)
-            posteriors[block.cells] = result.posteriors.ravel()
-            results.append((result.statistics, result.log_likelihood))
-        return results
+    def translation(block):
+        places = sources[_first_pairs(words, block)]
+        weights = _others_translation(
+            words, state.counted, block, known.counts, known.totals[places]
+        )
+        if known.ratios is not None:
+            ratios = known.ratios[:, places]
+            weights[:, :-1] *= _fertility_factors(block, state.posteriors, ratios)
+        return weights
 
-    results = [result for part in in_threads(work, words.blocks, threads) for result in part]
-    log_likelihood = sum(result[1] for result in results)
-    found = Collapsed(posteriors, posteriors, state.positions, log_likelihood)
-    return found, [statistics for statistics, _ in results]
+    posteriors, statistics, log_likelihood = posteriors_of(
+        words, state.positions, translation, threads=threads
+    )
+    return Collapsed(posteriors, posteriors, state.positions, log_likelihood), statistics
 
 
-def agree(directions, states, threads=2):
-    """Makes both directions count the links on which they agree, as `agreement.agreeing_step`.
+def agree(
+    directions: Sequence[Cells], states: Sequence[Collapsed], *, threads: int = 2
+) -> list[Collapsed]:
+    """Makes two directions count the links on which they agree; a single one stays as it is.
 
     Args:
-        directions: `Directions`.
-        states: two `Collapsed`.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
+        directions: `Cells` of each direction.
+        states: the `Collapsed` of each.
 
     Returns:
-        List of two `Collapsed`, with new `counted`.
+        List of `Collapsed`, with new `counted`.
     """
-    results = []
-    for words, twin, own, other in zip(
-        directions, directions[::-1], states, states[::-1], strict=True
-    ):
-        counted = np.empty_like(own.posteriors)
-
-        def work(blocks, counted=counted, both=(own.posteriors, words, twin, other.posteriors)):
-            for block in blocks:
-                counted[block.cells] = agreed_posteriors(block, *both).ravel()
-
-        in_threads(work, words.blocks, threads)
-        results.append(own._replace(counted=counted))
-    return results
+    if len(states) == 1:
+        return list(states)
+    found = agreeing_posteriors(directions, [s.posteriors for s in states], threads=threads)
+    both = zip(states, found, strict=True)
+    return [state._replace(counted=counted) for state, counted in both]
 
 
-def expected_translation(words, counted, alpha, threads=2):
+def expected_translation(
+    words: Cells, counted: np.ndarray, alpha: float, *, threads: int = 2
+) -> np.ndarray:
     """Returns t(target word | source word) of every word pair from all counts, `[P]` float64."""
-    counts = _counts(words, counted, alpha, threads)
+    counts = count_links(words, counted, threads=threads) + alpha
     return counts / words.spread(words.source_sums(counts))
 
 
-def _counts(words, counted, alpha, threads):
-    """Returns the expected count of every word pair plus the prior, `[P]` float64."""
-    parts = in_threads(lambda blocks: count(words, counted, blocks), words.blocks, threads)
-    return sum(parts, np.zeros(words.num_pairs)) + alpha
-
-
-def count(words, values, blocks):
-    """Returns the sums of some blocks' cells for every word pair, `[P]` float64."""
-    counts = np.zeros(words.num_pairs)
-    for block in blocks:
-        np.add.at(counts, words.cell_pairs[block.cells], values[block.cells].astype(np.float64))
-    return counts
+def count_links(words: Cells, counted: np.ndarray, *, threads: int = 2) -> np.ndarray:
+    """Returns the expected count of every word pair, without a prior, `[P]` float64."""
+    return count(words, lambda block: counted[block.cells], threads=threads)
 
 
 def _first_pairs(words, block):
@@ -177,13 +167,11 @@ def _first_pairs(words, block):
     return first.reshape(-1, block.source_length)
 
 
-def others_translation(words, counted, block, counts, totals):
+def _others_translation(words, counted, block, counts, totals):
     """Computes t(target word | source word) of a block from the other target tokens' counts.
 
     Args:
-        words: `WordPairs`.
         counted: as `Collapsed`.
-        block: `Block`.
         counts: `[P]` float64, counts of all cells plus the prior.
         totals: `[B, n]` float64, sums of the counts of every source token's word.
 
@@ -219,13 +207,11 @@ def _own_counts(words, counted, block):
     return own
 
 
-def expected_fertilities(words, posteriors, threads=2):
+def expected_fertilities(words: Cells, posteriors: np.ndarray, threads: int = 2) -> np.ndarray:
     """Sums the distributions of the fertilities of all tokens of each source word.
 
     Args:
-        words: `Cells`.
         posteriors: as `Collapsed`.
-        threads: as `training.ways.expectation_maximisation.iteration.expect`.
 
     Returns:
         `[MOST + 1, F]` float64.
@@ -245,7 +231,7 @@ def expected_fertilities(words, posteriors, threads=2):
     return sum(in_threads(work, words.blocks, threads), np.zeros([MOST + 1, num_words]))
 
 
-def log_ratios(expected):
+def log_ratios(expected: np.ndarray) -> np.ndarray:
     """Estimates how much more probable each fertility of each source word is than one less.
 
     The distribution of a word mixes what is expected of its tokens with that of all words, so that
@@ -265,11 +251,10 @@ def log_ratios(expected):
     return np.concatenate([ratios, ratios[-1:]])
 
 
-def fertilities(block, posteriors):
+def fertilities(block: Block, posteriors: np.ndarray) -> np.ndarray:
     """Computes the distribution of every source token's number of target words.
 
     Args:
-        block: `Block`.
         posteriors: `[R, n]`; the links of different target words count as independent.
 
     Returns:

@@ -2,10 +2,11 @@
 
 import itertools
 from array import array
+from collections.abc import Iterable
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.iteration import expect_block
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, Cells
 
 _PAIRS = 1 << 14  # Sentence pairs whose links become lists at once.
 
@@ -22,12 +23,12 @@ class Links:
         targets: `[L]` int32, their target positions.
     """
 
-    def __init__(self, counts, sources, targets):
+    def __init__(self, counts: np.ndarray, sources: np.ndarray, targets: np.ndarray):
         arrays = counts, sources, targets
         self.counts, self.sources, self.targets = (np.asarray(a, np.int32) for a in arrays)
 
     @classmethod
-    def of_lists(cls, lists):
+    def of_lists(cls, lists: Iterable[list[tuple[int, int]]]) -> "Links":
         """Makes an instance of an iterable of lists of `(source position, target position)`."""
         counts, positions = array("i"), array("i")
         for links in lists:
@@ -37,7 +38,7 @@ class Links:
         return cls(counts, positions[::2], positions[1::2])
 
     @classmethod
-    def joined(cls, parts):
+    def joined(cls, parts: Iterable["Links"]) -> "Links":
         """Joins the `Links` of one part of a text after the other."""
         arrays = zip(*((p.counts, p.sources, p.targets) for p in parts), strict=True)
         return cls(*map(np.concatenate, arrays))
@@ -55,7 +56,7 @@ class Links:
             yield from (links[a:b] for a, b in itertools.pairwise([0, *ends]))
             first += ends[-1]
 
-    def reversed(self):
+    def reversed(self) -> "Links":
         """Returns the same links with source and target exchanged, in their order."""
         sentences = np.repeat(np.arange(len(self)), self.counts)
         return _sorted(sentences, self.targets, self.sources, len(self))
@@ -68,57 +69,26 @@ def _sorted(sentences, sources, targets, num_sentences):
     return Links(counts, sources[order], targets[order])
 
 
-def posterior_links(words, estimate, *, threshold=None):
-    """Returns the links with a high posterior probability.
-
-    Args:
-        words: `WordPairs` of the corpus to align.
-        estimate: `Estimate` with a translation table of those word pairs.
-        threshold: returns all links with a posterior above it, any number for a target word; None:
-            returns the most probable source position of each target word, unless that is NULL.
-
-    Returns:
-        `Links`.
-    """
-    parts = []
-    for block in words.blocks:
-        posteriors = expect_block(words, estimate, block).posteriors
-        if threshold is None:
-            parts.append(_links_of_best(words, block, posteriors))
-        else:
-            rows, columns = np.nonzero(posteriors > threshold)
-            parts.append(links_of_cells(words, block, rows, columns))
-    return joined_links(parts, words.num_sentences)
-
-
-def best_links(words, posteriors):
+def best_links(words: Cells, posteriors: np.ndarray) -> Links:
     """Returns the most probable source position of each target word, unless that is NULL.
 
     Args:
-        words: `WordPairs`.
         posteriors: `[cells]`.
-
-    Returns:
-        `Links`.
     """
     parts = []
     for block in words.blocks:
-        rows = posteriors[block.cells].reshape(-1, block.source_length)
-        parts.append(_links_of_best(words, block, rows))
+        best = posteriors[block.cells].reshape(-1, block.source_length).argmax(axis=1)
+        parts.append(links_of_cells(words, block, np.arange(best.size), best))
     return joined_links(parts, words.num_sentences)
 
 
-def _links_of_best(words, block, posteriors):
-    best = posteriors.argmax(axis=1)
-    return links_of_cells(words, block, np.arange(best.size), best)
-
-
-def links_of_cells(words, block, rows, columns):
+def links_of_cells(
+    words: Cells, block: Block, rows: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns the links that some cells of a block stand for, without cells of NULL and `</s>`.
 
     Args:
-        words: `WordPairs`.
-        block: `Block` of `words`.
+        block: one of its blocks.
         rows: `[L]` int, rows of the cells.
         columns: `[L]` int, source positions of the cells.
 
@@ -132,7 +102,7 @@ def links_of_cells(words, block, rows, columns):
     return block.pairs[sentences[real]], columns[real], targets[real]
 
 
-def joined_links(parts, num_sentences):
+def joined_links(parts: list[tuple], num_sentences: int) -> Links:
     """Joins the results of `links_of_cells` for several blocks into `Links`, sorted."""
     empty = (np.zeros(0, np.int64),) * 3
     return _sorted(

@@ -1,17 +1,28 @@
 """Training of the IBM models and the HMM by expectation maximisation: a step is one iteration."""
 
 import math
+from collections.abc import Callable, Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
+import keras
 import numpy as np
 import tensorflow as tf
 
 from nmt_zoo import models
 from nmt_zoo.common.cores import num_cores
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.model_directory.directory import model_arrays
+from nmt_zoo.model_directory.directory import ModelDirectory, model_arrays
 from nmt_zoo.models.fertility import FertilityModel
+from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.training.validation.evaluation import perplexity
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_step
+from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions, em_steps
+from nmt_zoo.training.ways.expectation_maximisation.chain import (
+    FERTILITIES,
+    MODEL_1,
+    MODEL_2,
+    Stage,
+)
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     Collapsed,
     agree,
@@ -24,77 +35,32 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
     Estimate,
-    em_step,
     first_estimate,
     spread_missing,
 )
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import DiagonalEstimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import (
     open_reverse,
     reverse_directory,
 )
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import WordPairs
 from nmt_zoo.training.ways.gradient.losses import BATCH_SIGNATURE, negative_log_likelihood
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 THREADS = min(num_cores(), 8)  # Limited, as each thread holds counts of all word pairs.
 
 
-class EMUpdate(Update):
-    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
-
-    The first iterations may use simpler models: Model 1 has a single optimum, so starting from its
-    table makes a richer model less sensitive to initialisation.
-
-    Args:
-        model: `AlignmentModel`, prepared.
-        words: `WordPairs` of the training corpus.
-        alpha: as `training.ways.expectation_maximisation.iteration.em_step`.
-        model1_steps: iterations of Model 1 before all others.
-        model2_steps: iterations of Model 2 by distance from the diagonal, after those of Model 1.
-        hmm_steps: iterations of a `FertilityModel` without fertilities, after those of Model 2.
-        leave_one_out: whether iterations are those of `collapsed.collapsed_step`, as those of a
-            `FertilityModel` must be.
-    """
+class ExpectationMaximisation(WayOfTraining):
+    """Training of the IBM models, the HMM and the HMM with fertilities, in one direction or two."""
 
     name = "em"
     options = (
         *("model1_steps", "model2_steps", "hmm_steps", "alpha", "leave_one_out"),
         "reverse_model_dir",
     )
-    # A step is an iteration over the whole corpus, and a handful is enough for any corpus.
-
-    def __init__(
-        self,
-        model,
-        words,
-        *,
-        alpha=0.0,
-        model1_steps=0,
-        model2_steps=0,
-        hmm_steps=0,
-        leave_one_out=False,
-    ):
-        self.model = model
-        self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
-        self.corpus = words
-        self.num_tokens = words.num_tokens
-        self.alpha = alpha
-        self.model1_steps, self.model2_steps = model1_steps, model2_steps
-        self.hmm_steps = hmm_steps
-        self.size = model.settings["max_positions"]
-        self.own = POSITIONS[model.settings["positions"]].first(**model.settings)
-        self.iteration = tf.Variable(0, dtype=tf.int64)
-        self.translation = tf.Variable(first_estimate(words).translation)
-        self.diagonal = tf.Variable(Diagonal().pack())
-        self.packed = tf.Variable(self.own.pack(words, self.size))
-        self.posteriors = self.counted = None
-        if leave_one_out:
-            first = first_collapsed(words)
-            self.posteriors = self.counted = tf.Variable(first.posteriors)
 
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
-        """As `Update.check`."""
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         has_fertilities = issubclass(models.model_class(preset), FertilityModel)
         if has_fertilities and not options["leave_one_out"]:
             raise UserError(f"--model={preset} needs --leave_one_out, which is its default")
@@ -110,23 +76,23 @@ class EMUpdate(Update):
             )
 
     @classmethod
-    def companion(cls, directory, config):
-        """As `Update.companion`: the directory of the reverse model."""
+    def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
+        """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
-    def make(cls, run, model):
-        """As `Update.make`; trains both directions if the run has a companion directory."""
+    def make(cls, run: Any, model: keras.Model) -> "EMUpdate":
+        """As `WayOfTraining.make`; trains both directions if the run has a companion directory."""
         names = ("alpha", "model1_steps", "model2_steps", "hmm_steps", "leave_one_out")
         options = {name: run.options[name] for name in names}
         if not run.companion:
-            return cls(model, run.prepared.words, **options)
+            return EMUpdate(model, run.prepared.words, **options)
         both = open_reverse(run)
         return AgreementUpdate(model, *both, reverse_directory=run.companion, **options)
 
     @classmethod
-    def closing_line(cls, run, step):
-        """As `Update.closing_line`: advice if the model's own iterations never began."""
+    def closing_line(cls, run: Any, step: int) -> str | None:
+        """As `WayOfTraining.closing_line`: advice if the model's own iterations never began."""
         names = ("model1_steps", "model2_steps", "hmm_steps")
         before = {name: run.options[name] for name in names if run.options[name]}
         if not before or step > sum(before.values()):
@@ -137,11 +103,51 @@ class EMUpdate(Update):
             f"so nothing else of {run.config['model']} is trained yet; resume with more --max_steps"
         )
 
-    def examples(self, first, batches):
+
+@dataclass(eq=False)
+class EMUpdate(Update):
+    """Expectation maximisation of an `AlignmentModel`; every iteration sets its parameters.
+
+    The first iterations may use simpler models, see `chain`.
+    """
+
+    model: AlignmentModel  # Prepared.
+    words: WordPairs  # Of the training corpus.
+    _: KW_ONLY
+    alpha: float = 0.0  # As in `iteration.maximise_translation`.
+    model1_steps: int = 0  # Iterations of Model 1 before all others.
+    model2_steps: int = 0  # Then of Model 2 by distance from the diagonal.
+    hmm_steps: int = 0  # Then, for a `FertilityModel`, of the HMM without fertilities.
+    # Whether iterations are those of `collapsed_step`, as those of a `FertilityModel` must be.
+    leave_one_out: bool = False
+
+    def __post_init__(self):
+        model, words = self.model, self.words
+        self.judged_by_perplexity = not isinstance(model, FertilityModel)  # It counts none.
+        self.corpus = words
+        self.num_tokens = words.num_tokens
+        self.size = model.settings["max_positions"]
+        kind = model.settings["positions"]
+        self.own = POSITIONS[kind].first(**model.settings)
+        own = Stage(f"positions: {kind}", self.own)
+        fertile = FERTILITIES._replace(positions=self.own)
+        self.last = fertile if isinstance(model, FertilityModel) else own
+        steps = self.model1_steps, self.model2_steps, self.hmm_steps
+        self.chain = list(zip((MODEL_1, MODEL_2, own), steps, strict=True))
+        self.iteration = tf.Variable(0, dtype=tf.int64)
+        self.translation = tf.Variable(first_estimate(words).translation)
+        self.diagonal = tf.Variable(DiagonalEstimate().pack())
+        self.packed = tf.Variable(self.own.pack(words, self.size))
+        self.posteriors = self.counted = None
+        if self.leave_one_out:
+            first = first_collapsed(words)
+            self.posteriors = self.counted = tf.Variable(first.posteriors)
+
+    def examples(self, first: int, batches: Callable[[int], Iterable]) -> list:
         """As `Update.examples`: the whole corpus, once."""
         return [self.corpus][first:]
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes."""
         found = {
             **model_arrays(self.model),
@@ -156,22 +162,15 @@ class EMUpdate(Update):
             found["em/counted"] = self.counted
         return found
 
-    def stage(self, iteration):
-        """Returns the name of an iteration's model, such as "Model 1"; iterations count from 0."""
-        if iteration < self.model1_steps:
-            return "Model 1"
-        if iteration < self.model1_steps + self.model2_steps:
-            return "Model 2"
-        if self._is_fertile(iteration):
-            return "HMM with fertilities"
-        return f"positions: {self.model.settings['positions']}"
+    def stage(self, iteration: int) -> Stage:
+        """Returns the `Stage` of an iteration; iterations count from 0."""
+        for stage, count in self.chain:
+            if iteration < count:
+                return stage
+            iteration -= count
+        return self.last
 
-    def _is_fertile(self, iteration):
-        """Returns whether an iteration is one with fertilities; iterations count from 0."""
-        before = self.model1_steps + self.model2_steps + self.hmm_steps
-        return isinstance(self.model, FertilityModel) and iteration >= before
-
-    def step(self, words):
+    def step(self, words: WordPairs) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -182,16 +181,31 @@ class EMUpdate(Update):
             under the estimate before the iteration. NaN with fertilities, whose likelihood is known
             only up to a factor for each sentence.
         """
+        return self._means(*self._iterate([self], [words]))
+
+    def _iterate(self, updates, directions):
+        """Makes one iteration of one direction, or of two that are to agree.
+
+        Returns:
+            List of the log-likelihood of each direction before the iteration.
+        """
+        both = list(zip(updates, directions, strict=True))
         if self.posteriors is not None:
-            log_likelihood = self.take_collapsed(self.collapsed_step(words), words)
-        else:
-            before = self.estimate(words)
-            estimate, log_likelihood = em_step(words, before, alpha=self.alpha, threads=THREADS)
-            self.take(estimate, words)
+            states = [update.collapsed_step(words) for update, words in both]
+            states = agree(directions, states, threads=THREADS)
+            takes = zip(both, states, strict=True)
+            return [update.take_collapsed(state, words) for (update, words), state in takes]
+        before = [update.estimate(words) for update, words in both]
+        after, log_likelihoods = em_steps(directions, before, alpha=self.alpha, threads=THREADS)
+        for (update, words), estimate in zip(both, after, strict=True):
+            update.take(estimate, words)
+        return log_likelihoods
+
+    def _means(self, log_likelihood):
         nll = -log_likelihood, self.num_tokens
         return {"loss": nll, "nll": nll, "log_likelihood": (log_likelihood, 1)}
 
-    def estimate(self, words):
+    def estimate(self, words: WordPairs) -> Estimate:
         """Returns the `Estimate` that the next iteration begins with, smoothed as the model is."""
         positions = self._current_positions()
         translation = self.translation.numpy()
@@ -200,19 +214,19 @@ class EMUpdate(Update):
             translation = spread_missing(words, translation, *sizes)
         return Estimate(translation, positions)
 
-    def collapsed_step(self, words):
+    def collapsed_step(self, words: WordPairs) -> Collapsed:
         """Makes one step of `--leave_one_out`, which changes no variable; returns `Collapsed`."""
         positions = self._current_positions()
         state = Collapsed(self.posteriors.numpy(), self.counted.numpy(), positions)
-        fertile = self._is_fertile(int(self.iteration))
+        fertile = self._next_stage().fertile
         return collapsed_step(words, state, alpha=self.alpha, fertile=fertile, threads=THREADS)
 
-    def take_collapsed(self, state, words):
+    def take_collapsed(self, state: Collapsed, words: WordPairs) -> float:
         """Stores the `Collapsed` at the end of an iteration; returns its log-likelihood or NaN."""
-        fertile = self._is_fertile(int(self.iteration))
+        fertile = self._next_stage().fertile
         self.posteriors.assign(state.posteriors)
         self.counted.assign(state.counted)
-        translation = expected_translation(words, state.counted, self.alpha, THREADS)
+        translation = expected_translation(words, state.counted, self.alpha, threads=THREADS)
         self.take(Estimate(translation, state.positions), words)
         if isinstance(self.model, FertilityModel):
             self._take_fertilities(words, state.posteriors)
@@ -226,9 +240,9 @@ class EMUpdate(Update):
         table[known] = ratios[:-1]
         self.model.log_ratios.assign(table)
 
-    def take(self, estimate, words):
+    def take(self, estimate: Estimate, words: WordPairs):
         """Stores the `Estimate` at the end of an iteration in the variables and the model."""
-        _, variable = self._positions()
+        variable = self._variable()
         self.iteration.assign_add(1)
         self.translation.assign(estimate.translation)
         self.model.table.set_probabilities(estimate.translation)
@@ -237,19 +251,22 @@ class EMUpdate(Update):
         if variable is self.packed:
             self.model.positions.unpack(variable.numpy())
 
-    def _positions(self):
-        """Returns (position model of the next iteration, variable of its parameters or None)."""
-        stages = {"Model 1": (Uniform(), None), "Model 2": (Diagonal(), self.diagonal)}
-        return stages.get(self.stage(int(self.iteration)), (self.own, self.packed))
+    def _next_stage(self):
+        return self.stage(int(self.iteration))
+
+    def _variable(self):
+        """Returns the variable of the parameters of the next position model; None: it has none."""
+        variables = {MODEL_1.name: None, MODEL_2.name: self.diagonal}
+        return variables.get(self._next_stage().name, self.packed)
 
     def _current_positions(self):
         """Returns the parameters of the position model of the next iteration."""
-        positions, variable = self._positions()
+        positions, variable = self._next_stage().positions, self._variable()
         return positions if variable is None else positions.unpack(variable.numpy())
 
-    def progress_line(self, step, means):
+    def progress_line(self, step: int, means: dict[str, float]) -> str:
         """As `Update.progress_line`: the model, and the likelihood before the iteration."""
-        line = f"iteration {step} ({self.stage(step - 1)})"
+        line = f"iteration {step} ({self.stage(step - 1).name})"
         if math.isnan(means["nll"]):
             return line
         return (
@@ -258,13 +275,13 @@ class EMUpdate(Update):
         )
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Computes the likelihood of a batch: `nll` as in `step`."""
         return {"nll": negative_log_likelihood(self.model, batch)}
 
 
 class AgreementUpdate(EMUpdate):
-    """Training of two `AlignmentModel`s, one for each direction, with `agreement.agreeing_step`.
+    """Training of two `AlignmentModel`s, one for each direction, to agree.
 
     Args:
         model: `AlignmentModel` from source to target, prepared.
@@ -274,7 +291,15 @@ class AgreementUpdate(EMUpdate):
         **options: as `EMUpdate`.
     """
 
-    def __init__(self, model, directions, reverse_model, *, reverse_directory=None, **options):
+    def __init__(
+        self,
+        model: keras.Model,
+        directions: Directions,
+        reverse_model: keras.Model,
+        *,
+        reverse_directory: ModelDirectory | None = None,
+        **options: Any,
+    ):
         super().__init__(model, directions.forward, **options)
         self.corpus = directions
         self.reverse = EMUpdate(reverse_model, directions.reverse, **options)
@@ -283,12 +308,12 @@ class AgreementUpdate(EMUpdate):
                 update.counted = tf.Variable(update.posteriors)
         self.reverse_directory = reverse_directory
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an iteration changes, in both directions."""
         reverse = {f"reverse/{name}": v for name, v in self.reverse.variables().items()}
         return {**super().variables(), **reverse}
 
-    def step(self, directions):
+    def step(self, directions: Directions) -> dict[str, tuple]:
         """Makes one iteration.
 
         Args:
@@ -297,36 +322,9 @@ class AgreementUpdate(EMUpdate):
         Returns:
             As `EMUpdate.step` for the forward direction, and `reverse_log_likelihood`.
         """
-        updates = self, self.reverse
-        both = list(zip(updates, directions, strict=True))
-        if self.posteriors is not None:
-            states = [update.collapsed_step(words) for update, words in both]
-            states = agree(directions, states, THREADS)
-            log_likelihoods = [
-                update.take_collapsed(state, words)
-                for (update, words), state in zip(both, states, strict=True)
-            ]
-        else:
-            log_likelihoods = self._agreeing_step(both, directions)
-        forward, reverse = log_likelihoods
-        nll = -forward, self.num_tokens
-        return {
-            "loss": nll,
-            "nll": nll,
-            "log_likelihood": (forward, 1),
-            "reverse_log_likelihood": (reverse, 1),
-        }
+        forward, reverse = self._iterate([self, self.reverse], directions)
+        return {**self._means(forward), "reverse_log_likelihood": (reverse, 1)}
 
-    def _agreeing_step(self, both, directions):
-        """Makes one step of `agreeing_step`; returns the two log-likelihoods before it."""
-        before = [update.estimate(words) for update, words in both]
-        estimates, log_likelihoods = agreeing_step(
-            directions, before, alpha=self.alpha, threads=THREADS
-        )
-        for (update, words), estimate in zip(both, estimates, strict=True):
-            update.take(estimate, words)
-        return log_likelihoods
-
-    def companions(self):
+    def companions(self) -> dict[ModelDirectory, keras.Model]:
         """As `Update.companions`: the reverse model."""
         return {self.reverse_directory: self.reverse.model} if self.reverse_directory else {}

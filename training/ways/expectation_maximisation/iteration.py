@@ -1,26 +1,38 @@
 """Expectation maximisation for the IBM models and the HMM alignment model.
 
 Brown et al. 1993, "The Mathematics of Statistical Machine Translation". A model consists of a
-translation table over the `WordPairs` of a corpus and a position model: `Uniform` (Model 1),
-`PositionTable` or `Diagonal` (Model 2), `Jumps` (HMM).
+translation table over the `WordPairs` of a corpus, and a position model.
 """
 
 import concurrent.futures
 import itertools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.sparse_prior import digamma
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import (
+    Block,
+    Cells,
+    Rows,
+    WordPairs,
+)
 
 # Position models by the name of the setting `positions` of `models.ibm.AlignmentModel`.
-POSITIONS = {"uniform": Uniform, "table": PositionTable, "diagonal": Diagonal, "jumps": Jumps}
+POSITIONS = {
+    "uniform": UniformEstimate,
+    "table": PositionTableEstimate,
+    "diagonal": DiagonalEstimate,
+    "jumps": JumpsEstimate,
+}
 
 
 class Estimate(NamedTuple):
@@ -32,7 +44,7 @@ class Estimate(NamedTuple):
     """
 
     translation: np.ndarray
-    positions: Any = Uniform()
+    positions: PositionEstimate = UniformEstimate()
 
 
 class Expected(NamedTuple):
@@ -49,75 +61,112 @@ class Expected(NamedTuple):
     log_likelihood: float
 
 
-def first_estimate(words):
+def first_estimate(words: WordPairs) -> Estimate:
     """Makes the `Estimate` of Model 1 in which all target words are equally probable."""
     size = np.unique(words.target_words).size
     return Estimate(np.full(words.num_pairs, 1 / max(size, 1)))
 
 
-def em_step(words, estimate, *, alpha=0.0, threads=2):
-    """Makes one step of expectation maximisation.
+def expect(words: Cells, estimate: Estimate, *, threads: int = 2) -> Expected:
+    """Makes the expectation step for one direction.
 
     Args:
-        words: `WordPairs`.
-        estimate: `Estimate`.
-        alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
-            the target words that occur in a sentence pair with it; 0 for maximum likelihood.
-        threads: as `expect`.
-
-    Returns:
-        (`Estimate`, the log-likelihood under the given estimate). Without a prior the
-        log-likelihood never falls from one step to the next.
-    """
-    expected = expect(words, estimate, threads=threads)
-    translation = maximise_translation(words, expected.counts, alpha)
-    positions = estimate.positions.maximise(expected.statistics)
-    return Estimate(translation, positions), expected.log_likelihood
-
-
-def expect(words, estimate, *, threads=2):
-    """Makes the expectation step.
-
-    Args:
-        words: `WordPairs`.
-        estimate: `Estimate`.
         threads: how many parts of the corpus are processed at once, which changes only the order of
             sums.
+    """
+    table = translation_of(words, estimate)
+
+    def work(blocks):
+        counts = np.zeros(words.num_pairs)
+
+        def keep(block, posteriors):
+            np.add.at(counts, words.cell_pairs[block.cells], posteriors.ravel())
+
+        return counts, *_expect_blocks(blocks, estimate.positions, table, keep)
+
+    results = in_threads(work, words.blocks, threads)
+    return Expected(
+        sum((counts for counts, _, _ in results), np.zeros(words.num_pairs)),
+        [statistics for _, blocks, _ in results for statistics in blocks],
+        sum(log_likelihood for _, _, log_likelihood in results),
+    )
+
+
+def posteriors_of(
+    words: Cells,
+    positions: PositionEstimate,
+    translation: Callable[[Block], np.ndarray],
+    *,
+    threads: int = 2,
+    dtype: type = np.float32,
+) -> tuple[np.ndarray, list, float]:
+    """Makes the expectation step, and keeps the posterior of every cell.
+
+    Args:
+        positions: parameters of a position model.
+        translation: function of a block; returns t(target word | source word) of its cells,
+            `[R, n]` float64.
+        dtype: of the posteriors.
 
     Returns:
-        `Expected`.
+        (`[cells]` posteriors, statistics of all blocks, log-likelihood).
+    """
+    posteriors = np.empty(words.cell_pairs.size, dtype)
+
+    def keep(block, found):
+        posteriors[block.cells] = found.ravel()
+
+    def work(blocks):
+        return _expect_blocks(blocks, positions, translation, keep)
+
+    results = in_threads(work, words.blocks, threads)
+    statistics = [block for blocks, _ in results for block in blocks]
+    return posteriors, statistics, sum(log_likelihood for _, log_likelihood in results)
+
+
+def _expect_blocks(blocks, positions, translation, keep):
+    """Makes the expectation step of some blocks, and calls `keep(block, posteriors)` for each.
+
+    Returns:
+        (list of the statistics of each block, log-likelihood of all).
+    """
+    statistics, log_likelihood = [], 0.0
+    for block in blocks:
+        found = positions.expect(block, translation(block))
+        keep(block, found.posteriors)
+        statistics.append(found.statistics)
+        log_likelihood += found.log_likelihood
+    return statistics, log_likelihood
+
+
+def translation_of(words: Cells, estimate: Estimate) -> Callable[[Block], np.ndarray]:
+    """Returns the function of a block for its t(target word | source word), `[R, n]` float64."""
+
+    def translation(block):
+        found = estimate.translation[words.cell_pairs[block.cells]]
+        return found.reshape(-1, block.source_length)
+
+    return translation
+
+
+def count(words: Cells, values: Callable[[Block], np.ndarray], *, threads: int = 2) -> np.ndarray:
+    """Sums values of cells for every word pair, `[P]` float64.
+
+    Args:
+        values: function of a block; returns the values of its cells, `[R, n]` or `[R * n]`.
     """
 
     def work(blocks):
         counts = np.zeros(words.num_pairs)
-        statistics, log_likelihood = [], 0.0
         for block in blocks:
-            result = expect_block(words, estimate, block)
-            np.add.at(counts, words.cell_pairs[block.cells], result.posteriors.ravel())
-            statistics.append(result.statistics)
-            log_likelihood += result.log_likelihood
-        return Expected(counts, statistics, log_likelihood)
+            found = values(block).ravel().astype(np.float64, copy=False)
+            np.add.at(counts, words.cell_pairs[block.cells], found)
+        return counts
 
-    results = in_threads(work, words.blocks, threads)
-    return Expected(
-        sum((r.counts for r in results), np.zeros(words.num_pairs)),
-        [statistics for result in results for statistics in result.statistics],
-        sum(result.log_likelihood for result in results),
-    )
+    return sum(in_threads(work, words.blocks, threads), np.zeros(words.num_pairs))
 
 
-def expect_block(words, estimate, block):
-    """Returns the `position_estimates.Expectation` of one block."""
-    return estimate.positions.expect(block, block_translation(words, estimate, block))
-
-
-def block_translation(words, estimate, block):
-    """Returns t(target word | source word) of the cells of a block, `[R, n]` float64."""
-    translation = estimate.translation[words.cell_pairs[block.cells]]
-    return translation.reshape(-1, block.source_length)
-
-
-def in_threads(work, blocks, threads):
+def in_threads(work: Callable[[list[Block]], Any], blocks: list[Block], threads: int) -> list:
     """Splits blocks into runs of about equally many cells, and calls `work` on each in a thread.
 
     NumPy releases the interpreter's lock inside its operations, so two threads keep two cores busy.
@@ -135,7 +184,7 @@ def in_threads(work, blocks, threads):
         return list(pool.map(work, parts))
 
 
-def maximise_translation(words, counts, alpha=0.0):
+def maximise_translation(words: Rows, counts: np.ndarray, alpha: float = 0.0) -> np.ndarray:
     """Makes the maximisation step of the translation table.
 
     Under a Dirichlet prior, a probability is exp of its expected logarithm, digamma(count + alpha)
@@ -144,9 +193,9 @@ def maximise_translation(words, counts, alpha=0.0):
     tables become sparse.
 
     Args:
-        words: `WordPairs`.
         counts: `[P]` float64, expected counts, at least 0.
-        alpha: as `em_step`.
+        alpha: symmetric Dirichlet prior on every source word's row of the translation table, over
+            the target words that occur in a sentence pair with it; 0 for maximum likelihood.
 
     Returns:
         `[P]` float64. Rows sum to 1 without a prior, and to less with one.
@@ -159,7 +208,9 @@ def maximise_translation(words, counts, alpha=0.0):
     return np.maximum(np.exp(logs), 1e-200)
 
 
-def spread_missing(words, translation, vocab_size, smoothing):
+def spread_missing(
+    words: Rows, translation: np.ndarray, vocab_size: int, smoothing: float
+) -> np.ndarray:
     """Divides the probability that rows of a translation table lack evenly among all target words.
 
     A sparse prior leaves rows that sum to less than 1. As they are, half of a rare word's
@@ -167,7 +218,6 @@ def spread_missing(words, translation, vocab_size, smoothing):
     The result is what `models.layers.translation_table` makes of the same table.
 
     Args:
-        words: `WordPairs`.
         translation: `[P]` float64; no row sums to more than 1.
         vocab_size: number of target words, of which those outside a row get a share, too.
         smoothing: share of every row that is divided evenly even if nothing is missing, in [0, 1).

@@ -10,11 +10,12 @@ from typing import NamedTuple
 import numpy as np
 
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Expectation
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, WordPairs
 
 _STEPS = 30  # Steps of the maximisation of jumps; no step lowers the function.
 
 
-class Jumps(NamedTuple):
+class JumpsEstimate(NamedTuple):
     """Parameters of the model: a weight for every jump from source word to source word.
 
     After source word q, 1 ... N, the next target word comes from NULL with probability p0, and
@@ -32,20 +33,22 @@ class Jumps(NamedTuple):
     null_probability: float
 
     @classmethod
-    def first(cls, *, max_jump=20, null_probability=0.2, **_settings):
+    def first(
+        cls, *, max_jump: int = 20, null_probability: float = 0.2, **_settings
+    ) -> "JumpsEstimate":
         """Returns parameters to start from: the next word is most probable, far words least."""
         distances = np.abs(np.arange(-max_jump, max_jump + 1) - 1)
         widths = np.exp(-distances / 5)
         return cls(widths, widths[max_jump + 1 :], null_probability)
 
-    def pack(self, words=None, max_positions=0):
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         return np.concatenate([self.widths, self.starts])
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "JumpsEstimate":
         size = self.widths.size
         return self._replace(widths=array[:size], starts=array[size:])
 
-    def transitions(self, num_words):
+    def transitions(self, num_words: int) -> np.ndarray:
         """Computes P(next source word | last source word), given that the next is not NULL.
 
         Returns:
@@ -55,18 +58,11 @@ class Jumps(NamedTuple):
         table = np.concatenate([self.starts[starts], self.widths[jumps]])
         return table / table.sum(axis=1, keepdims=True)
 
-    def expect(self, block, translation):
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         """Runs forward-backward on all sentences of a block at once.
 
         The state after a target token is the last source word, `[N + 1]`, where 0 is the start. A
         token from NULL leaves the state unchanged, so NULL needs no states of its own.
-
-        Args:
-            block: `Block`.
-            translation: `[R, n]` float64, t(target word | source word), n = N + 1.
-
-        Returns:
-            `Expectation`.
         """
         num_words = block.source_length - 1
         if not num_words:
@@ -89,7 +85,7 @@ class Jumps(NamedTuple):
         counts = (before.T @ ahead) * transitions  # [N + 1, N]
         return Expectation(posteriors, -float(np.log(scales).sum()), (counts,))
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Returns the sums for each number of source words."""
         sums = {}
         for (counts,) in filter(None, statistics):
@@ -97,7 +93,7 @@ class Jumps(NamedTuple):
             sums[num_words] = sums.get(num_words, 0) + counts
         return [(counts,) for counts in sums.values()]
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "JumpsEstimate":
         """Returns new weights, from the expected number of jumps between any two positions."""
         jumps, starts = [], []
         for (counts,) in self.merged(statistics):
@@ -153,7 +149,6 @@ def _forward(block, transitions, words, null):
     """Makes the forward pass over target positions, for all sentences of the block at once.
 
     Args:
-        block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, translation probabilities from source words.
         null: `[R, 1]`, translation probabilities from NULL, times p0.
@@ -184,7 +179,6 @@ def _backward(block, transitions, words, null):
     """Computes P(tokens after this one | state) / P(tokens after this one | tokens up to it).
 
     Args:
-        block: `Block`.
         transitions: `[N + 1, N]`.
         words: `[R, N]`, as in `_forward`, divided by the row's scale.
         null: `[R, 1]`, likewise.

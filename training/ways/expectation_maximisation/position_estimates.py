@@ -1,21 +1,13 @@
 """Position models of IBM Models 1 and 2: the probability of each source position.
 
-Every class here, and `jump_estimates.Jumps`, is an immutable set of parameters with these methods:
-`expect(block, translation)` makes the expectation step on a `Block`, and `maximise(statistics)`
-makes new parameters from the statistics that `expect` returned for all blocks, as a list.
-`merged(statistics)` makes a shorter list, no longer for a larger corpus, that `maximise` makes the
-same of. Letters as in `Block`: R rows (target tokens), n source positions, of which the last is
-NULL.
-
-`first(**settings)` makes the parameters that training begins with, for the settings of a
-`models.ibm.AlignmentModel`. `pack(words, max_positions)` returns the parameters as one float64
-array, for checkpoints and for the layer of `models.layers` with the same name. `unpack(array)` is
-the inverse; parameters that are not in the array stay those of the object that it is called on.
+Letters as in `Block`: R rows (target tokens), n source positions, of which the last is NULL.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+
+from nmt_zoo.training.ways.expectation_maximisation.word_pairs import Block, WordPairs
 
 
 class Expectation(NamedTuple):
@@ -32,39 +24,74 @@ class Expectation(NamedTuple):
     statistics: tuple
 
 
+class PositionEstimate(Protocol):
+    """Parameters of a position model, which never change; those of the layers in `models.layers`.
+
+    The classes below have these methods, and so has `jump_estimates.JumpsEstimate`.
+    """
+
+    @classmethod
+    def first(cls, **settings: Any) -> "PositionEstimate":
+        """Makes the parameters to begin with, by the settings of an `AlignmentModel`."""
+        ...
+
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
+        """Returns the parameters as one float64 array, for checkpoints and for the layer."""
+        ...
+
+    def unpack(self, array: np.ndarray) -> "PositionEstimate":
+        """Returns the parameters of a packed array; what it does not hold stays as it is."""
+        ...
+
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
+        """Makes the expectation step on a block.
+
+        Args:
+            translation: `[R, n]` float64, t(target word | source word).
+        """
+        ...
+
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
+        """Makes a list, no longer for a larger corpus, of which `maximise` makes the same."""
+        ...
+
+    def maximise(self, statistics: list[tuple]) -> "PositionEstimate":
+        """Makes new parameters from the statistics that `expect` returned for all blocks."""
+        ...
+
+
 def _normalised(weights):
     """Returns (`[R, n]` rows scaled to sum to 1, log of the product of their sums before)."""
     totals = weights.sum(axis=1, keepdims=True)
     return weights / totals, float(np.log(totals).sum())
 
 
-class Uniform(NamedTuple):
+class UniformEstimate(NamedTuple):
     """Model 1: every source position has probability 1/n; Brown et al. 1993, section 4.1."""
 
     @classmethod
-    def first(cls, **_settings):
+    def first(cls, **_settings) -> "UniformEstimate":
         return cls()
 
-    def pack(self, words=None, max_positions=0):
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         return np.zeros(0)
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "UniformEstimate":
         return self
 
-    def expect(self, block, translation):
-        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         posteriors, log_likelihood = _normalised(translation)
         log_likelihood -= block.num_rows * float(np.log(block.source_length))
         return Expectation(posteriors, log_likelihood, ())
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         return []
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "UniformEstimate":
         return self
 
 
-class PositionTable(NamedTuple):
+class PositionTableEstimate(NamedTuple):
     """Model 2 with a free table a(j | i, n), whatever the target length; Brown et al., section 4.2.
 
     Attributes:
@@ -74,10 +101,10 @@ class PositionTable(NamedTuple):
     tables: dict
 
     @classmethod
-    def first(cls, **_settings):
+    def first(cls, **_settings) -> "PositionTableEstimate":
         return cls({})
 
-    def pack(self, words, max_positions):
+    def pack(self, words: WordPairs | None, max_positions: int) -> np.ndarray:
         """Returns `[n - 1, target position, source position]`, 0 where there is no row.
 
         The array is as large as the corpus needs and `max_positions` allows.
@@ -92,13 +119,12 @@ class PositionTable(NamedTuple):
                 array[n - 1, : len(rows), :n] = rows
         return array
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "PositionTableEstimate":
         heights = np.count_nonzero(array.any(axis=2), axis=1)
         tables = {n: array[n - 1, :h, :n] for n, h in enumerate(heights.tolist(), start=1) if h}
-        return PositionTable(tables)
+        return PositionTableEstimate(tables)
 
-    def expect(self, block, translation):
-        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         n = block.source_length
         table = np.full([block.active.size, n], 1 / n)
         known = self.tables.get(n, table)[: block.active.size]
@@ -109,7 +135,7 @@ class PositionTable(NamedTuple):
         counts = np.add.reduceat(posteriors, block.first_rows, axis=0)  # [T, n]
         return Expectation(posteriors, log_likelihood, (counts,))
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Returns the sums for each source length."""
         sums = {}
         for (counts,) in statistics:
@@ -120,13 +146,12 @@ class PositionTable(NamedTuple):
             sums[counts.shape[1]] = longer
         return [(counts,) for counts in sums.values()]
 
-    def maximise(self, statistics):
-        """Returns new parameters: counts divided by their sums."""
+    def maximise(self, statistics: list[tuple]) -> "PositionTableEstimate":
         counts = [counts for (counts,) in self.merged(statistics)]
-        return PositionTable({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
+        return PositionTableEstimate({c.shape[1]: c / c.sum(axis=1, keepdims=True) for c in counts})
 
 
-class Diagonal(NamedTuple):
+class DiagonalEstimate(NamedTuple):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
 
     NULL has a fixed probability; the source words share the rest in proportion to
@@ -141,17 +166,16 @@ class Diagonal(NamedTuple):
     null_probability: float = 0.08
 
     @classmethod
-    def first(cls, *, null_probability, **_settings):
+    def first(cls, *, null_probability: float, **_settings) -> "DiagonalEstimate":
         return cls(null_probability=null_probability)
 
-    def pack(self, words=None, max_positions=0):
+    def pack(self, words: WordPairs | None = None, max_positions: int = 0) -> np.ndarray:
         return np.array([self.tension])
 
-    def unpack(self, array):
+    def unpack(self, array: np.ndarray) -> "DiagonalEstimate":
         return self._replace(tension=float(array[0]))
 
-    def expect(self, block, translation):
-        """`Expectation`; `translation` is `[R, n]` float64, t(target word | source word)."""
+    def expect(self, block: Block, translation: np.ndarray) -> Expectation:
         num_words = block.source_length - 1
         if not num_words:  # There is only NULL.
             return Expectation(*_normalised(translation), ())
@@ -170,7 +194,7 @@ class Diagonal(NamedTuple):
         mass = np.add.reduceat(posteriors, firsts, axis=0)[:, :-1]
         return Expectation(posteriors, log_likelihood, (positions, mass))
 
-    def merged(self, statistics):
+    def merged(self, statistics: list[tuple]) -> list[tuple]:
         """Returns the sums for each source length and each target position i / m."""
         by_length = {}
         for positions, mass in filter(None, statistics):
@@ -183,7 +207,7 @@ class Diagonal(NamedTuple):
             found.append((positions[order[firsts]], np.add.reduceat(mass[order], firsts)))
         return found
 
-    def maximise(self, statistics):
+    def maximise(self, statistics: list[tuple]) -> "DiagonalEstimate":
         """Returns new parameters, with the best tension for the expected distances.
 
         Dyer et al. take a few gradient steps of a fixed size. The function is concave in the

@@ -5,22 +5,24 @@ directory of its own, which is complete but has no checkpoints or metrics.
 """
 
 import os
+from typing import Any
+
+import keras
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import same_paths
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import Directions
+from nmt_zoo.training.ways.preparation import WordTable
 
 _SAME = ("model", "settings", "vocab_sizes", "training_text", "validation_text")
 
 
-def reverse_directory(directory, config):
+def reverse_directory(directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
     """Returns the `ModelDirectory` that the reverse model of a run goes to, or None.
 
     Args:
-        directory: `ModelDirectory` of the run.
         config: configuration of the run, as far as it is known before the tokenizer.
 
     Raises:
@@ -59,7 +61,7 @@ def _check_reverse(reverse, directory):
         )
 
 
-def open_reverse(run):
+def open_reverse(run: Any) -> tuple[Directions, keras.Model]:
     """Starts the directory of the reverse model, or opens it if the run is resumed.
 
     Args:

@@ -5,7 +5,7 @@ import numpy as np
 _SHIFT = 8  # The series in `digamma` is exact to about 1e-13 for x of at least this.
 
 
-def digamma(x):
+def digamma(x: np.ndarray) -> np.ndarray:
     """Computes the derivative of the logarithm of the gamma function.
 
     Abramowitz and Stegun 1964, equations 6.3.5 (recurrence) and 6.3.18 (series).

@@ -4,36 +4,24 @@ import contextlib
 import math
 import time
 from array import array
+from collections.abc import Iterable
 
 import numpy as np
 
 from nmt_zoo.common.progress import Progress
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreed_links, links_of_both
+from nmt_zoo.training.ways.expectation_maximisation.agreement import links_of_both
+from nmt_zoo.training.ways.expectation_maximisation.chain import CHAINS
 from nmt_zoo.training.ways.expectation_maximisation.chunked_steps import (
+    ChunkedTraining,
     CollapsedText,
-    em_step,
-    first_estimates,
-    part_estimate,
+    ExpectationMaximisationText,
 )
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
-from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
-    Links,
-    best_links,
-    posterior_links,
-)
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Diagonal, Uniform
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import Links, best_links
 
-# Position models that are trained in turn; each begins with the translation table of the model
-# before it. Model 1 comes first because it has a single optimum.
-CHAINS = {
-    "ibm1": (Uniform(),),
-    "ibm2": (Uniform(), Diagonal()),
-    "hmm": (Uniform(), Jumps.first()),
-}
-# Stages of the HMM with fertilities, as CHAINS, and whether words have fertilities.
-FERTILITY = ((Uniform(), False), (Jumps.first(null_probability=0.08), False), (None, True))
+Sides = tuple[EncodedSide, EncodedSide]
+
 # Iterations of each stage. With fertilities, rows of links sharpen quickly, right or wrong.
 ITERATIONS = {**dict.fromkeys(CHAINS, 5), "fertility": 2}
 # Dirichlet prior of every source word's translations: rare words translate sparsely.
@@ -44,14 +32,11 @@ LIKELY = 0.5  # Default of the mean posterior of a link in both directions.
 _NULL = 0  # The number of the word NULL at the end of every sentence.
 
 
-def number_words(lines):
+def number_words(lines: Iterable[list[str]]) -> EncodedSide:
     """Encodes the words of a text as numbers, with NULL at the end of every line.
 
     Args:
         lines: iterable of the list of words of every line.
-
-    Returns:
-        `EncodedSide`.
     """
     ids, lengths, numbers = array("i"), array("i"), {}
     for words in lines:
@@ -61,56 +46,47 @@ def number_words(lines):
     return EncodedSide(np.frombuffer(ids, np.int32), np.frombuffer(lengths, np.int32))
 
 
-def align_independently(sides, model, iterations):
+def align_independently(sides: Sides, model: str, iterations: int) -> Links:
     """Trains one direction and aligns the text with it.
 
     Args:
         sides: (source `EncodedSide`, target `EncodedSide`), from `number_words`.
-        model: a key of `ITERATIONS`.
+        model: a key of `CHAINS`.
         iterations: iterations of every model of the chain, at least 1.
 
     Returns:
-        `Links`: the best source word of every target word whose best source is not NULL.
+        The best source word of every target word whose best source is not NULL.
     """
     with _opened(sides, model, iterations, both=False) as text:
-        if model == "fertility":
-            state = train_collapsed(text, iterations)
+        training = train(text, model, iterations)
 
-            def find(number, parts):  # pyright: ignore[reportRedeclaration]
-                return best_links(parts[0].cells, state.states(number)[0].posteriors)
-
-        else:
-            estimates = train_chain(text, model, iterations)
-
-            def find(_, parts):
-                return posterior_links(parts[0].cells, part_estimate(*parts, *estimates))
+        def find(number, parts):
+            return best_links(parts[0].cells, training.posteriors(number, parts)[0])
 
         return Links.joined(text.each(find))
 
 
-def align_agreeing(sides, model, iterations, threshold):
+def align_agreeing(sides: Sides, model: str, iterations: int, threshold: float) -> Links:
     """Trains both directions so that they agree, and aligns the text with both.
 
     Args:
-        sides: as `align_independently`.
-        model: a key of `CHAINS`.
-        iterations: likewise.
+        sides, model, iterations: as `align_independently`, without fertilities.
         threshold: a link is returned if the geometric mean of its two posteriors is above this.
-
-    Returns:
-        `Links`.
     """
     with _opened(sides, model, iterations) as text:
-        estimates = train_chain(text, model, iterations)
+        training = train(text, model, iterations)
 
-        def find(_, parts):
-            own = [part_estimate(*both) for both in zip(parts, estimates, strict=True)]
-            return agreed_links([p.cells for p in parts], own, threshold=threshold, threads=1)
+        def find(number, parts):
+            posteriors = [p.astype(np.float32) for p in training.posteriors(number, parts)]
+            cells = [part.cells for part in parts]
+            return links_of_both(cells, posteriors, lambda p, q: p * q > threshold**2)
 
         return Links.joined(text.each(find))
 
 
-def align_with_fertilities(sides, iterations, *, threshold=None):
+def align_with_fertilities(
+    sides: Sides, iterations: int, *, threshold: float | None = None
+) -> list[Links]:
     """Trains HMMs with fertilities of both directions so that they agree, and aligns the text.
 
     Args:
@@ -123,11 +99,11 @@ def align_with_fertilities(sides, iterations, *, threshold=None):
         List of one `Links`; without a threshold, of two, those of the reverse direction reversed.
     """
     with _opened(sides, "fertility", iterations) as text:
-        state = train_collapsed(text, iterations)
+        training = train(text, "fertility", iterations)
 
         def find(number, parts):
             cells = [part.cells for part in parts]
-            posteriors = [each.posteriors for each in state.states(number)]
+            posteriors = training.posteriors(number, parts)
             if threshold is not None:
                 return [links_of_both(cells, posteriors, lambda p, q: p + q > 2 * threshold)]
             forward, reverse = map(best_links, cells, posteriors)
@@ -151,51 +127,34 @@ def _opened(sides, model, iterations, *, both=True):
         yield text
 
 
-def train_chain(text, model, iterations):
+def train(text: ChunkedText, model: str, iterations: int) -> ChunkedTraining:
     """Trains the models of a chain in turn; two directions are trained to agree.
 
     Args:
-        text: `ChunkedText`.
         model: a key of `CHAINS`.
         iterations: as `align_independently`.
-
-    Returns:
-        List of the last `Estimate` of each direction, smoothed as in train.py.
     """
-    estimates = first_estimates(text)
-    for positions in CHAINS[model]:
-        estimates = [estimate._replace(positions=positions) for estimate in estimates]
-        for number in range(iterations):
+    if model == "fertility":
+        training = CollapsedText(text, _COLLAPSED_PRIOR)
+    else:
+        training = ExpectationMaximisationText(text, _PRIOR, _SMOOTHING)
+    for stage in CHAINS[model]:
+        training.begin(stage)
+        for number in range(1, iterations + 1):
             began = time.monotonic()
-            estimates, found = em_step(text, estimates, alpha=_PRIOR, smoothing=_SMOOTHING)
-            _report(text, _perplexity(text, positions, number, found), began)
-    return estimates
-
-
-def train_collapsed(text, iterations):
-    """Trains the stages of `FERTILITY` in turn; returns the `CollapsedText`."""
-    state = CollapsedText(text, _COLLAPSED_PRIOR)
-    for positions, fertile in FERTILITY:
-        if positions is not None:
-            state.positions = [positions] * len(text.directions)
-        for number in range(iterations):
-            began = time.monotonic()
-            found = state.step(fertile=fertile)
-            line = f"HMM with fertilities, iteration {number + 1}"
-            if not fertile:
-                line = _perplexity(text, state.positions[0], number, found)
+            line = f"{stage.name}, iteration {number}"
+            log_likelihoods = training.step()
+            if not stage.fertile:
+                line += f": perplexity {_perplexities(text, log_likelihoods)}"
             _report(text, line, began)
-    return state
+    return training
 
 
-def _perplexity(text, positions, number, log_likelihoods):
-    """Describes an iteration: its model, its number, and the perplexity before it."""
-    name = {Uniform: "Model 1", Diagonal: "Model 2", Jumps: "HMM"}[type(positions)]
-    perplexities = " and ".join(
+def _perplexities(text, log_likelihoods):
+    return " and ".join(
         f"{math.exp(-log_likelihood / max(direction.num_tokens, 1)):,.2f}"
         for direction, log_likelihood in zip(text.directions, log_likelihoods, strict=True)
     )
-    return f"{name}, iteration {number + 1}: perplexity {perplexities}"
 
 
 def _report(text, line, began):

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
+
 # Cells of a block: few enough that its float64 arrays stay in the processor's cache.
 _BLOCK_CELLS = 1 << 15
 # Cells that are sorted at once: bounds the working memory of the numbering.
@@ -41,20 +43,20 @@ class Block(NamedTuple):
     first_cell: int
 
     @property
-    def num_rows(self):
+    def num_rows(self) -> int:
         return self.row_sentences.size
 
     @property
-    def cells(self):
+    def cells(self) -> slice:
         return slice(self.first_cell, self.first_cell + self.num_rows * self.source_length)
 
     @property
-    def first_rows(self):
+    def first_rows(self) -> np.ndarray:
         """`[T]` int64, the first row of every target position."""
         return np.cumsum(self.active) - self.active
 
     @property
-    def row_positions(self):
+    def row_positions(self) -> np.ndarray:
         """`[R]` int64, the target position of every row, counted from 0."""
         return np.repeat(np.arange(self.active.size), self.active)
 
@@ -71,11 +73,11 @@ class Rows:
     num_pairs: int
     first_pairs: np.ndarray
 
-    def source_sums(self, values):
+    def source_sums(self, values: np.ndarray) -> np.ndarray:
         """Sums `[P]` float64 values of word pairs for each source word, `[F]`."""
         return np.add.reduceat(values, self.first_pairs) if values.size else values
 
-    def spread(self, values):
+    def spread(self, values: np.ndarray) -> np.ndarray:
         """Repeats `[F]` values of source words for each of their word pairs, `[P]`."""
         return np.repeat(values, np.diff(self.first_pairs, append=self.num_pairs))
 
@@ -99,12 +101,12 @@ class Cells(Rows):
     target_end: bool
 
     @property
-    def num_sentences(self):
+    def num_sentences(self) -> int:
         """Sentence pairs, including those without a cell."""
         return self.first_tokens.size
 
     @property
-    def num_tokens(self):
+    def num_tokens(self) -> int:
         """Target tokens that have cells."""
         return sum(block.num_rows for block in self.blocks)
 
@@ -122,16 +124,13 @@ class WordPairs(Cells):
     target_words: np.ndarray
 
 
-def index_word_pairs(corpus, *, target_end=True):
+def index_word_pairs(corpus: EncodedCorpus, *, target_end: bool = True) -> WordPairs:
     """Numbers the word pairs of a corpus by source word, then target word.
 
     Args:
         corpus: `EncodedCorpus`; each sentence ends in `</s>`, which is NULL in the source.
         target_end: whether the target's `</s>` gets cells, as a token that source words explain.
             Alignments do not need it: without it only words compete for the source words.
-
-    Returns:
-        `WordPairs`.
 
     Raises:
         ValueError: the vocabularies are too large to number their pairs in 64 bits.
@@ -166,7 +165,9 @@ def index_word_pairs(corpus, *, target_end=True):
     )
 
 
-def lay_out(source_lengths, target_lengths, target_end):
+def lay_out(
+    source_lengths: np.ndarray, target_lengths: np.ndarray, target_end: bool
+) -> tuple[list[Block], np.ndarray, np.ndarray]:
     """Decides where the cells of sentence pairs are; returns what `Cells` calls by these names.
 
     Args:
@@ -212,7 +213,6 @@ def _columns_by_word(source, heights):
     All tokens of a word are in one run.
 
     Args:
-        source: `EncodedSide`.
         heights: `[sentences]` int64, cells of each source token.
 
     Yields:

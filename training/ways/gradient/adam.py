@@ -1,5 +1,7 @@
 """Adam, with the learning rate schedules of `training.ways.gradient.schedules`."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -8,14 +10,14 @@ from nmt_zoo.training.ways.gradient.schedules import SCHEDULES, Plateau
 
 def adam(
     *,
-    learning_rate,
-    warmup_steps,
-    schedule="inverse_sqrt",
-    beta_2=0.98,
-    weight_decay=0.0,
-    kind=None,
-    **of_schedule,
-):
+    learning_rate: float,
+    warmup_steps: int,
+    schedule: str = "inverse_sqrt",
+    beta_2: float = 0.98,
+    weight_decay: float = 0.0,
+    kind: type | None = None,
+    **of_schedule: Any,
+) -> keras.optimizers.Optimizer:
     """Makes Adam, by default with the moments and schedule of Vaswani et al. 2017, section 5.3.
 
     Args:

@@ -1,5 +1,11 @@
 """Training by gradient."""
 
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+import keras
 import tensorflow as tf
 
 from nmt_zoo import models
@@ -7,25 +13,22 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import BY_NAME
 from nmt_zoo.model_directory.directory import training_arrays
 from nmt_zoo.models import shift_right
+from nmt_zoo.training.ways.gradient.accumulator import Accumulator, mean, summands
 from nmt_zoo.training.ways.gradient.adam import adam
-from nmt_zoo.training.ways.gradient.divergences import (
-    Compared,
-    diverging_cross_entropy,
-    projected_diverging_cross_entropy,
-    twice,
-)
+from nmt_zoo.training.ways.gradient.divergences import Compared, training_losses, twice
 from nmt_zoo.training.ways.gradient.guided_alignment import Guide
 from nmt_zoo.training.ways.gradient.losses import (
     BATCH_SIGNATURE,
+    Wanted,
     negative_log_likelihood,
-    projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
 )
 from nmt_zoo.training.ways.gradient.moving_average import MovingAverage
 from nmt_zoo.training.ways.gradient.precision import LossScale
+from nmt_zoo.training.ways.gradient.teacher import Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
-from nmt_zoo.training.ways.update import Update
+from nmt_zoo.training.ways.update import Options, Update, WayOfTraining
 
 # Whether the loss is averaged over target tokens or over sentences.
 LOSS_AVERAGES = ("tokens", "sentences")
@@ -38,33 +41,13 @@ _NOT_WITH_SCORES = {
     "copy_share": "whose table has only the word pairs of the text",
     "token_dropout": "whose table has only the word pairs of the text",
 }
+# Options that are arguments of the update, by the same names.
+_OF_UPDATE = ["label_smoothing", "clip_norm", "loss_average", "jit_compile", "ema_decay", "r_drop"]
 _NOT_GUIDED = "whose alignments are not an attention that training could guide"
 
 
-class GradientUpdate(Update):
-    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
-
-    The loss of a model that predicts "scores" is the plain negative log-likelihood.
-
-    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
-    then changes only the scale.
-
-    Args:
-        model: `TranslationModel`, built.
-        optimizer: a Keras optimizer.
-        label_smoothing: in [0, 1).
-        clip_norm: largest global norm of the gradient; 0 leaves it as it is.
-        loss_average: "tokens": the loss is divided by the number of target tokens; "sentences":
-            by the number of sentences, so that a sentence counts in proportion to its length.
-        jit_compile: whether XLA compiles the update, once for every shape of a batch.
-        ema_decay: decay of a `MovingAverage` of the weights; the average is validated and saved in
-            place of the weights. 0: no average.
-        r_drop: weight of the divergence between two passes, `alpha` of `divergences`; 0: a single
-            pass.
-        token_dropout: `TokenDropout` of the inputs; None leaves them as they are.
-        guide: `Guide` of the attention; None: no guided alignment.
-        teacher: `Teacher` from which the model learns, too; None for none.
-    """
+class Gradient(WayOfTraining):
+    """Training by gradient, of all models that have one."""
 
     name = "gradient"
     options = (
@@ -76,42 +59,8 @@ class GradientUpdate(Update):
     )
     takes_batches = True
 
-    def __init__(
-        self,
-        model,
-        optimizer,
-        *,
-        label_smoothing=0.1,
-        clip_norm=1.0,
-        loss_average="tokens",
-        jit_compile=False,
-        ema_decay=0.0,
-        r_drop=0.0,
-        token_dropout=None,
-        guide=None,
-        teacher=None,
-    ):
-        self.model = model
-        self.optimizer = optimizer
-        self.label_smoothing = label_smoothing
-        self.clip_norm = clip_norm
-        self.loss_average = loss_average
-        self.jit_compile = jit_compile
-        self.r_drop = r_drop
-        self.token_dropout = token_dropout
-        self.guide = guide
-        self.teacher = teacher
-        self.loss_scale = LossScale() if model.compute_dtype == "float16" else None
-        weights = model.trainable_variables
-        self.average = MovingAverage(weights, ema_decay) if ema_decay else None
-        self.added = None  # Gradients and sums over the batches of an update.
-        self._step_alone, self._add, self._step_with_added = self._make_functions()
-        self.plateau = getattr(optimizer, "plateau", None)
-        optimizer.build(weights)
-
     @classmethod
-    def check(cls, preset, options, given, undecided=()):
-        """As `Update.check`."""
+    def check(cls, preset: str, options: Options, given: Options, undecided: Iterable[str] = ()):
         if models.model_class(preset).predicts == "scores":
             for name in filter(given.get, _NOT_WITH_SCORES):
                 raise UserError(
@@ -131,33 +80,26 @@ class GradientUpdate(Update):
                 )
 
     @classmethod
-    def make(cls, run, model):
-        """As `Update.make`; on several devices, an update that all of them make together."""
+    def make(cls, run: Any, model: keras.Model) -> Update:
+        """As `WayOfTraining.make`; on several devices, an update that all of them make together."""
         options = run.options
         of_schedule = {}
         if BY_NAME["decay_steps"].applies(options):
             of_schedule = {"decay_steps": options["decay_steps"]}
         elif BY_NAME["plateau_patience"].applies(options):
             of_schedule = {"patience": options["plateau_patience"]}
+        names = ("learning_rate", "warmup_steps", "schedule", "weight_decay")
         optimizer = adam(
-            learning_rate=options["learning_rate"],
-            warmup_steps=options["warmup_steps"],
-            schedule=options["schedule"],
+            **{name: options[name] for name in names},
             kind=run.devices.make_adam,
             beta_2=options["adam_beta_2"],
-            weight_decay=options["weight_decay"],
             **of_schedule,
         )
         rate = options["token_dropout"]
-        update = cls(
+        update = GradientUpdate(
             model,
             optimizer,
-            label_smoothing=options["label_smoothing"],
-            clip_norm=options["clip_norm"],
-            loss_average=options["loss_average"],
-            jit_compile=options["jit_compile"],
-            ema_decay=options["ema_decay"],
-            r_drop=options["r_drop"],
+            **{name: options[name] for name in _OF_UPDATE},
             token_dropout=TokenDropout(rate) if rate else None,
             guide=Guide(run.guide, options["guide_weight"]) if run.guide else None,
             teacher=run.teacher,
@@ -166,8 +108,8 @@ class GradientUpdate(Update):
         return run.devices.replicate(update)
 
     @classmethod
-    def closing_line(cls, run, step):
-        """As `Update.closing_line`: advice if the learning rate never reached its peak."""
+    def closing_line(cls, run: Any, step: int) -> str | None:
+        """As `WayOfTraining.closing_line`: advice if the learning rate never reached its peak."""
         warmup_steps = run.options["warmup_steps"]
         if step >= warmup_steps:
             return None
@@ -177,27 +119,65 @@ class GradientUpdate(Update):
             "warm-up steps in a new --model_dir"
         )
 
-    def variables(self):
+
+@dataclass(eq=False)
+class GradientUpdate(Update):
+    """Gradient descent on the label-smoothed cross-entropy, as one TensorFlow graph.
+
+    The loss of a model that predicts "scores" is the plain negative log-likelihood.
+
+    If the model computes in float16, the loss is scaled. An update whose gradient is not finite
+    then changes only the scale.
+    """
+
+    takes_batches = True
+    model: Any  # A `TranslationModel`, built.
+    optimizer: keras.optimizers.Optimizer
+    _: KW_ONLY
+    label_smoothing: float = 0.1  # In [0, 1).
+    clip_norm: float = 1.0  # Largest global norm of the gradient; 0 leaves it as it is.
+    # "tokens": the loss is divided by the number of target tokens; "sentences": by the number of
+    # sentences, so that a sentence counts in proportion to its length.
+    loss_average: str = "tokens"
+    jit_compile: bool = False  # Whether XLA compiles the update, for every shape of a batch.
+    # Decay of a `MovingAverage` of the weights, which is validated and saved in their place; 0: no
+    # average.
+    ema_decay: float = 0.0
+    r_drop: float = 0.0  # `alpha` of `divergences`, for two passes; 0: a single pass.
+    token_dropout: TokenDropout | None = None  # Of the inputs.
+    guide: Guide | None = None  # Of the attention.
+    teacher: Teacher | None = None  # From which the model learns, too.
+
+    def __post_init__(self):
+        self.loss_scale = LossScale() if self.model.compute_dtype == "float16" else None
+        weights = self.model.trainable_variables
+        self.average = MovingAverage(weights, self.ema_decay) if self.ema_decay else None
+        self.accumulator = Accumulator(weights)
+        self._step_alone, self._add, self._step_with_added = self._make_functions()
+        self.plateau = getattr(self.optimizer, "plateau", None)
+        self.optimizer.build(weights)
+
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable for everything that an update changes."""
         found = training_arrays(self.model, self.optimizer)
         for part in (self.loss_scale, self.average, self.plateau, self.token_dropout):
             found.update(part.variables() if part else {})
         return found
 
-    def rates(self):
+    def rates(self) -> dict[str, float]:
         rates = {"learning_rate": float(self.optimizer.learning_rate)}
         if self.loss_scale:
             rates["loss_scale"] = float(self.loss_scale.scale.numpy())
         return rates
 
-    def for_validation(self):
+    def for_validation(self) -> AbstractContextManager:
         return self.average.in_place() if self.average else super().for_validation()
 
-    def after_validation(self, evaluations_since_best):
+    def after_validation(self, evaluations_since_best: int):
         if self.plateau:
             self.plateau.after_validation(evaluations_since_best)
 
-    def step(self, *batches):
+    def step(self, *batches: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Makes one update, from the gradient of all batches as if they were one.
 
         If loss or gradient are not finite, there is no update: weights and optimizer stay.
@@ -213,9 +193,7 @@ class GradientUpdate(Update):
         """
         if len(batches) == 1:
             return self._step_alone(*batches)
-        if self.added is None:
-            self.added = [tf.Variable(tf.zeros(v.shape)) for v in self.model.trainable_variables]
-            self.added.append(tf.Variable(tf.zeros([4])))
+        self.accumulator.build()
         for batch in batches:
             self._add(batch)
         return self._step_with_added()
@@ -227,16 +205,10 @@ class GradientUpdate(Update):
             return self.apply(*self.gradients(batch))
 
         def add(batch):
-            gradients, sums = self.gradients(batch)
-            parts = [*(g * sums[0] for g in gradients), sums]
-            for total, part in zip(self.added, parts, strict=True):
-                total.assign_add(part)
+            self.accumulator.add(summands(*self.gradients(batch)))
 
         def with_added():
-            *gradients, sums = [tf.identity(total) for total in self.added]
-            for total in self.added:
-                total.assign(tf.zeros_like(total))
-            return self.apply([g / sums[0] for g in gradients], sums)
+            return self.apply(*mean(self.accumulator.take()))
 
         def graph(function, *signature):
             compiled = self.jit_compile or None
@@ -246,7 +218,7 @@ class GradientUpdate(Update):
 
         return graph(alone, BATCH_SIGNATURE), graph(add, BATCH_SIGNATURE), graph(with_added)
 
-    def gradients(self, batch):
+    def gradients(self, batch: dict[str, tf.Tensor]) -> tuple[list[tf.Tensor], tf.Tensor]:
         """Computes the gradients of the mean loss of a batch.
 
         Returns:
@@ -269,7 +241,7 @@ class GradientUpdate(Update):
             gradients = [g / self.loss_scale.scale for g in gradients]
         return gradients, tf.stack([count, loss, nll, tokens])
 
-    def apply(self, gradients, sums):
+    def apply(self, gradients: list[tf.Tensor], sums: tf.Tensor) -> dict[str, tuple]:
         """Changes the weights by the results of `gradients`; returns the metrics of `step`."""
         norm, one = tf.linalg.global_norm(gradients), tf.ones([])
         if self.clip_norm:
@@ -294,12 +266,13 @@ class GradientUpdate(Update):
             self.average.follow(self.optimizer.iterations)
 
     @tf.function(input_signature=[BATCH_SIGNATURE], autograph=False)
-    def evaluate(self, batch):
+    def evaluate(self, batch: dict[str, tf.Tensor]) -> dict[str, tuple]:
         """Returns the losses of `step`, without dropout and without an update."""
         loss, nll, tokens = self._losses(batch, training=False)
         return {"loss": (loss, tokens), "nll": (nll, tokens)}
 
     def _losses(self, batch, training):
+        """Returns (loss, nll, tokens) of a batch, summed over its real target tokens."""
         if self.model.predicts == "scores":
             nll, tokens = negative_log_likelihood(self.model, batch)
             return nll, nll, tokens
@@ -308,12 +281,12 @@ class GradientUpdate(Update):
             "source_ids": batch["source_ids"],
             "target_in_ids": shift_right(target_ids, self.model.bos_id),
         }
-        wanted = target_ids, self.model.pad_id, self.label_smoothing
-        if not training and self.model.predicts == "features":
-            features = self.model.features(inputs, training=False)
-            return projected_losses(features, *self.model.output_weights(), *wanted)
+        wanted = Wanted(target_ids, self.model.pad_id, self.label_smoothing)
         if not training:
-            return smoothed_cross_entropy(self.model(inputs, training=False), *wanted)
+            outputs, weights, _ = self._outputs(inputs, training=False)
+            if weights:
+                return projected_losses(outputs, weights, wanted)
+            return smoothed_cross_entropy(outputs, wanted)
         compared = None
         if self.r_drop or self.teacher:
             taught = self.teacher and self.teacher.predict(inputs)
@@ -322,25 +295,18 @@ class GradientUpdate(Update):
             inputs = self.token_dropout(inputs)
         if self.r_drop:  # Of equal inputs, dropped tokens too: only the network's dropout differs.
             inputs = twice(inputs)
-        if self.model.predicts == "features":
-            return self._losses_of_features(inputs, batch, wanted, compared)
-        logits = self.model(inputs, training=True)
-        if compared:
-            return diverging_cross_entropy(logits, *wanted, compared)
-        return smoothed_cross_entropy(logits, *wanted)
+        outputs, weights, attention = self._outputs(inputs, training=True)
+        loss, nll, tokens = training_losses(outputs, weights, wanted, compared)
+        if attention is not None:
+            loss += self.guide.loss(attention, batch)
+        return loss, nll, tokens
 
-    def _losses_of_features(self, inputs, batch, wanted, compared):
-        attention = None
-        if self.guide:
+    def _outputs(self, inputs, training):
+        """Returns (logits, None, None), or (features, output weights, attention to be guided)."""
+        if self.model.predicts == "logits":
+            return self.model(inputs, training=training), None, None
+        if self.guide and training:
             features, attention = self.model.features_and_alignment(inputs, training=True)
         else:
-            features = self.model.features(inputs, training=True)
-        weights = self.model.output_weights()
-        if compared:
-            losses = projected_diverging_cross_entropy(features, weights, *wanted, compared)
-        else:
-            losses = projected_cross_entropy(features, *weights, *wanted)
-        if attention is None:
-            return losses
-        loss, nll, tokens = losses
-        return loss + self.guide.loss(attention, batch), nll, tokens
+            features, attention = self.model.features(inputs, training=training), None
+        return features, self.model.output_weights(), attention

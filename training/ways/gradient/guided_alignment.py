@@ -9,6 +9,7 @@ The loss of a target token gets `weight` times the cross-entropy of the attentio
 alignment p of that token, `-sum_s p_s log a_s`.
 """
 
+import keras
 import tensorflow as tf
 
 _LEAST = 1e-12  # A smaller attention counts as this much, so that the loss stays finite.
@@ -22,12 +23,12 @@ class Guide:
         weight: of the cross-entropy, at least 0.
     """
 
-    def __init__(self, model, weight):
+    def __init__(self, model: keras.Model, weight: float):
         model.trainable = False
         self.model = model
         self.weight = weight
 
-    def loss(self, attention, batch):
+    def loss(self, attention: tf.Tensor, batch: dict[str, tf.Tensor]) -> tf.Tensor:
         """Computes the weighted sum of the cross-entropy over the real target tokens of a batch.
 
         Args:
@@ -43,7 +44,7 @@ class Guide:
         return self.weight * cross_entropy(attention, alignment, real)
 
 
-def cross_entropy(attention, alignment, real):
+def cross_entropy(attention: tf.Tensor, alignment: tf.Tensor, real: tf.Tensor) -> tf.Tensor:
     """Sums the cross-entropy of attention under an alignment over real target tokens.
 
     Args:

@@ -5,7 +5,13 @@ evenly over the vocabulary, so the loss is `(1 - e) * nll + e * mean_v(-log p_v)
 ignored.
 """
 
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
 import tensorflow as tf
+
+# The loss, the negative log-likelihood, and the number of tokens: float32 scalars.
+Losses = tuple[tf.Tensor, tf.Tensor, tf.Tensor]
 
 BATCH_SIGNATURE = {
     "source_ids": tf.TensorSpec([None, None], tf.int32),
@@ -17,22 +23,35 @@ BATCH_SIGNATURE = {
 _LOGITS, _ROWS = 1 << 20, 256
 
 
-def smoothed_cross_entropy(logits, target_ids, pad_id, label_smoothing):
-    """Computes the loss of predictions.
+class Wanted(NamedTuple):
+    """What a model should predict.
 
-    Args:
-        logits: `[B, T, V]` float32.
+    Attributes:
         target_ids: `[B, T]` int32.
         pad_id: id of padding.
         label_smoothing: e, in [0, 1).
+    """
+
+    target_ids: tf.Tensor
+    pad_id: int
+    label_smoothing: float
+
+    @property
+    def mask(self) -> tf.Tensor:
+        """`[B, T]` float32, 1 at real tokens, else 0."""
+        return tf.cast(self.target_ids != self.pad_id, tf.float32)
+
+
+def smoothed_cross_entropy(logits: tf.Tensor, wanted: Wanted) -> Losses:
+    """Computes the loss of logits `[B, T, V]` float32.
 
     Returns:
         `(loss, nll, tokens)`, float32 scalars: the sums over real tokens of the smoothed loss and
         of the plain negative log-likelihood in nats, and the number of real tokens. Only the loss
         has a gradient.
     """
-    mask = tf.cast(target_ids != pad_id, tf.float32)
-    loss, nll = _losses_of(logits, target_ids, label_smoothing)
+    loss, nll = _losses_of(logits, wanted.target_ids, wanted.label_smoothing)
+    mask = wanted.mask
     return (
         tf.reduce_sum(loss * mask),
         tf.reduce_sum(tf.stop_gradient(nll) * mask),
@@ -50,14 +69,14 @@ def _losses_of(logits, target_ids, label_smoothing):
     return (1 - label_smoothing) * nll + label_smoothing * uniform, nll
 
 
-def negative_log_likelihood(model, batch):
+def negative_log_likelihood(model: Any, batch: dict[str, tf.Tensor]) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns (sum over real target tokens, number of real target tokens), float32 scalars."""
     real = batch["target_ids"] != model.pad_id
     scores = tf.where(real, model.score(batch["source_ids"], batch["target_ids"]), 0.0)
     return -tf.reduce_sum(scores), tf.reduce_sum(tf.cast(real, tf.float32))
 
 
-def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_smoothing):
+def projected_cross_entropy(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
     """Computes the loss of logits `features kernel + bias`, without storing all logits at once.
 
     Tokens are processed in groups. The gradient of a group is computed while its predictions p are
@@ -67,43 +86,58 @@ def projected_cross_entropy(features, kernel, bias, target_ids, pad_id, label_sm
 
     Args:
         features: `[B, T, D]`.
-        kernel: `[D, V]`.
-        bias: `[V]`, or None.
-        target_ids, pad_id, label_smoothing: as `smoothed_cross_entropy`.
+        weights: (kernel `[D, V]`, bias `[V]` or None).
 
     Returns:
         As `smoothed_cross_entropy`.
     """
-    mask = tf.cast(target_ids != pad_id, tf.float32)
-    groups = groups_of(tf.size(target_ids), kernel.shape[1])
+    target_ids, mask = wanted.target_ids, wanted.mask
+    groups = groups_of(tf.size(target_ids), weights[0].shape[1])
+
+    def compute(features, *weights):
+        of_tokens = (in_groups(x, groups) for x in (features, target_ids, mask))
+        sums, of_features, of_weights = _grouped(*of_tokens, weights, wanted.label_smoothing)
+        of_features = tf.reshape(of_features, [-1, features.shape[-1]])[: tf.size(target_ids)]
+        return sums, [tf.reshape(of_features, tf.shape(features)), *of_weights]
+
+    weights = [x for x in weights if x is not None]
+    return *with_gradients(compute, features, *weights), tf.reduce_sum(mask)
+
+
+def with_gradients(compute: Callable, *inputs: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+    """Calls a function that computes a loss and its gradients at the same time.
+
+    Args:
+        compute: function of `inputs`; returns ((loss, nll), list of the gradients of the loss by
+            each input).
+        *inputs: of `compute`.
+
+    Returns:
+        (loss, nll); the loss has these gradients, and nll has none.
+    """
 
     @tf.custom_gradient
-    def losses(features, kernel, *bias):
-        of_tokens = (in_groups(x, groups) for x in (features, target_ids, mask))
-        loss, nll, of_features, *of_weights = _grouped(*of_tokens, kernel, bias, label_smoothing)
-        of_features = tf.reshape(of_features, [-1, features.shape[-1]])[: tf.size(target_ids)]
-        gradients = [tf.reshape(of_features, tf.shape(features)), *of_weights]
+    def losses(*inputs):
+        sums, gradients = compute(*inputs)
 
         def gradient(of_loss, _):
-            sides = zip(gradients, (features, kernel, *bias), strict=True)
+            sides = zip(gradients, inputs, strict=True)
             return [tf.cast(of_loss * g, x.dtype) for g, x in sides]
 
-        return (loss, nll), gradient
+        return sums, gradient
 
-    loss, nll = losses(features, kernel, *([] if bias is None else [bias]))
-    return loss, tf.stop_gradient(nll), tf.reduce_sum(mask)
+    loss, nll = losses(*inputs)
+    return loss, tf.stop_gradient(nll)
 
 
-def projected_losses(features, kernel, bias, target_ids, pad_id, label_smoothing):
+def projected_losses(features: tf.Tensor, weights: Sequence, wanted: Wanted) -> Losses:
     """Computes what `projected_cross_entropy` does, without a gradient, also group by group."""
-    mask = tf.cast(target_ids != pad_id, tf.float32)
-    groups = groups_of(tf.size(target_ids), kernel.shape[1])
+    target_ids, mask = wanted.target_ids, wanted.mask
+    groups = groups_of(tf.size(target_ids), weights[0].shape[1])
 
     def group(of_tokens):
         features, target_ids, mask = of_tokens
-        logits = tf.matmul(features, kernel)
-        logits = tf.cast(logits if bias is None else tf.nn.bias_add(logits, bias), tf.float32)
-        losses = _losses_of(logits, target_ids, label_smoothing)
+        losses = _losses_of(logits_of(features, *weights), target_ids, wanted.label_smoothing)
         return tf.stack([tf.reduce_sum(each * mask) for each in losses])
 
     of_groups = tf.map_fn(
@@ -116,7 +150,13 @@ def projected_losses(features, kernel, bias, target_ids, pad_id, label_smoothing
     return loss, nll, tf.reduce_sum(mask)
 
 
-def log_sums_of(logits, probs):
+def logits_of(features: tf.Tensor, kernel: Any, bias: Any = None) -> tf.Tensor:
+    """Returns the float32 logits `[..., V]` of features `[..., D]`."""
+    logits = tf.matmul(features, kernel)
+    return tf.cast(logits if bias is None else tf.nn.bias_add(logits, bias), tf.float32)
+
+
+def log_sums_of(logits: tf.Tensor, probs: tf.Tensor) -> tf.Tensor:
     """Returns the logarithms of the sums of exponentials, `[...]`, of logits `[..., V]`.
 
     Args:
@@ -127,13 +167,13 @@ def log_sums_of(logits, probs):
     return tf.reduce_max(logits, axis=-1) - tf.math.log(tf.reduce_max(probs, axis=-1))
 
 
-def groups_of(count, logits):
+def groups_of(count: tf.Tensor, logits: int) -> tf.Tensor:
     """Returns into how many groups `count` tokens are split, with `logits` logits a token."""
     rows = max(_ROWS, _LOGITS // logits)
     return (count + rows - 1) // rows
 
 
-def in_groups(x, groups, axes=2):
+def in_groups(x: tf.Tensor, groups: tf.Tensor, axes: int = 2) -> tf.Tensor:
     """Splits `[B, T, ...]`, or `[tokens, ...]` if `axes` is 1, into `[groups, tokens, ...]`.
 
     Zeros fill the last group.
@@ -146,7 +186,57 @@ def in_groups(x, groups, axes=2):
     return tf.reshape(x, [groups, rows, *shape])
 
 
-def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
+def over_groups(
+    token_loss: Callable, features: tf.Tensor, mask: tf.Tensor, weights: Sequence, others: Sequence
+) -> tuple[tf.Tensor, tf.Tensor, list[tf.Tensor]]:
+    """Computes everything that needs all logits, in one loop over groups of N tokens.
+
+    Args:
+        token_loss: function of a group's logits `[P*N, V]` float32 and of its part of each of
+            `others`; returns (list of float32 values of each token `[N]`, gradient `[P*N, V]`).
+        features: `[G, P*N, D]` of P passes over the tokens.
+        mask: `[G, N]` float32, 1 or 0.
+        weights: kernel `[D, V]`, and bias `[V]` if any.
+        others: list of `[G, N, ...]`.
+
+    Returns:
+        (values `[G, values, N]`, gradient by features `[G, P*N, D]`, gradients by `weights`), all
+        float32. Only tokens in the mask have a gradient.
+    """
+    groups, kernel = tf.shape(features)[0], weights[0]
+
+    def group(index, values, of_features, of_weights):
+        x = features[index]
+        values_here, of_logits = token_loss(logits_of(x, *weights), *(o[index] for o in others))
+        of_logits = tf.cast(of_logits, x.dtype)
+        passes = tf.shape(x)[0] // tf.shape(mask)[1]
+        real = tf.cast(tf.tile(mask[index], [passes])[:, None], x.dtype)
+        of_x = real * tf.matmul(of_logits, kernel, transpose_b=True)
+        parts = [tf.matmul(real * x, of_logits, transpose_a=True)]
+        if len(weights) > 1:
+            parts.append(tf.linalg.matvec(of_logits, real[:, 0], transpose_a=True))
+        return (
+            index + 1,
+            values.write(index, tf.stack(values_here)),
+            of_features.write(index, tf.cast(of_x, tf.float32)),
+            [g + tf.cast(part, tf.float32) for g, part in zip(of_weights, parts, strict=True)],
+        )
+
+    arrays = [
+        tf.TensorArray(tf.float32, groups, element_shape=shape)
+        for shape in ([None, mask.shape[1]], features.shape[1:])
+    ]
+    zeros = [tf.zeros(x.shape, tf.float32) for x in weights]
+    _, values, of_features, of_weights = tf.while_loop(
+        lambda index, *_: index < groups,
+        group,
+        (0, *arrays, zeros),
+        maximum_iterations=groups,
+    )
+    return values.stack(), of_features.stack(), list(of_weights)
+
+
+def _grouped(features, target_ids, mask, weights, label_smoothing):
     """Computes both losses over all groups, and the gradients of the smoothed loss.
 
     The gradient of a token's loss by its logits is p - q. q has only two different values and is
@@ -156,23 +246,28 @@ def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
     Args:
         features: `[G, N, D]`.
         target_ids: `[G, N]`.
-        mask: `[G, N]` float32, 1 or 0.
-        kernel, label_smoothing: as `projected_cross_entropy`.
-        bias: `[bias]`, or empty.
+        mask, weights: as `over_groups`.
+        label_smoothing: as `Wanted`.
 
     Returns:
-        `(loss, nll)` summed; gradients of the loss, float32: `[G, N, D]`, `[D, V]` and, of a bias,
-        `[V]`.
+        `((loss, nll) summed, gradient by features, gradients by weights)`, float32.
     """
-    log_sums, of_features, of_weights = _of_predictions(features, mask, kernel, bias)
-    everywhere = label_smoothing / kernel.shape[1]  # Probability that smoothing gives every word.
+
+    def of_predictions(logits):
+        probs = tf.nn.softmax(logits)
+        return [log_sums_of(logits, probs)], probs
+
+    values, of_features, of_weights = over_groups(of_predictions, features, mask, weights, [])
+    log_sums = values[:, 0]
+    num_words = weights[0].shape[1]
+    everywhere = label_smoothing / num_words  # Probability that smoothing gives every word.
     of_target = 1 - label_smoothing  # Probability that the target gets on top.
 
-    x, kernel, *bias = (tf.cast(x, tf.float32) for x in (features, kernel, *bias))
+    x, kernel, *bias = (tf.cast(x, tf.float32) for x in (features, *weights))
     targets = tf.gather(tf.transpose(kernel), target_ids)
     whole = tf.reduce_sum(kernel, axis=1)
     nll = log_sums - tf.reduce_sum(x * targets, axis=-1)
-    uniform = log_sums - tf.linalg.matvec(x, whole / kernel.shape[1])
+    uniform = log_sums - tf.linalg.matvec(x, whole / num_words)
     for b in bias:
         nll -= tf.gather(b, target_ids)
         uniform -= tf.reduce_mean(b)
@@ -183,53 +278,8 @@ def _grouped(features, target_ids, mask, kernel, bias, label_smoothing):
     for index, inputs in enumerate([x, ones][: len(of_weights)]):
         real = tf.reshape(mask[..., None] * inputs, [-1, inputs.shape[-1]])
         ids = tf.reshape(target_ids, [-1])
-        of_words = tf.math.unsorted_segment_sum(of_target * real, ids, kernel.shape[1])
+        of_words = tf.math.unsorted_segment_sum(of_target * real, ids, num_words)
         of_words += everywhere * tf.reduce_sum(real, axis=0)
         of_weights[index] -= tf.reshape(tf.transpose(of_words), of_weights[index].shape)
-    return tf.reduce_sum(loss * mask), tf.reduce_sum(nll * mask), of_features, *of_weights
-
-
-def _of_predictions(features, mask, kernel, bias):
-    """Computes everything that needs all logits, in one loop over groups.
-
-    Args:
-        features, mask, kernel, bias: as `_grouped`.
-
-    Returns:
-        (log_sums, gradient by features, [gradient by kernel, gradient by bias if any]): `log_sums`
-        are `[G, N]` logarithms of the sums of exponentials; the gradients are the part of p in
-        p - q.
-    """
-    groups = tf.shape(features)[0]
-
-    def group(index, log_sums, of_features, of_weights):
-        x = features[index]
-        logits = tf.matmul(x, kernel)
-        logits = tf.cast(tf.nn.bias_add(logits, bias[0]) if bias else logits, tf.float32)
-        probs = tf.nn.softmax(logits)
-        log_sums_here = log_sums_of(logits, probs)
-        probs = tf.cast(probs, x.dtype)
-        real = mask[index][:, None]
-        of_x = real * tf.cast(tf.matmul(probs, kernel, transpose_b=True), tf.float32)
-        real = tf.cast(real, x.dtype)
-        parts = [tf.matmul(real * x, probs, transpose_a=True)]
-        if bias:
-            parts.append(tf.linalg.matvec(probs, real[:, 0], transpose_a=True))
-        return (
-            index + 1,
-            log_sums.write(index, log_sums_here),
-            of_features.write(index, of_x),
-            [g + tf.cast(part, tf.float32) for g, part in zip(of_weights, parts, strict=True)],
-        )
-
-    arrays = [
-        tf.TensorArray(tf.float32, groups, element_shape=x.shape[1:]) for x in (mask, features)
-    ]
-    zeros = [tf.zeros(x.shape, tf.float32) for x in (kernel, *bias)]
-    _, log_sums, of_features, of_weights = tf.while_loop(
-        lambda index, *_: index < groups,
-        group,
-        (0, *arrays, zeros),
-        maximum_iterations=groups,
-    )
-    return log_sums.stack(), of_features.stack(), list(of_weights)
+    sums = tf.reduce_sum(loss * mask), tf.reduce_sum(nll * mask)
+    return sums, of_features, of_weights

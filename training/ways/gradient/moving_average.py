@@ -1,6 +1,8 @@
 """An average of the weights of many updates."""
 
 import contextlib
+from collections.abc import Iterator
+from typing import Any
 
 import tensorflow as tf
 
@@ -16,16 +18,16 @@ class MovingAverage:
         decay: in [0, 1).
     """
 
-    def __init__(self, weights, decay):
+    def __init__(self, weights: list, decay: float):
         self.weights = weights
         self.decay = decay
         self.averages = [tf.Variable(w.numpy(), trainable=False) for w in weights]
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {f"average/{index:04d}": a for index, a in enumerate(self.averages)}
 
-    def follow(self, updates):
+    def follow(self, updates: tf.Tensor):
         """Updates the average; `updates` is a scalar, the number of updates of the weights."""
         t = tf.cast(updates, tf.float32)
         share = 1 - tf.minimum(self.decay, (1 + t) / (10 + t))
@@ -33,7 +35,7 @@ class MovingAverage:
             average.assign_add(share * (weight - average))
 
     @contextlib.contextmanager
-    def in_place(self):
+    def in_place(self) -> Iterator[None]:
         """Returns a context in which the average replaces the weights."""
         own = [weight.numpy() for weight in self.weights]
         for weight, average in zip(self.weights, self.averages, strict=True):

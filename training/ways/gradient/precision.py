@@ -5,6 +5,8 @@ nothing else. In float16 small gradients would become 0, so the loss is scaled u
 are computed.
 """
 
+from typing import Any
+
 import tensorflow as tf
 
 # Name of a precision -> dtype policy of Keras.
@@ -19,7 +21,7 @@ PRECISIONS = {
 LEAST_GAIN = 1.15
 
 
-def faster(seconds):
+def faster(seconds: dict[str, float]) -> str:
     """Returns the precision that --precision=auto chooses.
 
     Args:
@@ -29,7 +31,7 @@ def faster(seconds):
     return "bfloat16" if gain >= LEAST_GAIN else "float32"
 
 
-def comparison(precision, seconds):
+def comparison(precision: str, seconds: dict[str, float]) -> str:
     """Returns a line that names the precision of a run, and compares the `seconds` of `faster`."""
     plain, half = seconds["float32"], seconds["bfloat16"]
     return (
@@ -49,16 +51,16 @@ class LossScale:
         double_every: finite updates until the scale doubles.
     """
 
-    def __init__(self, first=2.0**15, double_every=2000):
+    def __init__(self, first: float = 2.0**15, double_every: int = 2000):
         self.scale = tf.Variable(first, trainable=False)
         self.finite_updates = tf.Variable(0, trainable=False)  # Since the scale changed.
         self.double_every = double_every
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {"loss_scale/scale": self.scale, "loss_scale/updates": self.finite_updates}
 
-    def adapt(self, is_finite, loss):
+    def adapt(self, is_finite: tf.Tensor, loss: tf.Tensor) -> tf.Tensor:
         """Sets the scale of the next update.
 
         Args:

@@ -1,6 +1,7 @@
 """Learning rates over time."""
 
 import math
+from typing import Any
 
 import keras
 from keras import ops
@@ -18,13 +19,13 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         ValueError: `warmup_steps` is below 1.
     """
 
-    def __init__(self, peak, warmup_steps):
+    def __init__(self, peak: float, warmup_steps: int):
         if warmup_steps < 1:
             raise ValueError(f"warmup_steps must be at least 1, found {warmup_steps}")
         self.peak = peak
         self.warmup_steps = warmup_steps
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         """Returns the learning rate of the update after `step` updates, float32 scalar."""
         step = ops.cast(step, "float32") + 1.0
         return self.peak * ops.minimum(step / self.warmup_steps, self._after(step))
@@ -33,7 +34,7 @@ class Constant(keras.optimizers.schedules.LearningRateSchedule):
         """Returns the factor on the peak after warm-up; it is 1 at the last step of warm-up."""
         return ops.ones_like(step)
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {"peak": self.peak, "warmup_steps": self.warmup_steps}
 
 
@@ -109,25 +110,25 @@ class Plateau(Constant):
         factor: factor on the rate each time, in (0, 1).
     """
 
-    def __init__(self, peak, warmup_steps, patience=2, factor=0.5):
+    def __init__(self, peak: float, warmup_steps: int, patience: int = 2, factor: float = 0.5):
         super().__init__(peak, warmup_steps)
         self.patience = patience
         self.factor = factor
         self.reduction = keras.Variable(1.0, trainable=False, name="reduction")
 
-    def __call__(self, step):
+    def __call__(self, step: Any) -> Any:
         return super().__call__(step) * self.reduction
 
-    def after_validation(self, evaluations_since_best):
+    def after_validation(self, evaluations_since_best: int):
         """Reduces the rate if due, by the number of validations since the best one."""
         if evaluations_since_best and evaluations_since_best % self.patience == 0:
             self.reduction.assign(self.reduction * self.factor)
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {"schedule/reduction": self.reduction}
 
-    def get_config(self):
+    def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "patience": self.patience, "factor": self.factor}
 
 

@@ -1,18 +1,21 @@
 """A trained model, or an ensemble, as the teacher of a new one: word-level distillation."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import keras
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.options import VOCABULARY
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.model_directory.combined_models import (
     check_same_tokenizer,
     load_models,
     model_directories,
 )
 from nmt_zoo.training import fine_tuning
+from nmt_zoo.training.ways.gradient.losses import logits_of
 
 
 class Taught(NamedTuple):
@@ -37,18 +40,15 @@ class Teacher:
         weight: as `Taught`.
     """
 
-    def __init__(self, model, weight):
+    def __init__(self, model: keras.Model, weight: float):
         self.model = model
         self.weight = weight
 
-    def predict(self, inputs):
+    def predict(self, inputs: dict[str, tf.Tensor]) -> Taught:
         """Predicts all tokens of a batch, without dropout.
 
         Args:
             inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}` int32.
-
-        Returns:
-            `Taught`.
         """
         if self.model.predicts != "features":
             logits = self.model(inputs, training=False)
@@ -56,16 +56,10 @@ class Teacher:
         features = tf.stop_gradient(self.model.features(inputs, training=False))
         # Read here, because a function with a gradient of its own must not read variables.
         weights = [tf.convert_to_tensor(x) for x in self.model.output_weights() if x is not None]
-
-        def log_probs(x):
-            logits = tf.matmul(x, weights[0])
-            logits = tf.nn.bias_add(logits, weights[1]) if weights[1:] else logits
-            return tf.nn.log_softmax(tf.cast(logits, tf.float32))
-
-        return Taught(self.weight, features, log_probs)
+        return Taught(self.weight, features, lambda x: tf.nn.log_softmax(logits_of(x, *weights)))
 
 
-def make_teacher(options):
+def make_teacher(options: dict[str, Any]) -> Teacher | None:
     """Loads the `Teacher` of training options; None if there is none or its weight is 0."""
     if not (options["teacher"] and options["teacher_weight"]):
         return None
@@ -73,7 +67,7 @@ def make_teacher(options):
     return Teacher(model, options["teacher_weight"])
 
 
-def vocabulary_options(teacher, given):
+def vocabulary_options(teacher: str, given: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of the vocabulary (name -> value) that a run takes from its teacher.
 
     Args:
@@ -93,7 +87,7 @@ def vocabulary_options(teacher, given):
     return {**options, "copy_share": config["options"].get("copy_share", 0.0)}
 
 
-def teacher_tokenizer(teacher):
+def teacher_tokenizer(teacher: str) -> Tokenizer:
     """Returns the `Tokenizer` of a teacher's models; raises `UserError` if they differ in it."""
     first, *others = model_directories(teacher)
     tokenizer = first.tokenizer()
@@ -102,7 +96,7 @@ def teacher_tokenizer(teacher):
     return tokenizer
 
 
-def teacher_weights(options):
+def teacher_weights(options: dict[str, Any]) -> dict[str, str]:
     """Returns the entry of config.json by which a resumed run recognises its teacher.
 
     Raises:

@@ -5,6 +5,8 @@ the embeddings of random words to 0 on either side. Here they get the embedding 
 trained by this. On the target side, only the decoder's input changes: the tokens to predict stay.
 """
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -21,16 +23,16 @@ class TokenDropout:
         seed: variable that determines the next tokens.
     """
 
-    def __init__(self, rate):
+    def __init__(self, rate: float):
         self.rate = rate
         self._generator = keras.random.SeedGenerator()
         self.seed = self._generator.state
 
-    def variables(self):
+    def variables(self) -> dict[str, Any]:
         """Returns name -> variable, for the checkpoint."""
         return {"token_dropout/seed": self.seed}
 
-    def __call__(self, inputs):
+    def __call__(self, inputs: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Replaces tokens.
 
         Args:

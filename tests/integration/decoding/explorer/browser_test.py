@@ -146,18 +146,6 @@ def test_the_matrix_of_every_choice_has_the_weights_of_the_model(opened):
             page.first("input[name=merge]").click()
 
 
-def test_every_list_shows_a_choice_after_the_kind_has_changed(opened):
-    maps = {**MAPS, "alignment": MAPS["decoder/0/cross"][:1]}
-    page = opened(shown_page(model_data("aligned", TEXTS, (SOURCE, TARGET), maps)))
-
-    page.choose("layer", "mean")
-    page.choose("head", "mean")
-    page.choose("kind", "alignment")
-    assert page.shown() == ["alignment", "1", "1"]
-    page.choose("kind", "cross")
-    assert page.shown() == ["cross", "1", "mean"]
-
-
 def test_pointing_at_a_word_shows_where_it_looks(opened):
     from selenium.webdriver import ActionChains
 
@@ -240,21 +228,6 @@ def test_correct_links_are_marked_and_models_without_attention_say_so(opened):
     assert "This model has no attention to show." in page.all(".view")[1].text
 
 
-def test_a_word_chosen_for_one_model_is_chosen_for_the_other(opened):
-    page = opened(shown_page(WHOLE, PLAIN, merge=True))
-    page.all(".view:first-child .words:first-child li")[2].click()
-    first, second = (each.text for each in page.all(".reading"))
-    assert first.startswith("teacher is") and second.startswith("teacher is")
-
-
-def test_a_page_opens_on_the_heads_of_the_layer_that_aligns_best(opened):
-    maps = {**MAPS, "alignment": MAPS["decoder/0/cross"][:1]}
-    model = model_data("aligned", TEXTS, (SOURCE, TARGET), maps)
-    page = opened(explorer_page({"models": [model], "choice": {"layer": None}}, "a title"))
-    assert page.shown() == ["cross", "1", "mean"]
-    assert len(page.all(".overview button")) == 6 and page.first("select[name=head]").is_enabled()
-
-
 def test_models_side_by_side_have_one_choice_and_one_scale(opened):
     maps = {"decoder/0/cross": np.full([1, 6, 7], 0.15)}
     faint = model_data("faint", TEXTS, (SOURCE, TARGET), maps)
@@ -296,18 +269,6 @@ def test_nothing_serious_is_found_by_axe(opened, browser, scheme):
         assert (background == "rgba(255, 255, 255, 1)") == (scheme == "light")
         assert violations(browser) == []
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-def test_on_paper_a_dark_page_is_light_and_nothing_is_cut_off(opened, browser):
-    features = [{"name": "prefers-color-scheme", "value": "dark"}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": features})
-    page = opened(shown_page(WHOLE))
-    assert page.first(".explorer").value_of_css_property("background-color") == (
-        "rgba(255, 255, 255, 1)"
-    )
-    assert page.first(".scrolled").value_of_css_property("overflow") == "visible"
-    assert not page.first(".beam button").is_displayed()
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": []})
 
 
 def test_words_of_pieces_are_those_of_the_other_tools():

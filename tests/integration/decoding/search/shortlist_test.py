@@ -6,10 +6,9 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo import models
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.tokenization.vocabularies import EOS_ID, PAD_ID, SPECIALS, WordVocabulary
 from nmt_zoo.decoding.search.searcher import Searcher, Sentence
-from nmt_zoo.decoding.search.shortlist import Shortlist, check_shortlist, make_shortlist
+from nmt_zoo.decoding.search.shortlist import Shortlist, make_shortlist
 from nmt_zoo.decoding.search.terms import SearchOptions
 from tests.tiny import SMALL
 
@@ -97,18 +96,3 @@ def test_a_shortlist_has_the_probable_translations_and_the_frequent_tokens():
     assert listed([5], is_shared=False, translations=9, frequent=0) == {4, 7}
     assert listed([5], is_shared=False, translations=1, frequent=1) == {4, 7}
     assert listed([9], is_shared=True, translations=1, frequent=0) == {7, 9}
-
-
-@pytest.mark.parametrize(
-    ("preset", "options", "asked", "message"),
-    [
-        ("ibm1", {}, False, "--shortlist: AlignmentModel has no output layer"),
-        ("transformer_tiny", {"sample": True}, False, "combined with --sample"),
-        ("transformer_tiny", {"no_repeat_ngram": 2}, False, "combined with --no_repeat_ngram"),
-        ("transformer_tiny", {}, True, "combined with --prefix or --required"),
-    ],
-)
-def test_what_a_shortlist_cannot_do_is_refused(preset, options, asked, message):
-    model = models.create(preset, SIZE, SIZE, **TINY.get(preset, {}))
-    with pytest.raises(UserError, match=message):
-        check_shortlist(model, SearchOptions(**options), asked)

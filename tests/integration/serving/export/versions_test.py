@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.serving.export.versions import publish, unfinished_version
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -73,10 +72,3 @@ def test_an_export_that_fails_leaves_nothing(tmp_path):
 def test_a_version_can_be_read_by_all_that_may_read_its_folder(tmp_path):
     folder = tmp_path / "x"
     assert write_version(folder, "a").stat().st_mode == folder.stat().st_mode
-
-
-def test_a_file_in_the_place_of_the_folder_is_one_line(tmp_path):
-    (tmp_path / "file").write_text("")
-    for folder in (tmp_path / "file", tmp_path / "file" / "x"):
-        with pytest.raises(UserError, match=f"^{folder}: cannot be written"):
-            write_version(folder, "a")

@@ -4,13 +4,13 @@ import pytest
 import tensorflow as tf
 
 from nmt_zoo.common.errors import UserError
-from nmt_zoo.serving.export.warm_up import Request, read_requests, write_requests
+from nmt_zoo.serving.export.warm_up import WarmUpRequest, read_requests, write_requests
 from tests.integration.serving.export.server_files_test import NAME, SIGNATURES
 
 LINES = ["one dog", "", "Ü" * 300]
 OPTIONS = {"beam_size": [4, -1, 2], "length_penalty": [0.5, -1.0, 1.0]}
-REQUESTS = [Request("serving_default", {"text": [line]}) for line in LINES]
-REQUESTS.insert(1, Request("translate", {"text": LINES, **OPTIONS}))
+REQUESTS = [WarmUpRequest("serving_default", {"text": [line]}) for line in LINES]
+REQUESTS.insert(1, WarmUpRequest("translate", {"text": LINES, **OPTIONS}))
 FILE = "assets.extra/tf_serving_warmup_requests"
 # The first and the last request of each signature.
 WRITTEN = [REQUESTS[0], REQUESTS[3], REQUESTS[1]]

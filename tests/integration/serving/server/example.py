@@ -10,7 +10,7 @@ from typing import NamedTuple
 import tensorflow as tf
 import uvicorn
 
-from nmt_zoo.serving.server.rest_api import Limits, make_app
+from nmt_zoo.serving.server.rest_api import ServerLimits, make_app
 from nmt_zoo.serving.server.served_versions import ServedVersions
 
 _TEXT = tf.TensorSpec([None], tf.string)
@@ -125,7 +125,7 @@ class Client:
 def running(folder, allowed_hosts=(), *, name="example", log=None, **limits):
     """Runs a server for the versions in a folder; yields a `Client`."""
     versions = ServedVersions(folder, name)
-    app = make_app(versions, name, Limits(**limits), allowed_hosts=allowed_hosts, log=log)
+    app = make_app(versions, name, ServerLimits(**limits), allowed_hosts=allowed_hosts, log=log)
     config = uvicorn.Config(app, log_config=None, log_level="critical", server_header=False)
     server = uvicorn.Server(config)
     with socket.create_server(("127.0.0.1", 0)) as opened:

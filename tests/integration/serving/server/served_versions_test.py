@@ -10,7 +10,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.serving.export.server_files import read_meta_graph
-from nmt_zoo.serving.export.warm_up import Request, write_requests
+from nmt_zoo.serving.export.warm_up import WarmUpRequest, write_requests
 from nmt_zoo.serving.server.refusals import Refusal
 from nmt_zoo.serving.server.served_versions import ServedVersions
 from tests.integration.serving.server.example import Example, running
@@ -127,10 +127,10 @@ def test_a_folder_that_cannot_be_read_for_a_moment_is_read_again(folder, second)
 def test_a_version_is_served_only_if_it_answers_its_warm_up_requests(folder, second, capsys):
     versions = ServedVersions(folder, "example")
     signatures = read_meta_graph(second).signature_def
-    asked = [Request("pair", {"source": ["a"], "target": ["b"]})]
+    asked = [WarmUpRequest("pair", {"source": ["a"], "target": ["b"]})]
     for number, line in enumerate(["bad", "good"], start=2):
         version = shutil.copytree(second, folder / ".unfinished")
-        requests = [*asked, Request("serving_default", {"text": [line]})]
+        requests = [*asked, WarmUpRequest("serving_default", {"text": [line]})]
         write_requests(version, requests, signatures, "example")
         version.rename(folder / str(number))
         asyncio.run(versions.refresh())

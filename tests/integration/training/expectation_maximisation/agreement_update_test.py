@@ -14,8 +14,7 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import ModelDirectory, restore
-from nmt_zoo.training.corpus.preparation import WordTable
-from nmt_zoo.training.ways.expectation_maximisation.agreement import agreeing_step, index_directions
+from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps, index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     agree,
     collapsed_step,
@@ -24,6 +23,7 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate
 from nmt_zoo.training.ways.expectation_maximisation.iteration import POSITIONS, first_estimate
 from nmt_zoo.training.ways.expectation_maximisation.reverse_direction import reverse_directory
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.running import ROOT, run_script
 from tests.tiny import corpus_flags, pairs
 from tests.unit.training.expectation_maximisation import textbook
@@ -51,7 +51,7 @@ def test_iterations_are_those_of_the_numeric_core_in_both_directions(positions):
         if step == 2:
             own = POSITIONS[positions].first(**update.model.settings)
             estimates = [estimate._replace(positions=own) for estimate in estimates]
-        estimates, log_likelihoods = agreeing_step(directions, estimates)
+        estimates, log_likelihoods = em_steps(directions, estimates)
         expected.append(log_likelihoods)
         result = update.step(directions)
         found.append([result[f"{way}log_likelihood"][0] for way in ("", "reverse_")])
@@ -289,21 +289,6 @@ BAD_FLAGS = {
         "reverse_model_dir was '{folder}/run-reverse', is ''",
     ),
 }
-
-
-@pytest.mark.parametrize("name", BAD_FLAGS)
-def test_bad_flags_are_one_line(name, trained, folder, corpus, capsys):
-    more, expected = BAD_FLAGS[name]
-    more = [flag.format(folder=folder) for flag in more]
-    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
-    given = flags(folder, corpus, "never", *HMM)
-    if any(flag.startswith("--model_dir=") for flag in more):
-        given = [flag for flag in given if not flag.startswith("--model_dir=")]
-    done = run_script("train", [*given, *more], capsys)
-    assert done.status == 1 and not (folder / "never").exists()
-    assert done.err.startswith("error: ") and done.err.count("\n") == 1
-    assert expected.format(folder=folder) in done.err
-    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
 
 
 def test_metrics_have_the_likelihood_of_both_directions(trained):

@@ -6,7 +6,7 @@ import pytest
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.batching import Batching
-from nmt_zoo.data_pipeline.encoding import encode_corpus
+from nmt_zoo.data_pipeline.encoding import encode_pairs
 from nmt_zoo.data_pipeline.mixing import parse_mixture
 from nmt_zoo.data_pipeline.pipeline import plan_batches
 from nmt_zoo.data_pipeline.static_shapes import choose_shapes
@@ -24,7 +24,7 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def corpus(tokenizer, tmp_path_factory):
-    return encode_corpus(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache"))
+    return encode_pairs(SOURCE, TARGET, tokenizer, tmp_path_factory.mktemp("cache")).corpus
 
 
 @pytest.mark.parametrize("pad_to_bucket", [False, True])

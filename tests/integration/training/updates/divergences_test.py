@@ -9,7 +9,7 @@ from nmt_zoo import models
 from nmt_zoo.models.ensemble import Ensemble
 from nmt_zoo.training.ways.gradient import divergences, losses
 from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
-from nmt_zoo.training.ways.gradient.losses import smoothed_cross_entropy
+from nmt_zoo.training.ways.gradient.losses import Wanted, smoothed_cross_entropy
 from nmt_zoo.training.ways.gradient.teacher import Taught, Teacher
 from nmt_zoo.training.ways.gradient.token_dropout import TokenDropout
 from tests.tiny import SMALL, small_settings
@@ -36,18 +36,15 @@ def of_logits(logits, alpha, label_smoothing=0.1, taught=None):
     logits = tf.constant(logits.reshape(-1, *logits.shape[2:]), tf.float32)
     with tf.GradientTape() as tape:
         tape.watch(logits)
-        found = divergences.diverging_cross_entropy(
-            logits, tf.constant(TARGET), PAD, label_smoothing, divergences.Compared(alpha, taught)
-        )
+        wanted = Wanted(tf.constant(TARGET), PAD, label_smoothing)
+        compared = divergences.Compared(alpha, taught)
+        found = divergences.diverging_cross_entropy(logits, wanted, compared)
     return found, tape.gradient(found[0], logits).numpy().reshape(shape)
 
 
 def plain(logits, label_smoothing=0.1):
-    return np.array(
-        smoothed_cross_entropy(
-            tf.constant(logits, tf.float32), tf.constant(TARGET), PAD, label_smoothing
-        )
-    )
+    wanted = Wanted(tf.constant(TARGET), PAD, label_smoothing)
+    return np.array(smoothed_cross_entropy(tf.constant(logits, tf.float32), wanted))
 
 
 def test_with_alpha_0_the_loss_is_the_mean_of_two_passes():
@@ -105,9 +102,8 @@ def values_and_gradients(function, bias, dtype="float32", rest=(2.0,)):
             tape.watch(source)
         features, kernel, *bias = sources
         weights = kernel, *(bias or [None])
-        values = function(
-            features, weights, tf.constant(TARGET), PAD, 0.1, divergences.Compared(*rest)
-        )
+        wanted = Wanted(tf.constant(TARGET), PAD, 0.1)
+        values = function(features, weights, wanted, divergences.Compared(*rest))
         loss = 0.5 * values[0]
     return [*values, *tape.gradient(loss, sources)]
 

@@ -63,17 +63,12 @@ def test_joiners_that_mean_something_stay():
     assert mend("می\u200cخواهم 👩\u200d🚀") == ["می\u200cخواهم 👩\u200d🚀"]
 
 
-def test_compatibility_characters_are_composed_only_if_asked():
-    assert mend("ﬁn ①") == ["ﬁn ①"]
-    assert mend("ﬁn ①", nfkc=True) == ["fin 1"]
-
-
 @pytest.mark.parametrize("seed", range(20))
 def test_lines_stay_apart_however_they_are_grouped(seed):
     rng = random.Random(seed)
     lines = ["".join(rng.choices(NASTY, k=rng.randrange(12))) for _ in range(40)]
-    together = mend(*lines, nfkc=bool(seed % 2))
-    assert together == [mend(line, nfkc=bool(seed % 2))[0] for line in lines]
+    together = mend(*lines)
+    assert together == [mend(line)[0] for line in lines]
     for line in together:
         assert len(line.splitlines()) <= 1
         assert line.split() == (line.split(" ") if line else [])

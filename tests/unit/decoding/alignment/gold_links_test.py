@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from nmt_zoo.decoding.alignment.links import parse_gold
-from nmt_zoo.decoding.pictures import attention_pictures
+from nmt_zoo.decoding.pictures import attention_pictures, figures
 from tests.unit.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
 
 pytest.importorskip("matplotlib")
@@ -21,7 +21,7 @@ def frames(path):
     found = []
     for element in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}path"):
         style = element.get("style", "")
-        if attention_pictures.LINE_COLOURS[1] in style:
+        if figures.LINE_COLOURS[1] in style:
             points = np.array(element.get("d").replace("L", "M").strip(" zM").split("M"))
             corner = np.array([point.split() for point in points], float).min(axis=0)
             found.append(("dasharray" in style, *corner))

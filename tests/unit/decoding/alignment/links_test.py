@@ -1,7 +1,5 @@
 """Tests of alignments: read, written, symmetrised and scored."""
 
-import itertools
-import random
 import re
 
 import pytest
@@ -10,14 +8,11 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.alignment.links import (
     SYMMETRISATIONS,
     GoldAlignment,
-    format_links,
     parse_gold,
     read_alignments,
-    read_directions,
     read_gold,
     score_alignments,
     symmetrise,
-    write_alignments,
 )
 
 
@@ -131,36 +126,9 @@ def test_final_takes_the_forward_links_first():
     assert symmetrise(forward, reverse, "grow-diag-final") == [(0, 2), (2, 2)]
 
 
-def test_methods_are_nested_and_keep_what_both_directions_say():
-    rng = random.Random(1)
-    cells = list(itertools.product(range(5), range(6)))
-    for _ in range(200):
-        directions = [rng.sample(cells, rng.randint(0, 8)) for _ in range(2)]
-        results = {method: set(symmetrise(*directions, method)) for method in SYMMETRISATIONS}
-        assert results["intersection"] <= results["grow-diag"]
-        for final in ("grow-diag-final", "grow-diag-final-and"):
-            assert results["grow-diag"] <= results[final] <= results["union"]
-        for side in (0, 1):  # After "final", every word is aligned that either direction aligns.
-            aligned, wanted = (
-                {link[side] for link in results[name]} for name in ("grow-diag-final", "union")
-            )
-            assert aligned == wanted
-        same = symmetrise(directions[0], directions[0], "grow-diag-final-and")
-        assert same == sorted(directions[0])
-
-
 def test_an_unknown_method_is_refused_by_name():
     with pytest.raises(ValueError, match=r"'grow'.*intersection, union, grow-diag"):
         symmetrise([], [], "grow")
-
-
-def test_what_is_written_is_read_again(tmp_path):
-    path = tmp_path / "out" / "alignments.txt"
-    alignments = [[(2, 0), (0, 0), (0, 10)], [], [(3, 4)]]
-    write_alignments(path, alignments)
-    assert path.read_text() == "0-0 0-10 2-0\n\n3-4\n"
-    assert read_alignments(path) == [sorted(links) for links in alignments]
-    assert format_links([]) == ""
 
 
 def test_positions_may_be_counted_from_one(tmp_path):
@@ -178,51 +146,13 @@ def test_gold_has_sure_and_possible_links(tmp_path):
     assert second == GoldAlignment(frozenset(), frozenset())
 
 
-@pytest.mark.parametrize("token", ["1", "1:2", "-1-2", "a-b", "1-2-3", "1--2", "٣-1", "1p2", "1?2"])
-def test_a_token_that_is_no_link_is_named_with_its_line(tmp_path, token):
-    path = tmp_path / "some.txt"
-    path.write_text(f"0-0\n0-0 {token}\n")
-    with pytest.raises(UserError) as error:
-        read_alignments(path)
-    assert str(error.value) == (
-        f"{path}, line 2: {token!r}; expected i-j, the positions of a source and a target word"
-    )
-
-
-def test_a_token_that_is_no_gold_link_is_named_with_its_line(tmp_path):
-    path = tmp_path / "gold.txt"
-    path.write_text("1-1\n1q1\n")
-    with pytest.raises(UserError, match=r"gold\.txt, line 2: '1q1'; expected i-j \(sure\), ipj"):
-        read_gold(path, base=1)
-
-
 @pytest.mark.parametrize(
     ("token", "base", "expected", "size"),
     [
-        (
-            "3-0",
-            0,
-            "source positions from 0 to 2",
-            3,
-        ),
-        (
-            "0-2",
-            0,
-            "target positions from 0 to 1",
-            2,
-        ),
-        (
-            "4-1",
-            1,
-            "source positions from 1 to 3",
-            3,
-        ),
-        (
-            "1-0",
-            1,
-            "target positions from 1 to 2",
-            2,
-        ),
+        ("3-0", 0, "source positions from 0 to 2", 3),
+        ("0-2", 0, "target positions from 0 to 1", 2),
+        ("4-1", 1, "source positions from 1 to 3", 3),
+        ("1-0", 1, "target positions from 1 to 2", 2),
     ],
 )
 def test_a_link_outside_its_sentence_is_named(tmp_path, token, base, expected, size):
@@ -279,44 +209,6 @@ def test_gold_in_the_form_of_naacl_2003_is_known(tmp_path, capsys):
     assert counted_from_0.sure == {(0, 1), (1, 2)}
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1 1 1 S\n1-1 2p2\n", "line 2: '1-1 2p2'; expected `sentence source target`"),
-        ("1 1 1 S\n1 1 1 X\n", "line 2: '1 1 1 X'; expected `sentence"),
-        ("1-1\n1 1 1 S\n", "line 1: '1-1'; expected `sentence"),
-        ("1 1 1\n3 1 1\n", "line 2: sentence 3; expected 1 to 2"),
-        ("0 1 1\n2 1 1\n", "line 2: sentence 2; expected 0 to 1"),
-        ("1 1 1\n\n2 4 1\n", "line 3: '4-1'; expected source positions from 1 to 3"),
-        ("1:1 2:2\n", "line 1: '1:1'; expected i-j .*; or a link a line: sentence source"),
-        ("1 1\n2 2\n3 3\n", "line 1: '1'; expected i-j "),
-    ],
-)
-def test_a_line_that_is_no_gold_link_is_named_in_any_form(tmp_path, text, expected):
-    path = tmp_path / "gold.txt"
-    path.write_text(text)
-    with pytest.raises(UserError, match=rf"gold\.txt, {expected}"):
-        read_gold(path, pairs=[(3, 3), (3, 3)])
-
-
-def test_directions_of_different_lengths_are_refused(tmp_path):
-    paths = [str(tmp_path / name) for name in "ab"]
-    for path, lines in zip(paths, (2, 3), strict=True):
-        write_alignments(path, [[(0, 0)]] * lines)
-    assert read_directions(paths[:1]) == [[[(0, 0)]] * 2]
-    with pytest.raises(UserError, match=f"found 2 in {paths[0]} and 3 in {paths[1]}"):
-        read_directions(paths)
-
-
-@pytest.mark.parametrize("lines", [1, 3])
-def test_another_number_of_lines_than_pairs_is_refused(tmp_path, lines):
-    path = tmp_path / "some.txt"
-    path.write_text("0-0\n" * lines)
-    for read in (read_alignments, read_gold):
-        with pytest.raises(UserError, match=rf"some\.txt: {lines} lines; expected 2, one for each"):
-            read(path, pairs=[(1, 1), (1, 1)])
-
-
 def test_scores_are_those_of_the_definition():
     """Och and Ney 2003: two of three links are possible, and one of two sure links is found."""
     gold = [
@@ -341,8 +233,3 @@ def test_perfect_and_empty_alignments_score_as_such():
 def test_a_link_given_twice_counts_once():
     gold = [GoldAlignment(frozenset({(0, 0)}), frozenset({(0, 0)}))]
     assert score_alignments([[(0, 0), (0, 0), (1, 1)]], gold).precision == 1 / 2
-
-
-def test_scores_need_gold_for_every_pair():
-    with pytest.raises(ValueError):
-        score_alignments([[], []], [GoldAlignment(frozenset(), frozenset())])

@@ -61,19 +61,12 @@ def panel_names(texts):
 
 
 @pytest.mark.parametrize("ending", MAGIC)
-def test_the_file_is_of_the_format_of_its_ending(tmp_path, ending):
-    path = tmp_path / f"a{ending}"
-    attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path)
-    assert path.read_bytes().startswith(MAGIC[ending])
-    assert path.stat().st_size > 5000
-
-
-@pytest.mark.parametrize("ending", MAGIC)
 def test_the_same_input_gives_the_same_bytes(tmp_path, ending):
     paths = [tmp_path / f"{name}{ending}" for name in "ab"]
     for path in paths:
         attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path, title="Twice")
     assert paths[0].read_bytes() == paths[1].read_bytes()
+    assert paths[0].read_bytes().startswith(MAGIC[ending])
 
 
 def test_every_token_is_written_on_every_panel(tmp_path):
@@ -238,31 +231,6 @@ def test_weights_that_do_not_fit_the_tokens_are_refused_with_both_shapes(tmp_pat
 def test_weights_that_are_no_attention_are_refused(tmp_path, bad):
     with pytest.raises(ValueError, match="between 0 and 1"):
         draw_svg(tmp_path, {"decoder/0/cross": np.full((1, 7, 8), bad)})
-
-
-def test_a_failure_leaves_the_old_picture_and_nothing_else(tmp_path, monkeypatch):
-    path = tmp_path / "a.png"
-    path.write_bytes(b"old")
-
-    def fail(self, name, **options):
-        name.write_bytes(b"half a picture")
-        raise OSError("disk full")
-
-    monkeypatch.setattr("matplotlib.figure.Figure.savefig", fail)
-    with pytest.raises(UserError, match="disk full"):
-        attention_pictures.save_attention(transformer_maps(), SOURCE, TARGET, path)
-    assert path.read_bytes() == b"old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-def test_success_replaces_the_old_picture_and_leaves_nothing_else(tmp_path):
-    path = tmp_path / "a.png"
-    path.write_bytes(b"old")
-    attention_pictures.save_attention(
-        {"decoder/0/cross": random_map(1, 7, 8)}, SOURCE, TARGET, path
-    )
-    assert path.read_bytes().startswith(MAGIC[".png"])
-    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_settings_of_matplotlib_are_neither_used_nor_changed(tmp_path):
@@ -515,8 +483,7 @@ def test_a_logarithmic_axis_has_plain_numbers(tmp_path, ys):
 
 
 @pytest.mark.parametrize(
-    ("series", "message"),
-    [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")],
+    ("series", "message"), [({}, "no series"), ({"base": ([1, 2], [1])}, r"'base'.*\(2,\).*\(1,\)")]
 )
 def test_curves_that_cannot_be_drawn_are_refused(tmp_path, series, message):
     with pytest.raises(ValueError, match=message):

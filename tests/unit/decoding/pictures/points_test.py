@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.decoding.pictures import figures
 from nmt_zoo.decoding.pictures.points import save_points
 from tests.unit.decoding.pictures.attention_pictures_test import MAGIC, svg_texts
@@ -118,11 +117,3 @@ def test_what_cannot_be_drawn_is_refused(tmp_path, groups, message):
     with pytest.raises(ValueError, match=message):
         save_points(groups, tmp_path / "a.svg")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_bad_name_is_refused_and_a_failure_leaves_nothing(tmp_path):
-    with pytest.raises(ValueError, match=r"\.png, \.svg, \.pdf"):
-        save_points(TWO, tmp_path / "a.jpg")
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/a\.png"):
-        save_points(TWO, tmp_path / "file" / "a.png")

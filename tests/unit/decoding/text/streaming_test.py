@@ -15,7 +15,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import SPECIALS, PieceVocab
 from nmt_zoo.decoding.alignment.aligner import Aligner
 from nmt_zoo.decoding.alignment.subword_merging import word_weights
 from nmt_zoo.decoding.text import formats
-from nmt_zoo.decoding.text.input_text import Text, plain
+from nmt_zoo.decoding.text.input_text import InputText, plain
 from nmt_zoo.decoding.text.kept import KeptTranslations
 from nmt_zoo.decoding.text.remarks import Remarks
 from nmt_zoo.decoding.text.streaming import translations, windows
@@ -123,7 +123,7 @@ def test_only_a_text_that_begins_with_many_unknown_lines_is_refused():
 
     def translated(lines, size=None):
         remarks, written = Remarks(60, 60, 1, False), []
-        text = Text(reader(lines), "in.en", size)
+        text = InputText(reader(lines), "in.en", size)
         how = {"n_best": 1, "formatted": formats.plain_lines, "remarks": remarks}
         translate_text(text, translator, Output("", written.extend, 1, {}, False), **how)
         assert len(written) == len(lines) and "one dog" in written

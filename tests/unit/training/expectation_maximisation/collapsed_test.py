@@ -16,8 +16,8 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     fertilities,
     first_collapsed,
 )
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
-from nmt_zoo.training.ways.expectation_maximisation.position_estimates import Uniform
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.expectation_maximisation.position_estimates import UniformEstimate
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.corpus_links_test import (
@@ -38,7 +38,7 @@ def random_state(words, *, certain=False):
         if certain:
             found = np.eye(block.source_length)[found.argmax(axis=1)]
         posteriors[block.cells] = found.ravel()
-    return Collapsed(posteriors, posteriors, Uniform())
+    return Collapsed(posteriors, posteriors, UniformEstimate())
 
 
 def matrices(words, values):
@@ -173,7 +173,7 @@ def test_between_whole_numbers_of_other_links_the_logarithm_is_interpolated():
 
 def test_the_number_of_threads_changes_nothing_but_rounding():
     words, _ = corpus_and_words()
-    state = random_state(words)._replace(positions=Jumps.first())
+    state = random_state(words)._replace(positions=JumpsEstimate.first())
     one, three = (
         collapsed_step(words, state, alpha=ALPHA, fertile=True, threads=threads)
         for threads in (1, 3)

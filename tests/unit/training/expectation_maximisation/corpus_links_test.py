@@ -7,17 +7,21 @@ import pytest
 
 from nmt_zoo.training.ways.expectation_maximisation.agreement import (
     Directions,
-    agreed_links,
-    agreeing_step,
+    em_steps,
     index_directions,
+    links_of_both,
 )
-from nmt_zoo.training.ways.expectation_maximisation.corpus_links import posterior_links
+from nmt_zoo.training.ways.expectation_maximisation.corpus_links import (
+    best_links,
+    joined_links,
+    links_of_cells,
+)
 from nmt_zoo.training.ways.expectation_maximisation.iteration import Estimate, first_estimate
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
@@ -54,11 +58,35 @@ def text_corpus():
     return textbook.corpus_of(list(zip(*numbers, strict=True)))
 
 
+def posterior_links(words, estimate, *, threshold=None):
+    """Returns the best links, or all whose posterior is above a threshold."""
+    posteriors = textbook.posteriors_in(words, estimate)
+    if threshold is None:
+        return best_links(words, posteriors)
+    parts = []
+    for block in words.blocks:
+        likely = posteriors[block.cells].reshape(-1, block.source_length) > threshold
+        parts.append(links_of_cells(words, block, *np.nonzero(likely)))
+    return joined_links(parts, words.num_sentences)
+
+
+def agreed_links(directions, estimates, threshold=0.4):
+    """Returns the links whose posteriors have a geometric mean above a threshold."""
+    posteriors = [
+        textbook.posteriors_in(*both).astype(np.float32)
+        for both in zip(directions, estimates, strict=True)
+    ]
+    return links_of_both(directions, posteriors, lambda p, q: p * q > threshold**2)
+
+
 def as_text(links):
     return [" ".join(f"{j}-{i}" for j, i in sorted(line)) for line in links]
 
 
-@pytest.mark.parametrize("positions", [Uniform(), PositionTable({}), Diagonal(), Jumps.first()])
+@pytest.mark.parametrize(
+    "positions",
+    [UniformEstimate(), PositionTableEstimate({}), DiagonalEstimate(), JumpsEstimate.first()],
+)
 @pytest.mark.parametrize("alpha", [0, 0.01])
 def test_a_small_text_is_aligned_as_a_person_would(positions, alpha):
     words = index_word_pairs(text_corpus(), target_end=False)
@@ -133,7 +161,7 @@ def test_hmm_alignments_are_those_of_every_alignment_compared(target_end):
 
 def test_reversed_links_are_in_order_again():
     words, _ = random_index(count=40, longest=6, target_end=False)
-    links = posterior_links(words, begin(words, Diagonal()), threshold=0.1)
+    links = posterior_links(words, begin(words, DiagonalEstimate()), threshold=0.1)
     wanted = [sorted(((i, j) for j, i in line), key=lambda link: link[::-1]) for line in links]
     assert list(links.reversed()) == wanted
     assert list(links.reversed().reversed()) == list(links)
@@ -144,10 +172,10 @@ def test_reversed_links_are_in_order_again():
 def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=5, words=8))
     directions = index_directions(corpus, target_end=target_end)
-    positions = (Diagonal(), random_jumps())
+    positions = (DiagonalEstimate(), random_jumps())
     estimates = [random_estimate(w, p) for w, p in zip(directions, positions, strict=True)]
     soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
-    steps, _ = agreeing_step(directions, estimates, alpha=alpha)
+    steps, _ = em_steps(directions, estimates, alpha=alpha)
     for side, words in enumerate(directions):
         sentences = textbook.sentences_of(corpus, target_end=True)
         sentences = [pair[:: -1 if side else 1] for pair in sentences]
@@ -173,7 +201,7 @@ def test_directions_count_the_product_of_what_both_believe(alpha, target_end):
 def test_agreed_links_are_the_same_from_either_side(target_end):
     corpus = textbook.corpus_of(textbook.random_pairs(40, seed=6, words=8))
     directions = index_directions(corpus, target_end=target_end)
-    estimates = [textbook.fit(w, begin(w, Jumps.first()), 2)[0] for w in directions]
+    estimates = [textbook.fit(w, begin(w, JumpsEstimate.first()), 2)[0] for w in directions]
     soft = [textbook.soft_alignments(w, e) for w, e in zip(directions, estimates, strict=True)]
     links = agreed_links(directions, estimates, threshold=0.3)
     wanted = [
@@ -196,7 +224,7 @@ def test_agreed_links_are_the_same_from_either_side(target_end):
 @pytest.mark.parametrize("target_end", [True, False])
 def test_a_small_text_is_aligned_by_directions_that_agree(target_end):
     directions = index_directions(text_corpus(), target_end=target_end)
-    estimates = [begin(w, Jumps.first()) for w in directions]
+    estimates = [begin(w, JumpsEstimate.first()) for w in directions]
     for _ in range(8):
-        estimates, _ = agreeing_step(directions, estimates)
+        estimates, _ = em_steps(directions, estimates)
     assert as_text(agreed_links(directions, estimates)) == [links for _, _, links in TEXT]

@@ -11,7 +11,6 @@ from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.data_pipeline.pipeline import batches
 from nmt_zoo.data_pipeline.tokenization.vocabularies import PAD_ID
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.corpus.preparation import WordTable, length_model
 from nmt_zoo.training.ways.expectation_maximisation.em_update import EMUpdate
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     POSITIONS,
@@ -20,14 +19,15 @@ from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     first_estimate,
     maximise_translation,
 )
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from nmt_zoo.training.ways.gradient.gradient import GradientUpdate
+from nmt_zoo.training.ways.preparation import WordTable, length_model
 from tests.unit.training.expectation_maximisation import textbook
 
 
@@ -68,17 +68,17 @@ def random_positions(name, words, max_positions):
     """Returns arbitrary parameters of a position model."""
     rng = np.random.default_rng(2)
     if name == "jumps":
-        return Jumps(rng.random(41) + 0.1, rng.random(20) + 0.1, 0.2)
+        return JumpsEstimate(rng.random(41) + 0.1, rng.random(20) + 0.1, 0.2)
     if name == "diagonal":
-        return Diagonal(2.5, 0.2)
+        return DiagonalEstimate(2.5, 0.2)
     if name == "uniform":
-        return Uniform()
+        return UniformEstimate()
     tables = {}
     for block in words.blocks:
         if block.source_length <= max_positions:
             table = rng.random([min(block.active.size, max_positions), block.source_length])
             tables[block.source_length] = table / table.sum(axis=1, keepdims=True)
-    return PositionTable(tables)
+    return PositionTableEstimate(tables)
 
 
 @pytest.mark.parametrize("max_positions", [3, 8])
@@ -117,7 +117,7 @@ def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_result
     words = index_word_pairs(corpus)
     update, history = trained(corpus, name, 7, model1_steps=2, model2_steps=2)
     estimate, first_part = textbook.fit(words, first_estimate(words), 2)
-    estimate, second_part = textbook.fit(words, estimate._replace(positions=Diagonal()), 2)
+    estimate, second_part = textbook.fit(words, estimate._replace(positions=DiagonalEstimate()), 2)
     own = POSITIONS[name].first(max_jump=20, null_probability=0.2)
     estimate, last_part = textbook.fit(words, estimate._replace(positions=own), 3)
     np.testing.assert_allclose(history, first_part + second_part + last_part)

@@ -6,7 +6,6 @@ import pytest
 from nmt_zoo import models
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.model_directory.directory import restore
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     MOST,
@@ -16,7 +15,8 @@ from nmt_zoo.training.ways.expectation_maximisation.collapsed import (
     first_collapsed,
 )
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
 from tests.unit.training.expectation_maximisation.em_update_test import padded
 
@@ -48,7 +48,7 @@ def collapsed(directions):
     states = [first_collapsed(words) for words in directions]
     for number, stage in enumerate(STAGES):
         if number == OPTIONS["model1_steps"]:
-            first = Jumps.first(null_probability=0.08)
+            first = JumpsEstimate.first(null_probability=0.08)
             states = [state._replace(positions=first) for state in states]
         states = [
             collapsed_step(words, state, alpha=0.01, fertile=stage.endswith("fertilities"))
@@ -77,7 +77,7 @@ def log_ratios(words, posteriors):
 def test_iterations_are_those_of_the_numeric_core_and_the_model_has_their_fertilities(both):
     update, given = new_update(text(), both=both)
     for number, stage in enumerate(STAGES):
-        assert update.stage(number) == stage
+        assert update.stage(number).name == stage
         values = update.step(given)
         line = update.progress_line(number + 1, {n: total / c for n, (total, c) in values.items()})
         # The likelihood with fertilities is known up to a factor only.

@@ -10,16 +10,15 @@ import pytest
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.training.ways.expectation_maximisation.iteration import (
     Estimate,
-    em_step,
     expect,
     first_estimate,
     maximise_translation,
 )
-from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import Jumps
+from nmt_zoo.training.ways.expectation_maximisation.jump_estimates import JumpsEstimate
 from nmt_zoo.training.ways.expectation_maximisation.position_estimates import (
-    Diagonal,
-    PositionTable,
-    Uniform,
+    DiagonalEstimate,
+    PositionTableEstimate,
+    UniformEstimate,
 )
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
 from tests.unit.training.expectation_maximisation import textbook
@@ -27,10 +26,10 @@ from tests.unit.training.expectation_maximisation import textbook
 WORD_PAIRS = "nmt_zoo.training.ways.expectation_maximisation.word_pairs"
 
 POSITIONS = {
-    "uniform": Uniform(),
-    "table": PositionTable({}),
-    "diagonal": Diagonal(),
-    "jumps": Jumps.first(max_jump=4),
+    "uniform": UniformEstimate(),
+    "table": PositionTableEstimate({}),
+    "diagonal": DiagonalEstimate(),
+    "jumps": JumpsEstimate.first(max_jump=4),
 }
 
 
@@ -65,7 +64,7 @@ def assert_same_counts(words, counts, wanted):
 
 def random_jumps(seed=1, widest=6):
     rng = np.random.default_rng(seed)
-    return Jumps(rng.random(2 * widest + 1) + 0.1, rng.random(widest) + 0.1, 0.3)
+    return JumpsEstimate(rng.random(2 * widest + 1) + 0.1, rng.random(widest) + 0.1, 0.3)
 
 
 @pytest.mark.parametrize("target_end", [True, False])
@@ -77,7 +76,7 @@ def test_model_1_is_the_textbook_loop(target_end):
     for _ in range(6):
         counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, textbook.uniform)
         t = textbook.normalised(counts, lambda key: key[0])
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
 
@@ -85,14 +84,14 @@ def test_model_1_is_the_textbook_loop(target_end):
 @pytest.mark.parametrize("target_end", [True, False])
 def test_model_2_with_a_table_is_the_textbook_loop(target_end):
     words, sentences = random_index(target_end=target_end)
-    estimate = random_estimate(words, PositionTable({}))
+    estimate = random_estimate(words, PositionTableEstimate({}))
     t, positions = table_of(words, estimate.translation), textbook.uniform
     for _ in range(6):
         counts, places, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, positions)
         t = textbook.normalised(counts, lambda key: key[0])
         a = textbook.normalised(places, lambda key: key[1:])
         positions = textbook.table(a)
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
     for (j, i, n), probability in a.items():
@@ -102,13 +101,13 @@ def test_model_2_with_a_table_is_the_textbook_loop(target_end):
 @pytest.mark.parametrize("target_end", [True, False])
 def test_model_2_on_the_diagonal_is_the_textbook_loop(target_end):
     words, sentences = random_index(target_end=target_end)
-    estimate = random_estimate(words, Diagonal(tension=3.0, null_probability=0.15))
+    estimate = random_estimate(words, DiagonalEstimate(tension=3.0, null_probability=0.15))
     t = table_of(words, estimate.translation)
     for _ in range(4):
         positions = textbook.diagonal(estimate.positions.tension, 0.15)
         counts, _, log_likelihood = textbook.counts_of_model_1_or_2(sentences, t, positions)
         t = textbook.normalised(counts, lambda key: key[0])
-        estimate, found = em_step(words, estimate)
+        estimate, found = textbook.em_step(words, estimate)
         assert found == pytest.approx(log_likelihood, rel=1e-9)
         assert_same_counts(words, estimate.translation, t)
 
@@ -116,7 +115,7 @@ def test_model_2_on_the_diagonal_is_the_textbook_loop(target_end):
 def test_the_tension_is_the_best_for_the_expected_distances():
     """Slightly different tensions have a lower expected log-probability."""
     words, sentences = random_index(count=60)
-    estimate = random_estimate(words, Diagonal())
+    estimate = random_estimate(words, DiagonalEstimate())
     _, places, _ = textbook.counts_of_model_1_or_2(
         sentences, table_of(words, estimate.translation), textbook.diagonal(4.0, 0.08)
     )
@@ -133,7 +132,7 @@ def test_the_tension_is_the_best_for_the_expected_distances():
         positions = textbook.diagonal(tension, 0.08)
         return sum(c * math.log(positions(i, m, n)[j]) for (j, i, n, m), c in counts.items())
 
-    best = em_step(words, estimate)[0].positions.tension
+    best = textbook.em_step(words, estimate)[0].positions.tension
     assert value(best) > max(value(best * 1.01), value(best * 0.99))
 
 

@@ -11,17 +11,14 @@ from nmt_zoo import models
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.configuration.resolver import options_of
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus
-from nmt_zoo.training.corpus.preparation import WordTable
 from nmt_zoo.training.ways.expectation_maximisation import chunks, text_alignment
 from nmt_zoo.training.ways.expectation_maximisation.agreement import index_directions
 from nmt_zoo.training.ways.expectation_maximisation.chunks import ChunkedText, TemporaryArrays
 from nmt_zoo.training.ways.expectation_maximisation.collapsed import expected_translation
 from nmt_zoo.training.ways.expectation_maximisation.em_update import AgreementUpdate, EMUpdate
-from nmt_zoo.training.ways.expectation_maximisation.text_alignment import (
-    train_chain,
-    train_collapsed,
-)
+from nmt_zoo.training.ways.expectation_maximisation.text_alignment import train
 from nmt_zoo.training.ways.expectation_maximisation.word_pairs import index_word_pairs
+from nmt_zoo.training.ways.preparation import WordTable
 from tests.unit.training.expectation_maximisation import textbook
 
 # Model of align.py -> the same model of train.py, its settings and its iterations of Model 1.
@@ -76,11 +73,11 @@ def test_a_text_gives_the_same_table_as_in_train_py(name, both, pieces):
     for _ in range(before + 3):
         update.step(given)
     with chunked(corpus, both=both, target_end=True) as text:
-        estimates = train_chain(text, name, 3)
-    for model, words, estimate in zip(twins, index_directions(corpus), estimates, strict=False):
+        tables = train(text, name, 3).tables
+    for model, words, table in zip(twins, index_directions(corpus), tables, strict=False):
         pairs = words.source_words[:, None], words.target_words[:, None]
         found = np.asarray(model.table.look_up(*pairs)).ravel()
-        np.testing.assert_allclose(estimate.translation, found, rtol=1e-4)
+        np.testing.assert_allclose(table, found, rtol=1e-4)
 
 
 @pytest.mark.parametrize("both", [False, True])
@@ -95,7 +92,7 @@ def test_fertilities_of_a_text_are_those_of_the_recipe_of_train_py(both, pieces)
     for _ in range(3 * iterations):
         update.step(given)
     with chunked(corpus, both=both, target_end=True) as text:
-        state = train_collapsed(text, iterations)
+        state = train(text, "fertility", iterations)
     trained = [update, update.reverse] if both else [update]
     for side, twin in enumerate(trained):
         jumps = twin.estimate(index_directions(corpus)[side]).positions

@@ -7,7 +7,11 @@ from collections import defaultdict
 import numpy as np
 
 from nmt_zoo.data_pipeline.encoded import EncodedCorpus, EncodedSide
-from nmt_zoo.training.ways.expectation_maximisation.iteration import em_step, expect_block
+from nmt_zoo.training.ways.expectation_maximisation.agreement import em_steps
+from nmt_zoo.training.ways.expectation_maximisation.iteration import (
+    posteriors_of,
+    translation_of,
+)
 
 EOS = 3
 
@@ -123,6 +127,18 @@ def hmm_alignments(source, target, t, widths, starts, p0):
         yield alignment, hmm_joint(source, target, alignment, t, widths, starts, p0)
 
 
+def em_step(words, estimate, **options):
+    """Makes one step of a single direction; returns (`Estimate`, log-likelihood before it)."""
+    (after,), (log_likelihood,) = em_steps([words], [estimate], **options)
+    return after, log_likelihood
+
+
+def posteriors_in(words, estimate):
+    """Returns the posterior of every cell, `[cells]` float64."""
+    translation = translation_of(words, estimate)
+    return posteriors_of(words, estimate.positions, translation, dtype=np.float64)[0]
+
+
 def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
     """Makes several steps; returns (`Estimate`, list of the log-likelihoods before each step)."""
     history = []
@@ -135,8 +151,9 @@ def fit(words, estimate, iterations, *, alpha=0.0, threads=2):
 def soft_alignments(words, estimate):
     """Returns `[T, S]` posteriors of every sentence pair, for T target tokens that have cells."""
     results = [np.zeros([0, 0])] * words.num_sentences
+    found = posteriors_in(words, estimate)
     for block in words.blocks:
-        posteriors = expect_block(words, estimate, block).posteriors
+        posteriors = found[block.cells].reshape(-1, block.source_length)
         order = np.lexsort((block.row_positions, block.row_sentences))
         ends = np.cumsum(block.target_lengths)[:-1]
         for sentence, rows in zip(block.pairs.tolist(), np.split(order, ends), strict=True):

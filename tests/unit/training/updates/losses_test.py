@@ -6,6 +6,7 @@ import tensorflow as tf
 
 from nmt_zoo.training.ways.gradient import losses
 from nmt_zoo.training.ways.gradient.losses import (
+    Wanted,
     projected_cross_entropy,
     projected_losses,
     smoothed_cross_entropy,
@@ -18,9 +19,8 @@ LOGITS = np.random.default_rng(0).normal(size=(*TARGET.shape, V)) * 3
 
 
 def loss(logits=LOGITS, target_ids=TARGET, label_smoothing=0.1, pad_id=PAD):
-    return smoothed_cross_entropy(
-        tf.constant(logits, tf.float32), tf.constant(target_ids), pad_id, label_smoothing
-    )
+    wanted = Wanted(tf.constant(target_ids), pad_id, label_smoothing)
+    return smoothed_cross_entropy(tf.constant(logits, tf.float32), wanted)
 
 
 def softmax(logits):
@@ -93,16 +93,17 @@ def values_and_gradients(function, bias, label_smoothing, target_ids=TARGET, dty
         for source in sources:
             tape.watch(source)
         features, kernel, *bias = sources
-        values = function(
-            features, kernel, *(bias or [None]), tf.constant(target_ids), PAD, label_smoothing
-        )
+        weights = kernel, *(bias or [None])
+        wanted = Wanted(tf.constant(target_ids), PAD, label_smoothing)
+        values = function(features, weights, wanted)
         loss = 0.5 * values[0]
     return [*values, *tape.gradient(loss, sources)]
 
 
-def held_at_once(features, kernel, bias, *rest):
+def held_at_once(features, weights, wanted):
+    kernel, bias = weights
     logits = tf.matmul(features, kernel)
-    return smoothed_cross_entropy(logits if bias is None else logits + bias, *rest)
+    return smoothed_cross_entropy(logits if bias is None else logits + bias, wanted)
 
 
 @pytest.mark.parametrize("rows", [1, 3, 4, 100])
@@ -117,7 +118,8 @@ def test_projected_loss_and_its_gradients_are_those_of_the_logits(
     expected = values_and_gradients(held_at_once, bias, label_smoothing)
     for one, other in zip(found, expected, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
-    validated = projected_losses(FEATURES, KERNEL, bias, tf.constant(TARGET), PAD, label_smoothing)
+    wanted = Wanted(tf.constant(TARGET), PAD, label_smoothing)
+    validated = projected_losses(FEATURES, (KERNEL, bias), wanted)
     np.testing.assert_allclose(validated, found[:3], rtol=1e-5)
 
 

@@ -12,8 +12,8 @@ from nmt_zoo.data_pipeline.tokenization.tokenizers import train_tokenizer
 from nmt_zoo.decoding.search.searcher import make_search, padded
 from nmt_zoo.decoding.search.terms import EachSentence, Hypotheses, SearchOptions
 from nmt_zoo.decoding.translator import Translator
-from nmt_zoo.serving.export import ctranslate2_model
-from nmt_zoo.serving.export.ctranslate2_engine import CTranslate2Export
+from nmt_zoo.serving.ctranslate2 import conversion
+from nmt_zoo.serving.ctranslate2.engine import CTranslate2Export
 from tests.tiny import SMALL, pairs
 
 REASON = "CTranslate2 is an optional package"
@@ -62,7 +62,7 @@ def export(folder, model, tokenizer, **settings):
     }
     about |= {"max_input_tokens": 40, "quantization": "float32", **settings}
     folder.mkdir(exist_ok=True)
-    ctranslate2_model.write(model, tokenizer, folder, **about)
+    conversion.write(model, tokenizer, folder, **about)
     return CTranslate2Export(folder).load()[:2]
 
 
@@ -127,7 +127,7 @@ def test_unk_is_emitted_only_if_asked_for(tmp_path):
         assert any((each.ids == 1).any() for each in found) == emit
 
 
-@pytest.mark.parametrize("quantization", ctranslate2_model.QUANTIZATIONS)
+@pytest.mark.parametrize("quantization", conversion.QUANTIZATIONS)
 def test_every_number_format_translates(quantization, tmp_path, capfd):
     package = pytest.importorskip("ctranslate2", reason=REASON)
     model, tokenizer = make_model("bpe")
@@ -157,7 +157,7 @@ def test_other_models_are_refused_with_those_that_fit(preset, tmp_path):
     pytest.importorskip("ctranslate2", reason=REASON)
     model = models.create(preset, 20, 20)
     with pytest.raises(UserError, match=r"no model like .*can run: .*transformer_tiny"):
-        ctranslate2_model.convert(model, None, tmp_path, num_positions=9)
+        conversion.convert(model, None, tmp_path, num_positions=9)
     assert not list(tmp_path.iterdir())
 
 
@@ -200,14 +200,4 @@ def test_the_engine_follows_length_limits(tmp_path):
 def test_a_missing_package_is_one_line_that_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     with pytest.raises(UserError, match=r"ctranslate2 cannot be imported .*requirements-extra"):
-        ctranslate2_model.ctranslate2_package()
-
-
-def test_a_damaged_or_absent_export_is_one_line(tmp_path):
-    with pytest.raises(UserError, match="no model for CTranslate2; write one with"):
-        CTranslate2Export(tmp_path)
-    pytest.importorskip("ctranslate2", reason=REASON)
-    export(tmp_path / "1", *make_model("bpe"))
-    (tmp_path / "1" / "model.bin").write_bytes(b"not a model")
-    with pytest.raises(UserError, match=r"1: CTranslate2 cannot read it .*export the model again"):
-        CTranslate2Export(tmp_path).load()
+        conversion.ctranslate2_package()

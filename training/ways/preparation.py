@@ -1,8 +1,12 @@
 """Facts of a corpus that a model stores before training, however it is trained."""
 
+from typing import Any
+
+import keras
 import numpy as np
 
 from nmt_zoo import models
+from nmt_zoo.data_pipeline.encoded import EncodedCorpus
 from nmt_zoo.models.coverage import CoverageModel
 from nmt_zoo.models.ibm import AlignmentModel
 from nmt_zoo.models.ngram import NgramLanguageModel
@@ -14,7 +18,6 @@ class Preparation:
     """Facts of a corpus that its model needs before training; most models need none.
 
     Args:
-        corpus: `EncodedCorpus`.
         settings: name -> value, all settings of the model.
         vocab_size: number of target ids.
 
@@ -22,14 +25,16 @@ class Preparation:
         sizes: name -> number, for the `corpus_sizes` of the model's class.
     """
 
-    def __init__(self, corpus, settings=None, vocab_size=0):
+    def __init__(
+        self, corpus: EncodedCorpus, settings: dict[str, Any] | None = None, vocab_size: int = 0
+    ):
         self.corpus = corpus
         self.sizes = {}
 
-    def fill(self, model):
+    def fill(self, model: keras.Model):
         """Stores the facts in a fresh model."""
 
-    def report(self):
+    def report(self) -> list[str]:
         """Returns lines that describe the facts, for the start of a run."""
         return []
 
@@ -37,7 +42,7 @@ class Preparation:
 class LengthPlan(Preparation):
     """The lengths of translations, for models that plan them."""
 
-    def fill(self, model):
+    def fill(self, model: keras.Model):
         model.length.parameters.assign(length_model(self.corpus))
 
 
@@ -48,12 +53,14 @@ class WordTable(LengthPlan):
         words: `WordPairs`.
     """
 
-    def __init__(self, corpus, settings=None, vocab_size=0):
+    def __init__(
+        self, corpus: EncodedCorpus, settings: dict[str, Any] | None = None, vocab_size: int = 0
+    ):
         super().__init__(corpus)
         self.words = index_word_pairs(corpus)
         self.sizes = {"num_word_pairs": self.words.source_words.size}
 
-    def fill(self, model):
+    def fill(self, model: keras.Model):
         model.table.set_word_pairs(self.words.source_words, self.words.target_words)
         super().fill(model)
 
@@ -61,15 +68,15 @@ class WordTable(LengthPlan):
 class NgramTable(Preparation):
     """The n-grams of a target text, counted and smoothed."""
 
-    def __init__(self, corpus, settings, vocab_size):
+    def __init__(self, corpus: EncodedCorpus, settings: dict[str, Any] | None, vocab_size: int):
         super().__init__(corpus)
         self.table = estimate(corpus.target, vocab_size, settings["order"])
         self.sizes = {"num_ngrams": self.table.keys.size}
 
-    def fill(self, model):
+    def fill(self, model: keras.Model):
         model.fill(self.table)
 
-    def report(self):
+    def report(self) -> list[str]:
         """As `Preparation.report`: numbers of n-grams and their discounts, estimated or fixed."""
         lines = [f"{n}-grams: {count:,}" for n, count in enumerate(self.table.num_ngrams, start=2)]
         both = zip(self.table.discounts, self.table.estimated, strict=True)
@@ -87,7 +94,7 @@ _PREPARATIONS = {
 }
 
 
-def prepare(corpus, config):
+def prepare(corpus: EncodedCorpus, config: dict[str, Any]) -> Preparation:
     """Makes the `Preparation` of a model.
 
     Args:
@@ -101,7 +108,7 @@ def prepare(corpus, config):
     return next(kinds, Preparation)(corpus, settings, config["vocab_sizes"][1])
 
 
-def length_model(corpus):
+def length_model(corpus: EncodedCorpus) -> tuple[float, float, float]:
     """Fits the regression of target lengths on source lengths, in tokens with `</s>`.
 
     Returns:

@@ -18,7 +18,9 @@ here as far as possible:
 import json
 import logging
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -32,7 +34,7 @@ from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, PAD_
 from nmt_zoo.decoding.search.searcher import padded
 from nmt_zoo.decoding.search.terms import Hypotheses, SearchOptions
 from nmt_zoo.decoding.text.training_text import RECORD
-from nmt_zoo.serving.export.ctranslate2_model import (
+from nmt_zoo.serving.ctranslate2.conversion import (
     ABOUT,
     TOKENIZER,
     ctranslate2_package,
@@ -64,7 +66,7 @@ class CTranslate2Export:
         UserError: there is no such export, or it is damaged.
     """
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
@@ -86,7 +88,7 @@ class CTranslate2Export:
                 f"--format=ctranslate2 --model_dir=... --export_dir={folder}"
             ) from None
 
-    def check_max_input_tokens(self, asked):
+    def check_max_input_tokens(self, asked: int) -> None:
         """Raises `UserError` if the model cannot translate lines of that many tokens."""
         if asked > self.max_input_tokens:
             raise UserError(
@@ -94,15 +96,15 @@ class CTranslate2Export:
                 f"{self.max_input_tokens}; export it again with a larger --max_input_tokens"
             )
 
-    def config(self):
+    def config(self) -> dict[str, Any]:
         """Returns the configuration of the model directory that was exported."""
         return {"length_penalty": LENGTH_PENALTY, **self._about["config"]}
 
-    def summary(self):
+    def summary(self) -> dict[str, Any]:
         """Summarises the training, as `ModelDirectory.summary`."""
         return self._about["training"]
 
-    def load(self):
+    def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
         """Returns `(CTranslate2Engine, Tokenizer, config)`.
 
         Raises:
@@ -119,9 +121,7 @@ class CTranslate2Engine:
     It aligns no words.
 
     Args:
-        path: folder of the model.
-        tokenizer: its `Tokenizer`.
-        about: what the export recorded, see `ctranslate2_model.write`.
+        about: what the export recorded, see `conversion.write`.
 
     Raises:
         UserError: the model cannot be read, or the package is missing.
@@ -129,7 +129,7 @@ class CTranslate2Engine:
 
     has_alignment = False
 
-    def __init__(self, path, tokenizer, about):
+    def __init__(self, path: Path, tokenizer: Tokenizer, about: dict[str, Any]) -> None:
         self.tokenizer = tokenizer
         self._about = about
         self._num_positions = about["num_positions"]
@@ -145,15 +145,14 @@ class CTranslate2Engine:
         self._ids = {piece: i for i, piece in enumerate(self._pieces)}
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
 
-    def count_params(self):
+    def count_params(self) -> int:
         """Returns the number of weights, as a Keras model does."""
         return self._about["parameters"]
 
-    def check(self, options, max_input_tokens):
+    def check(self, options: SearchOptions, max_input_tokens: int) -> None:
         """Checks that the engine can search as is asked.
 
         Args:
-            options: `SearchOptions`.
             max_input_tokens: longest source sentence, in tokens including `</s>`.
 
         Raises:
@@ -174,13 +173,14 @@ class CTranslate2Engine:
                 f"{most:,}; give smaller ones, or a smaller --max_input_tokens"
             )
 
-    def __call__(self, source, n_best, options):
+    def __call__(
+        self, source: Sequence[list[int]], n_best: int, options: SearchOptions
+    ) -> list[Hypotheses]:
         """Searches sentences.
 
         Args:
             source: lists of ids with EOS, of similar length.
             n_best: ignored: K hypotheses are found.
-            options: `SearchOptions`.
 
         Returns:
             list of `Hypotheses`, one for each sentence, without the axis B.
@@ -208,16 +208,7 @@ class CTranslate2Engine:
             found[i] = hypotheses
 
     def _search(self, source, limit, options, *, barred=False, patience=2):
-        """Returns for every sentence a list of (ids, log-probability).
-
-        Args:
-            source: lists of ids.
-            limit: most tokens of a translation.
-            options: `SearchOptions`.
-            barred: whether to forbid all tokens that our search never emits.
-            patience: factor on K, the number of finished hypotheses with which a search ends; for a
-                beam of 1 it is always 1.
-        """
+        """Returns for every sentence a list of (ids, log-probability)."""
         patience = patience if options.beam_size > 1 else 1
         # Near the likely length, length ** beta and our length normaliser rank alike. This decides
         # which K are returned if more of them finish at the last step. Without any penalty,

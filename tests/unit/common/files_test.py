@@ -15,7 +15,6 @@ from nmt_zoo.common.files import (
     decode_lines,
     read_lines,
     same_paths,
-    write_lines,
     write_text,
 )
 from nmt_zoo.data_pipeline.streams import FileLines
@@ -76,13 +75,6 @@ def test_bytes_that_are_not_utf8_are_named_with_their_line(mark):
     assert "\n" not in str(e.value)
 
 
-def test_file_cut_inside_a_character_is_not_utf8(tmp_path):
-    path = tmp_path / "cut.txt"
-    path.write_bytes("a\nä".encode()[:-1])
-    with pytest.raises(UserError, match=r"cut\.txt, line 2: not UTF-8"):
-        read_lines(path)
-
-
 @pytest.mark.parametrize("name", ["absent", "folder", "file/inside"])
 def test_unreadable_file_is_named(tmp_path, name):
     (tmp_path / "folder").mkdir()
@@ -119,17 +111,6 @@ def test_text_in_16_bits_is_named_so(tmp_path, read):
     (tmp_path / "a").write_bytes("a dog\n".encode("utf-16"))
     with pytest.raises(UserError, match=r"a, line 1: not UTF-8 but UTF-16; .*iconv -f utf-16"):
         read(tmp_path / "a")
-
-
-def test_written_lines_are_read_back(tmp_path):
-    lines = ["", "a\rb", "\u2028", "ä 😀", "", "\u0085x"]
-    write_lines(tmp_path / "a" / "b" / "c.txt", lines)
-    assert read_lines(tmp_path / "a" / "b" / "c.txt") == lines
-
-
-def test_text_is_written_byte_for_byte(tmp_path):
-    write_text(tmp_path / "x", "a\r\nb\nä")
-    assert contents(tmp_path) == {"x": "a\r\nb\nä".encode()}
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])

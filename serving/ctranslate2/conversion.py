@@ -4,12 +4,17 @@ CTranslate2 (https://github.com/OpenNMT/CTranslate2) is an optional package. It 
 is used.
 """
 
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import write_json, write_text
+from nmt_zoo.data_pipeline.tokenization.tokenizers import Tokenizer
 from nmt_zoo.data_pipeline.tokenization.vocabularies import BOS_ID, EOS_ID, UNK_ID
 from nmt_zoo.decoding.search.terms import SearchOptions
+from nmt_zoo.models.base import TranslationModel
 from nmt_zoo.models.layers.blocks import NORM_EPSILON
 from nmt_zoo.models.layers.embeddings import sinusoidal_positions
 from nmt_zoo.models.presets import PRESETS
@@ -32,7 +37,7 @@ A translation is put together from its pieces, and then brought into the same fo
 QUANTIZATIONS = ("float32", "int8", "bfloat16", "float16")
 
 
-def ctranslate2_package():
+def ctranslate2_package() -> Any:
     """Imports and returns the package.
 
     Raises:
@@ -48,7 +53,7 @@ def ctranslate2_package():
     return ctranslate2
 
 
-def check_convertible(model):
+def check_convertible(model: TranslationModel) -> None:
     """Raises `UserError` if CTranslate2 has no such model."""
     if not isinstance(model, Transformer):
         possible = [name for name, (kind, *_) in PRESETS.items() if issubclass(kind, Transformer)]
@@ -58,21 +63,19 @@ def check_convertible(model):
         )
 
 
-def longest_translation(max_input_tokens):
+def longest_translation(max_input_tokens: int) -> int:
     """Returns the number of positions that a model is exported with."""
-    return max(max_input_tokens, SearchOptions().length_limit(max_input_tokens))
+    return max(max_input_tokens, int(SearchOptions().length_limit(max_input_tokens)))
 
 
-def write(model, tokenizer, folder, *, quantization, **about):
+def write(
+    model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
+) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
 
     Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
 
     Args:
-        model: `Transformer`.
-        tokenizer: its `Tokenizer`.
-        folder: `Path`.
-        quantization: as `convert`.
         **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
             longest source sentence; others may be added.
 
@@ -92,13 +95,17 @@ def write(model, tokenizer, folder, *, quantization, **about):
     write_json(folder / ABOUT, facts)
 
 
-def convert(model, tokenizer, folder, *, num_positions, quantization="float32"):
+def convert(
+    model: TranslationModel,
+    tokenizer: Tokenizer,
+    folder: Path,
+    *,
+    num_positions: int,
+    quantization: str = "float32",
+) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
 
     Args:
-        model: `Transformer`.
-        tokenizer: its `Tokenizer`.
-        folder: path.
         num_positions: length of the longest sentence on either side, in tokens including `</s>`.
             CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
         quantization: number format of the weights, from `QUANTIZATIONS`.

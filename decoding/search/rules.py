@@ -1,0 +1,50 @@
+"""Decoding rules of the user's own: they change the scores of tokens during a search."""
+
+from typing import Any
+
+from nmt_zoo.common.errors import UserError
+
+RULES: dict[str, type["DecodingRule"]] = {}  # By name; `nmt_zoo.register` adds to it.
+
+
+class DecodingRule:
+    """A rule for translations. A subclass defines `change`.
+
+    Args:
+        vocabulary: of the target.
+
+    Example:
+        class NoComma(DecodingRule):
+            def change(self, scores, ids):
+                return constraints.bar(scores, tf.range(scores.shape[1]) == self.comma)
+    """
+
+    def __init__(self, vocabulary: Any):
+        self.vocabulary = vocabulary
+
+    def change(self, scores: Any, ids: Any) -> Any:
+        """Changes the scores of the next token of N hypotheses.
+
+        Args:
+            scores: `[N, V]` float32, log-probabilities.
+            ids: `[N, t]` int32, the tokens so far, the first is `<s>`.
+
+        Returns:
+            `[N, V]` float32. `decoding.search.terms.IMPOSSIBLE` rules a token out.
+        """
+        raise NotImplementedError
+
+
+def rules_of(names: str, vocabulary: Any) -> tuple[DecodingRule, ...]:
+    """Makes the rules whose names are given, separated by commas.
+
+    Raises:
+        UserError: no such rule is registered.
+    """
+    for name in names.split(","):
+        if name not in RULES:
+            raise UserError(
+                f"--rules={name}: no such rule is registered; give it with its file, as "
+                f"--rules=my_rules.py:{name}"
+            )
+    return tuple(RULES[name](vocabulary) for name in names.split(","))

@@ -1,0 +1,108 @@
+"""Records of a run, in metrics.jsonl, TensorBoard and the progress bar."""
+
+import math
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+from nmt_zoo.model_directory.directory import ModelDirectory
+from nmt_zoo.training.loop.limits import Limits
+from nmt_zoo.training.reports.tensorboard import Board
+from nmt_zoo.training.validation.evaluation import Evaluation, perplexity
+from nmt_zoo.training.ways.update import Update
+
+
+@dataclass(eq=False)
+class Log:
+    """Adds up the values of steps, and records their means."""
+
+    directory: ModelDirectory
+    update: Update
+    limits: Limits
+    state: dict[str, Any]  # Of the `Trainer`; it is read as it changes.
+    # Of the steps since the last record: name -> (sum, count).
+    sums: dict[str, tuple] = field(default_factory=dict)
+    shown: dict[str, Any] = field(default_factory=dict)  # Name -> text beside the progress bar.
+    _tokens_before: float = 0.0  # Tokens of `sums` that an earlier process has trained on.
+
+    def restore(self, sums: dict[str, list[float]]):
+        """Restores the `sums` of an earlier process from its checkpoint."""
+        self.sums = {name: tuple(both) for name, both in sums.items()}
+        self._tokens_before = self.sums.get("nll", (0.0, 0.0))[1]
+
+    def start(self):
+        """Starts to count time, and opens the files."""
+        self._board = Board(self.directory.tensorboard_path)
+        self._since = time.monotonic()
+
+    def close(self):
+        """Closes the files."""
+        self._board.close()
+
+    def add(self, values: dict[str, tuple]):
+        """Adds name -> (sum, count) of the values of a step."""
+        for name, (amount, count) in values.items():
+            before = self.sums.get(name, (0.0, 0.0))
+            self.sums[name] = (before[0] + amount, before[1] + count)
+
+    def epoch(self) -> int:
+        """Returns the number of the last step's epoch, counted from 1."""
+        return max(self.state["epoch"] + (self.state["batch"] > 0), 1)
+
+    def training(self) -> str | None:
+        """Records the means since the last record; returns a line to print, or None."""
+        now = time.monotonic()
+        seconds, self._since = now - self._since, now
+        if not self.sums:  # All steps were skipped.
+            return None
+        means = {n: float(total / count) for n, (total, count) in self.sums.items() if count > 0}
+        rate = (float(self.sums["nll"][1]) - self._tokens_before) / max(seconds, 1e-9)
+        self._tokens_before = 0.0
+        self.sums = {}
+        rates = self.update.rates()
+        record = {
+            **means,
+            "perplexity": perplexity(means["nll"]),
+            **rates,
+            "skipped_steps": self.state["skipped_steps"],
+            "tokens_per_second": round(rate, 1),
+        }
+        self._record("train", record)
+        self._show(means["loss"], rates, rate)
+        return self.update.progress_line(self.state["step"], means)
+
+    def _show(self, loss, rates, rate):
+        self.shown = {"epoch": self.epoch()}
+        if math.isfinite(loss):
+            self.shown["loss"] = f"{loss:.3f}"
+        if "learning_rate" in rates:
+            self.shown["rate"] = f"{rates['learning_rate']:.2g}"
+        step, warmup_steps = self.state["step"], self.update.warmup_steps
+        if step < warmup_steps:
+            self.shown["warm-up"] = f"{step:,} of {warmup_steps:,}"
+        self.shown["tokens/s"] = f"{rate:,.0f}"
+        if self.limits.max_minutes:  # The bar itself shows only steps.
+            left = self.limits.max_minutes - self.state["seconds"] / 60
+            self.shown["minutes left"] = f"{max(left, 0):.0f}"
+
+    def leave_out(self, seconds: float):
+        """Leaves some seconds out of the next rate of training."""
+        self._since += seconds
+
+    def validation(self, evaluation: Evaluation):
+        """Records a validation."""
+        figures = {**evaluation.figures(), "skipped_steps": self.state["skipped_steps"]}
+        self._record("valid", figures)
+        self._board.samples(evaluation, self.state["step"])
+
+    def _record(self, kind, values):
+        state = self.state
+        record = {
+            "step": state["step"],
+            "epoch": self.epoch(),
+            "seconds": round(state["seconds"], 3),
+            "kind": kind,
+            **values,
+        }
+        self.directory.append_metrics(record)
+        self._board.scalars({f"{kind}/{name}": v for name, v in values.items()}, state["step"])
