@@ -278,7 +278,10 @@ def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
         (["--model_dir={forward},"], "the name of a model directory is empty"),
         (["--model_dir={forward},{language}"], "ngram_lm, which does not translate"),
         ([], "give --model_dir or --channel_model"),
-        (["--model_dir={forward}", "--channel_model={backward}"], "cannot be combined with --channel_model"),
+        (
+            ["--model_dir={forward}", "--channel_model={backward}"],
+            "cannot be combined with --channel_model",
+        ),
         (["--channel_model={backward}"], "needs --language_model"),
         (["--model_dir={forward}", "--language_model_weight=1"], "needs --language_model"),
         (["--model_dir={language}"], "ngram_lm, which does not translate"),
