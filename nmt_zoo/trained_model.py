@@ -87,17 +87,19 @@ class Attention:
                 mean of all heads, of the layer that aligns best, from translation to source.
 
         Raises:
-            UserError: the file cannot be written.
-            ValueError: no such kind, layer, head or file ending.
+            UserError: no such kind, layer, head or file ending, or the file cannot be written.
         """
-        if "layer" not in drawing:
-            drawing["layer"] = usual_layer(self.maps, drawing.get("kind", "cross"))
-        drawing = {"head": "mean", **drawing}
-        choice = {name: drawing[name] for name in ("kind", "layer", "head") if name in drawing}
-        title = title_of(self._name, self.maps, **choice)
-        tokens = self.source_tokens, self.target_tokens
-        drawing = {"title": title, "texts": self.texts, **drawing}
-        save_attention(self.maps, *tokens, path, **drawing)
+        try:
+            if "layer" not in drawing:
+                drawing["layer"] = usual_layer(self.maps, drawing.get("kind", "cross"))
+            drawing = {"head": "mean", **drawing}
+            choice = {name: drawing[name] for name in ("kind", "layer", "head") if name in drawing}
+            title = title_of(self._name, self.maps, **choice)
+            tokens = self.source_tokens, self.target_tokens
+            drawing = {"title": title, "texts": self.texts, **drawing}
+            save_attention(self.maps, *tokens, path, **drawing)
+        except ValueError as error:
+            raise UserError(str(error)) from None
 
     def _repr_png_(self) -> bytes:
         with tempfile.TemporaryDirectory() as folder:

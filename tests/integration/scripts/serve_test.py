@@ -16,7 +16,6 @@ import pytest
 from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import read_lines
 from nmt_zoo.model_directory import combined_models
-from nmt_zoo.serving.server import served_versions
 from nmt_zoo.serving.server.served_versions import load_warm
 from tests.browser import chromium, requested, violations
 from tests.integration.serving.server.example import Client, Example
@@ -210,7 +209,7 @@ def test_a_port_that_is_taken_while_the_model_loads_is_refused_in_one_line(
             other.listen()
             return load_warm(*arguments)
 
-        monkeypatch.setattr(served_versions, "load_warm", load_while_the_other_begins)
+        monkeypatch.setattr("nmt_zoo.command_line.serve.load_warm", load_while_the_other_begins)
         done = run_script("serve", [f"--export_dir={example}", f"--port={port}"], capsys)
     assert done.status == 1 and done.out == ""
     assert done.err.startswith(f"error: 127.0.0.1:{port}: cannot listen there")

@@ -70,7 +70,7 @@ def test_the_size_of_each_corpus_may_change_where_the_corpora_have_no_shares(tmp
             **{"model": "lstm_luong", "settings": {}, "tokenizer": "bpe", "vocab_sizes": [9, 9]},
             **{"options": dict(options_of("lstm_luong", "files", given)), "validation_text": "a"},
         }
-        before = {"format": 1, **config, "corpus_lines": "30,10"}
+        before = {"format": 1, **config, "corpus_lines": "30,10", "vocabulary_crc32": {}}
         directory.config_path.write_text(json.dumps(before))
         config["corpus_lines"] = "20,20"
         refusal = pytest.raises(UserError)
