@@ -10,7 +10,6 @@ line has the same pieces in whatever batch, process or part of a resumed run it 
 sampling of SentencePiece, they would depend on the lines before it and on the package's version.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -106,30 +105,18 @@ class BpeDropout:
     """Encodes the sentences of a corpus in random pieces, others in every epoch.
 
     Args:
-        tokenizer: of kind "bpe".
+        tokenizer: of kind "bpe", whose sides share a vocabulary.
         rate: p, the probability that a possible merge is dropped, in [0, 1].
         seed: determines all random numbers.
         max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
             keeps its usual pieces.
-        sides: sides to encode anew (0: source, 1: target). Any other side keeps its usual pieces.
 
     Raises:
         UserError: the SentencePiece model is not of type BPE, or has pieces across words.
     """
 
-    def __init__(
-        self,
-        tokenizer: Tokenizer,
-        rate: float,
-        seed: int,
-        max_length: int,
-        sides: Sequence[int] = (0, 1),
-    ):
-        vocabularies = (tokenizer.source, tokenizer.target)
-        if tokenizer.shared:
-            self.merges = dict.fromkeys(sides, Merges.of(vocabularies[0]))
-        else:
-            self.merges = {side: Merges.of(vocabularies[side]) for side in sides}
+    def __init__(self, tokenizer: Tokenizer, rate: float, seed: int, max_length: int):
+        self.merges = Merges.of(tokenizer.source)
         self.least = np.uint64(round(rate * 2**32))  # A merge is kept if a number is not below it.
         self.seed = seed
         self.max_length = max_length
@@ -143,7 +130,7 @@ class BpeDropout:
             epoch: counted from 0.
             first: number of the first sentence in the corpus.
         """
-        merges = self.merges[side]
+        merges = self.merges
         characters = merges.spelling.take(part.ids)
         sentence = np.repeat(np.arange(part.lengths.size), part.lengths)
         sentence = np.repeat(sentence, characters.lengths)

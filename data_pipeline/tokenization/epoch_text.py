@@ -1,6 +1,5 @@
 """Encodes the text of every epoch anew: altered pairs, and other pieces."""
 
-import contextlib
 import tempfile
 from typing import NamedTuple
 
@@ -40,25 +39,23 @@ class EpochText(NamedTuple):
         Raises:
             UserError: there is no space for the ids.
         """
-        sides = (0, 1) if self.altered else tuple(self.dropout.merges)
         lengths = [side.lengths.copy() for side in corpus]
         try:
-            with contextlib.ExitStack() as stack:
-                files = {
-                    side: stack.enter_context(tempfile.TemporaryFile(dir=folder)) for side in sides
-                }
+            with (
+                tempfile.TemporaryFile(dir=folder) as source,
+                tempfile.TemporaryFile(dir=folder) as target,
+            ):
+                files = source, target
                 for first, part in _parts(corpus):
-                    sampled = self._sample(part, epoch, first)
-                    for side, file in files.items():
-                        found = sampled[side]
-                        lengths[side][first : first + part.num_pairs] = found.lengths
-                        file.write(found.ids.tobytes())
-                found = list(corpus)
-                for side, file in files.items():
+                    found = self._sample(part, epoch, first)
+                    for file, side, sizes in zip(files, found, lengths, strict=True):
+                        sizes[first : first + part.num_pairs] = side.lengths
+                        file.write(side.ids.tobytes())
+                for file in files:
                     file.flush()
-                    # Copy on write, because TensorFlow does not share memory that is read-only.
-                    found[side] = EncodedSide(np.memmap(file, np.int32, mode="c"), lengths[side])
-                return EncodedCorpus(*found)
+                # Copy on write, because TensorFlow does not share memory that is read-only.
+                ids = (np.memmap(file, np.int32, mode="c") for file in files)
+                return EncodedCorpus(*map(EncodedSide, ids, lengths))
         except OSError as error:
             raise UserError(
                 f"{folder}: the text of an epoch cannot be written ({error.strerror}); "
@@ -69,13 +66,10 @@ class EpochText(NamedTuple):
     def _sample(self, part, epoch, first):
         if self.altered:
             part = self.altered.sample(part, epoch, first)
-        merges = self.dropout.merges if self.dropout else ()
-        return EncodedCorpus(
-            *(
-                self.dropout.sample(usual, side, epoch, first) if side in merges else usual
-                for side, usual in enumerate(part)
-            )
-        )
+        if self.dropout:
+            sides = (self.dropout.sample(part[side], side, epoch, first) for side in (0, 1))
+            part = EncodedCorpus(*sides)
+        return part
 
 
 def _parts(corpus):

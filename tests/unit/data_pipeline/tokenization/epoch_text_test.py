@@ -48,20 +48,6 @@ def test_a_corpus_is_encoded_in_parts_and_kept_in_a_file(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("shared", [True, False])
-@pytest.mark.parametrize("side", [0, 1])
-def test_one_side_can_keep_its_usual_pieces(vocabulary, shared, side, tmp_path):
-    other = vocabulary if shared else BpeVocabulary.train(TEXT, 330)
-    tokenizer = Tokenizer("bpe", vocabulary, other)
-    corpus = EncodedCorpus(encode_lines(vocabulary, TEXT), encode_lines(other, TEXT))
-    both, one = (
-        EpochText(99, None, BpeDropout(tokenizer, 0.3, 1, 99, sides)).encode(corpus, 4, tmp_path)
-        for sides in ((0, 1), (side,))
-    )
-    assert rows_of(one[side]) == rows_of(both[side]) != rows_of(corpus[side])
-    assert one[1 - side] is corpus[1 - side]
-
-
 def test_lack_of_space_is_an_error_for_people(tokenizer, corpus, tmp_path):
     text = EpochText(99, AlteredPairs(tokenizer, 0.1, 1, 99))
     with pytest.raises(UserError, match="the text of an epoch cannot be written"):
