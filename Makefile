@@ -33,7 +33,7 @@ demo: .venv/run
 	@echo; echo "A few test sentences and their translations:"
 	@head -n 5 data/demo/test.en | paste -d '\n' - $(DEMO)/test.de /dev/null | head -n 15
 	$(BIN)/python visualize_attention.py --model_dir=$(DEMO) --merge_subwords \
-	    --source="$$(sed -n 48p data/demo/test.en)" --output=$(DEMO)/attention.png
+	    --source="$$(sed -n 31p data/demo/test.en)" --output=$(DEMO)/attention.png
 	$(BIN)/python export.py --model_dir=$(DEMO) --export_dir=$(SERVING) \
 	    --check_input=data/demo/test.en
 	@echo

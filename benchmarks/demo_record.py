@@ -33,7 +33,7 @@ def main(argv):
     record = json.loads((ROOT / RUN / "scores.json").read_text(encoding="utf-8"))
     write_record(RECORD, {**record, "data": "demo corpus en-de, test", "command": ["make demo"]})
     shutil.copy(ROOT / RUN / "attention.png", ROOT / "docs" / "attention.png")
-    sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[47], f"{RUN}/attention.html"
+    sentence, page = read_lines(ROOT / "data" / "demo" / "test.en")[30], f"{RUN}/attention.html"
     flags = ["--merge_subwords", f"--source={sentence}", f"--output={page}"]
     run(["visualize_attention.py", f"--model_dir={RUN}", *flags])
     options = ["--headless=new", "--no-sandbox", "--hide-scrollbars"]
