@@ -69,7 +69,7 @@ def one_line_errors(main: Callable[[list[str]], int | None]) -> Callable[[list[s
     return run
 
 
-def _status(main, argv, interrupts):
+def _status(main, argv, interrupts) -> int | None:
     try:
         try:
             return main(argv)
@@ -78,7 +78,7 @@ def _status(main, argv, interrupts):
                 raise KeyboardInterrupt from None
             raise
     except SystemExit as end:
-        return end.code
+        return end.code  # pyright: ignore[reportReturnType]
     except (UserError, *_imported("nmt_zoo.models.base", "SettingError")) as error:
         message = str(error)
     except BrokenPipeError:  # The reader of the output, such as `head`, has ended.
