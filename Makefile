@@ -63,12 +63,15 @@ check: .venv/dev
 	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
 	$(BIN)/basedpyright build/checked/nmt_zoo/*
 
-# Three runs, as TensorFlow keeps the memory of every graph until a process ends: so a process takes
-# less than 5 GB. Replicas need a processor that is split.
+# TensorFlow keeps the memory of every graph until a process ends, so these folders run apart, and a
+# process takes less than 5 GB. Replicas need a processor that is split.
+APART := tests/unit $(addprefix tests/integration/,scripts models decoding)
+
 test: check
-	$(PYTEST) -m "not slow and not replicas" tests/unit
-	$(PYTEST) -m "not slow and not replicas" tests/integration/scripts
-	$(PYTEST) -m "not slow and not replicas" tests/integration --ignore=tests/integration/scripts
+	for folder in $(APART); do \
+	    $(PYTEST) -m "not slow and not replicas" $$folder || exit 1; \
+	done
+	$(PYTEST) -m "not slow and not replicas" tests/integration $(APART:%=--ignore=%)
 	$(PYTEST) -m replicas tests/integration/training tests/integration/scripts
 
 # What takes long: tests marked slow, and the whole of tests/system.

@@ -25,7 +25,7 @@ UNFIT = {
     "best of no translations": (
         "lstm_luong",
         {"keep_best_by": "bleu", "bleu_lines": 0},
-        "needs --bleu_lines above 0",
+        "needs --bleu_lines",
     ),
 }
 
