@@ -63,11 +63,12 @@ check: .venv/dev
 	cd build/checked && $(CURDIR)/$(BIN)/lint-imports $(CURDIR)/pyproject.toml --no-cache --no-logo
 	$(BIN)/basedpyright build/checked/nmt_zoo/*
 
-# Unit tests run apart, as TensorFlow keeps the memory of every graph until a process ends; replicas
-# need a processor that is split.
+# Three runs, as TensorFlow keeps the memory of every graph until a process ends: so a process takes
+# less than 5 GB. Replicas need a processor that is split.
 test: check
 	$(PYTEST) -m "not slow and not replicas" tests/unit
-	$(PYTEST) -m "not slow and not replicas" tests/integration
+	$(PYTEST) -m "not slow and not replicas" tests/integration/scripts
+	$(PYTEST) -m "not slow and not replicas" tests/integration --ignore=tests/integration/scripts
 	$(PYTEST) -m replicas tests/integration/training tests/integration/scripts
 
 # What takes long: tests marked slow, and the whole of tests/system.

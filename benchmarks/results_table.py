@@ -39,6 +39,7 @@ TABLES = {
     "models": model_tables.model_table,
     "settings": model_tables.settings_table,
     "options": model_tables.options_table,
+    "rules": model_tables.rules_table,
     "results": score_tables.general_table,
     "europarl10k": score_tables.europarl_table,
     "methods": score_tables.methods_table,

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+from collections.abc import Callable, Iterable, Iterator
 
 from absl import app, logging
 
@@ -22,12 +23,12 @@ _LONGEST = 1000  # Most characters of an error.
 _CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
-def run(main):
+def run(main: Callable[[list[str]], int | None]) -> None:
     """Runs a script's `main(argv)` on the command line and exits."""
     sys.exit(status_of(main, sys.argv))
 
 
-def status_of(main, argv):
+def status_of(main: Callable[[list[str]], int | None], argv: list[str]) -> int:
     """Runs a script's `main(argv)` on some arguments.
 
     Args:
@@ -42,7 +43,7 @@ def status_of(main, argv):
     return one_line_errors(functools.partial(app.run, main, flags_parser=parser))(argv)
 
 
-def one_line_errors(main):
+def one_line_errors(main: Callable[[list[str]], int | None]) -> Callable[[list[str]], int]:
     """Wraps a `main(argv)`: errors that the user can mend become one line and exit status 1."""
 
     def run(argv):
@@ -113,7 +114,7 @@ def _out_of_memory(error):
     return f"not enough memory{what}; {advice_on_memory()}"
 
 
-def write_result(*lines):
+def write_result(*lines: str) -> None:
     """Writes result lines to standard output, in UTF-8.
 
     A result must be written in full. All other output is information, which is dropped if it
@@ -137,7 +138,7 @@ def write_result(*lines):
         raise _cannot_be_written(error) from None
 
 
-def check_standard_output():
+def check_standard_output() -> None:
     """Raises `UserError` if standard output is closed; call this before long work."""
     try:
         os.write(sys.stdout.fileno(), b"")
@@ -217,7 +218,7 @@ def _report_lost(stream):
         print(f"standard output: not everything could be written ({reason})", file=sys.stderr)
 
 
-def check_picture(flag, path, others=()):
+def check_picture(flag: str, path: str, others: Iterable[str] = ()) -> None:
     """Raises `UserError` if no picture can be written to a path; call this before long work.
 
     Args:
@@ -234,7 +235,7 @@ def check_picture(flag, path, others=()):
 
 
 @contextlib.contextmanager
-def picture(flag, path):
+def picture(flag: str, path: str) -> Iterator[None]:
     """Prints that the `with` block wrote a picture; its `ValueError` becomes a `UserError`.
 
     Args as for `check_picture`.

@@ -7,9 +7,10 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 
-def machine():
+def machine() -> dict[str, Any]:
     """Returns what is recorded beside a measured number: processor, versions, commit."""
     processor = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):

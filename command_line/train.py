@@ -26,7 +26,7 @@ from nmt_zoo.common.errors import UserError
 from nmt_zoo.common.files import check_folder
 from nmt_zoo.configuration import recipes, rules
 from nmt_zoo.configuration.options import LIMITS, OPTIONS
-from nmt_zoo.configuration.settled import FOLLOWS, SIZE
+from nmt_zoo.configuration.settled import FOLLOWS, SIZE, Settled
 from nmt_zoo.data_pipeline import datasets
 from nmt_zoo.data_pipeline.held_out import hold_out
 from nmt_zoo.data_pipeline.streams import is_tsv
@@ -44,6 +44,7 @@ from nmt_zoo.training.request import (
     size_of,
 )
 
+Splits = dict[str, datasets.Split]
 _RUN, _TEXT, _INSTEAD = "Model and model directory", "Text", "Instead of training"
 _DEVICES = "Several devices"
 _NAMES = ", ".join([*models.preset_names(), *models.LANGUAGE_MODELS])
@@ -139,7 +140,7 @@ def list_settings(preset: str) -> list[str]:
     return [f"{shown[name]:{width}}  {meanings.get(name, '')}".rstrip() for name in shown]
 
 
-def settings_given(asked, preset, begun):
+def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) -> dict[str, Any]:
     """Reads --set; each value gets the type of the preset's value.
 
     Args:
@@ -166,7 +167,7 @@ def settings_given(asked, preset, begun):
     return settings
 
 
-def known_model(asked, begun):
+def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
     """Returns the name of the model to train; None if the size of the text is to choose it.
 
     Args:
@@ -181,7 +182,7 @@ def known_model(asked, begun):
     return ModelDirectory(asked.options.get("init_from")).config()["model"]
 
 
-def chosen_model(asked, dataset, size):
+def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) -> str:
     """Returns the name of the model that suits a corpus.
 
     Args:
@@ -198,7 +199,7 @@ def chosen_model(asked, dataset, size):
     )
 
 
-def corpus_files(asked, reads_source):
+def corpus_files(asked: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
 
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
@@ -269,7 +270,7 @@ def _own_splits(asked, own, reads_source):
     return {**splits, **found.splits}, given
 
 
-def prepare(asked, dataset):
+def prepare(asked: Arguments, dataset: str) -> Splits:
     """Prepares a dataset; returns its `Split`s by name, such as "train"."""
     return datasets.prepare(dataset, asked.data_dir, offline=asked.offline, mirror=asked.mirror)
 
@@ -277,12 +278,12 @@ def prepare(asked, dataset):
 OWN_FILES = ("train_source", "train_target", "valid_source", "valid_target")
 
 
-def replicas_given(asked):
+def replicas_given(asked: Arguments) -> int | None:
     """Returns how many replicas share an update; None if this is known only on their devices."""
     return 1 if asked.distribution == "none" else asked.num_replicas or None
 
 
-def request_of(asked):
+def request_of(asked: Arguments) -> Request:
     """Returns the flags as a `Request`."""
     directory = ModelDirectory(asked.model_dir[0])
     begun = directory.config() if directory.exists() else None
@@ -320,7 +321,9 @@ def request_of(asked):
     )
 
 
-def print_chosen(model, options, settings, size):
+def print_chosen(
+    model: str, options: Settled, settings: Settled, size: recipes.TextSize | None
+) -> None:
     """Prints the flags that the size of the text has chosen, and a length that follows.
 
     Args:
@@ -346,7 +349,7 @@ def print_chosen(model, options, settings, size):
         print(f"max_length={options['max_length']}, because a batch holds no more tokens")
 
 
-def train_or_plan(asked):
+def train_or_plan(asked: Arguments) -> int:
     """Reads flags and text; prints the plan of the run, or opens it and trains."""
     request = request_of(asked)
     if request.dry_run and not request.way.has_plan:
@@ -373,7 +376,7 @@ def train_or_plan(asked):
     return 0
 
 
-def print_run(this, model):
+def print_run(this: run.Run, model: Any) -> None:
     """Prints the model, options, text and limits of a `Run` that is about to train."""
     config = this.config
     bleu_lines = min(this.options["bleu_lines"], this.valid.num_pairs)
@@ -395,7 +398,7 @@ def print_run(this, model):
         print(line, flush=True)
 
 
-def print_end(this, test=None):
+def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
     """Prints the result of a `Run`, and the command that uses the model.
 
     Args:
@@ -423,7 +426,7 @@ def print_end(this, test=None):
         )
 
 
-def main(argv):
+def main(argv: list[str]) -> int:
     """Trains or plans a run, or lists datasets or model directories, as the flags ask."""
     del argv
     asked = dataclasses.replace(read(Arguments), options=given_options(OPTIONS))
@@ -446,7 +449,7 @@ def main(argv):
     return train_or_plan(asked)
 
 
-def command():
+def command() -> None:
     """Runs the script on the command line, and exits."""
     define_flags()
     console.run(main)

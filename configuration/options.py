@@ -1,8 +1,8 @@
 """Defines the training options once, for flags, checks, config.json and docs/options.md."""
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-from nmt_zoo.common.errors import UserError
 from nmt_zoo.data_pipeline.text_form import FORMS
 from nmt_zoo.data_pipeline.tokenization.tokenizers import KINDS
 
@@ -41,12 +41,12 @@ class Option(NamedTuple):
     automatic: bool = False
     is_path: bool = False
 
-    def applies(self, options):
+    def applies(self, options: Mapping[str, Any]) -> bool:
         """Returns whether the option has a meaning, given all options (name -> value)."""
         other, values = self.only_with or ("", ())
         return not other or options[other] in values
 
-    def takes(self, value):
+    def takes(self, value: Any) -> bool:
         """Returns whether a value has the type of the option and lies in its range."""
         if isinstance(self.default, float):
             if type(value) not in (int, float):
@@ -58,12 +58,12 @@ class Option(NamedTuple):
         least, largest = self.range()
         return least <= value <= largest  # False for NaN.
 
-    def range(self):
+    def range(self) -> tuple[float, float]:
         """Returns the (least, largest) number."""
         largest = 3.4e38 if isinstance(self.default, float) else 2**31 - 1
         return self.minimum or 0, largest if self.maximum is None else self.maximum
 
-    def expected(self):
+    def expected(self) -> str:
         """Returns the values that the option takes, in words."""
         if self.choices:
             return f"one of {', '.join(self.choices)}"
@@ -503,21 +503,6 @@ def add_option(option: Option) -> None:
     DEFAULTS[option.name] = option.default
 
 
-def check_given(options, given):
-    """Raises `UserError` if a given option has no meaning together with the other options.
-
-    Args:
-        options: name -> value of all options.
-        given: names of the options that the user gave.
-    """
-    for name in given:
-        option = BY_NAME[name]
-        if not option.applies(options):
-            other, values = option.only_with
-            needed = " or ".join(f"--{other}={value}" for value in values)
-            raise UserError(f"--{name} needs {needed}, found {other}={options[other]}")
-
-
-def size_option(tokenizer):
+def size_option(tokenizer: str) -> str:
     """Returns the name of the option that limits the vocabulary of a kind of tokenizer."""
     return "max_words" if tokenizer == "word" else "num_pieces"

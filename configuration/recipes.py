@@ -244,7 +244,9 @@ class TextSize(NamedTuple):
     has_spaces: bool = True
 
 
-def preset(dataset: str, tokens: int | None = None, minutes=0.0, of_words=False) -> str:
+def preset(
+    dataset: str, tokens: int | None = None, minutes: float = 0.0, of_words: bool = False
+) -> str:
     """Returns the name of the preset that suits a corpus.
 
     Args:

@@ -5,7 +5,8 @@ import re
 
 from benchmarks.tables.markdown import markdown, read
 from nmt_zoo import models
-from nmt_zoo.configuration.options import AUTO, OPTIONS
+from nmt_zoo.configuration.options import AUTO, BY_NAME, OPTIONS
+from nmt_zoo.configuration.rules import RULES, in_words
 
 MULTI30K = "methods/multi30k_en_de"  # Of benchmarks/methods.py.
 # preset: (description, result file, name of the score in it; or the score in words)
@@ -110,6 +111,22 @@ def settings_table():
         settings = ", ".join(f"{n}={v}" for n, v in models.preset_settings(preset).items())
         rows.append((f"`{preset}`", f"`{model_class.__name__}`", origin, settings))
     return markdown([("model", "class", "from; what it scores", "settings"), *rows])
+
+
+def rules_table():
+    """Makes a table for each script, without the needs that `options_table` has."""
+    lines = []
+    for script, rules in RULES.items():
+        rows = [("flag", "needs", "excludes", "because")]
+        for rule in rules:
+            if rule.option in BY_NAME and BY_NAME[rule.option].only_with and script == "train":
+                continue
+            option = f"`{in_words(rule.option)}`" if rule.option else "always"
+            needs = " or ".join(f"`{in_words(each)}`" for each in rule.needs)
+            excludes = ", ".join(f"`{in_words(each)}`" for each in rule.excludes)
+            rows.append((option, needs, excludes, rule.reason))
+        lines += ["", f"### {script}.py", "", *markdown(rows)]
+    return lines
 
 
 def options_table():

@@ -151,7 +151,7 @@ OPTIONS = (
 FILES = ("prefix", "required", "banned")  # Options that name a file of text.
 
 
-def check_requests(given, *, beam_size, n_best):
+def check_requests(given: dict[str, Any], *, beam_size: int, n_best: int) -> None:
     """Raises `UserError` if the numbers of requests do not fit together.
 
     Args:

@@ -100,7 +100,7 @@ class Shortlisted:
     """
 
     def __init__(
-        self, model: Searchable, shortlist, source_ids: tf.Tensor, most_wanted: int
+        self, model: Searchable, shortlist: Shortlist, source_ids: tf.Tensor, most_wanted: int
     ) -> None:
         self.model = model
         self.target_vocab_size = model.target_vocab_size

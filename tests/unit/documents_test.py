@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from absl import flags
+from absl.flags import FLAGS
 
 from benchmarks import results_table
 from nmt_zoo import models
@@ -30,7 +30,7 @@ def flags_of(script):
     """Returns the names of the flags that a script defines."""
     module = importlib.import_module(f"nmt_zoo.command_line.{script}")
     with defined(module.define_flags):
-        return {*flags.FLAGS, "help"}
+        return {*FLAGS, "help"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -95,7 +95,7 @@ def test_the_same_command_again_changes_nothing(language, folder, corpus, forwar
     assert (language / "best.npz").read_bytes() == before
     done = train(folder, "language", *flags, vocabulary, "--set=order=2", capsys=capsys)
     assert done.status == 1 and "order was 3, is 2" in done.err
-    done = train(folder, "language", *flags, capsys=capsys)
+    done = train(folder, "language", *flags, "--vocab_file=x", capsys=capsys)
     assert done.status == 1 and "vocab_file was" in done.err
     other = f"--valid_target={folder / 'train.target'}"
     done = train(folder, "language", *flags, vocabulary, other, capsys=capsys)
@@ -277,8 +277,11 @@ def test_an_ensemble_is_exported(folder, forward, gradual, capsys):
         ),
         (["--model_dir={forward},"], "the name of a model directory is empty"),
         (["--model_dir={forward},{language}"], "ngram_lm, which does not translate"),
-        ([], "give either --model_dir, or --channel_model with --language_model"),
-        (["--model_dir={forward}", "--channel_model={backward}"], "give either --model_dir, or"),
+        ([], "give --model_dir or --channel_model"),
+        (
+            ["--model_dir={forward}", "--channel_model={backward}"],
+            "cannot be combined with --channel_model",
+        ),
         (["--channel_model={backward}"], "needs --language_model"),
         (["--model_dir={forward}", "--language_model_weight=1"], "needs --language_model"),
         (["--model_dir={language}"], "ngram_lm, which does not translate"),

@@ -97,7 +97,7 @@ BAD = {
     "another start": (["--teacher={first}", "--init_from={other}"], "its vocabulary (326 entries)"),
     "a new vocabulary": (
         ["--teacher={first}", "--init_from={first}", "--new_vocabulary"],
-        "another vocabulary than that of --teacher",
+        "cannot be combined with --teacher",
     ),
     "a model of counts": (["--teacher={first}", "--model=ibm1"], "not with --model=ibm1"),
 }

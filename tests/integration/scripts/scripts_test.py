@@ -464,7 +464,7 @@ def test_attention_as_numbers_is_that_of_the_model(trained, tmp_path, capsys):
 
 
 def test_pages_to_explore_attention_are_made_of_a_sentence_and_of_a_text(trained, tmp_path, capsys):
-    both = [*[f"--model_dir={trained}"] * 2, "--beam_size=1"]
+    both = [f"--model_dir={trained}"] * 2
     page, index, text = tmp_path / "a.html", tmp_path / "b.html", tmp_path / "text.tsv"
     flags = ["--source=one dog", "--target=eins Hund", "--gold_links=0-0 1p1", f"--output={page}"]
     done = run_script("visualize_attention", [*both, *flags], capsys)

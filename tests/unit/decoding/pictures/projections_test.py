@@ -72,7 +72,7 @@ def test_tsne_of_vectors_on_one_line_or_in_one_place_is_finite():
 
 def test_tsne_without_its_package_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(UserError, match="pip install scikit-learn, or draw with --projection=pca"):
+    with pytest.raises(UserError, match="pip install scikit-learn, or draw with projection=pca"):
         tsne(random(8, 3))
 
 
