@@ -18,17 +18,11 @@ _CLEAR = 4  # Standard errors.
 
 
 class Pairing(NamedTuple):
-    """How the sides of a block of pairs go together.
+    """How the sides of a block of pairs go together."""
 
-    Attributes:
-        offset: line n of the source belongs to line n + offset of the target; None if unclear.
-        is_related: whether lines n of both sides fit together better than other lines.
-        example: number of the pair in the block that shows the offset best.
-    """
-
-    offset: int | None
-    is_related: bool
-    example: int
+    offset: int | None  # line n of the source belongs to n + offset of the target; None: unclear
+    is_related: bool  # whether lines n of both sides fit together better than other lines
+    example: int  # number of the pair in the block that shows the offset best
 
 
 def pairings(blocks: list[Block]) -> list[Pairing]:
@@ -54,7 +48,6 @@ def _features(lines):
 
 def _fit(source, target):
     """Returns `[blocks, lines, offsets]`, how well each line fits the target line at an offset.
-
     The first and the last `FARTHEST` lines of a block are left out.
     """
     inner = source[:, FARTHEST:-FARTHEST]
