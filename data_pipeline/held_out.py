@@ -51,9 +51,8 @@ def hold_out(
         by_target: whether it is target sentences that are in one part only, as a language model
             needs, which reads nothing else; always so without a source.
 
-    Raises:
-        UserError: a file cannot be read or written, there are too few different sentences, nothing
-            is left of one of several corpora, or the name of their folder has a comma.
+    Raises UserError: a file cannot be read or written, there are too few different sentences,
+    nothing is left of one of several corpora, or the name of their folder has a comma.
     """
     sides = open_split(train) if train.source else [open_target(train)]
     if len(sides[0].sizes) > 1 and "," in str(folder):

@@ -43,9 +43,7 @@ class Mixture(NamedTuple):
 
 def parse_weights(text: str, count: int) -> list[float]:
     """Parses --corpus_weights, a number for each of `count` corpora; empty for no weights.
-
-    Raises UserError: weights that are not finite numbers, that are negative or all 0, or whose
-    number is not the number of corpora.
+    Raises UserError: weights that are negative, all 0 or not finite, or another number of them.
     """
     try:
         weights = [float(weight) for weight in text.split(",") if text]

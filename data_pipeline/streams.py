@@ -202,8 +202,7 @@ def same_file(one: FilePath, other: FilePath) -> bool:
 
 def one_side(path: FilePath, kind: str = markup.REFERENCE) -> FilePath:
     """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
-    Raises UserError: the file is a `.tsv`; or as `markup.read_text`, which reads a text of this
-    kind.
+    Raises UserError: as `markup.read_text`, which reads a test set; or the file is a `.tsv`.
     """
     check_one_side(path)
     return Segments(path, markup.read_text(path, kind)) if markup.is_test_set(path) else path
@@ -225,9 +224,7 @@ def is_tsv(path: FilePath) -> bool:
 
 def open_splits(*splits: Sides) -> tuple[FileLines, FileLines]:
     """Opens both sides of one or more corpora, (source, target), joined in the order given.
-
-    Raises UserError: a file is missing, empty or blank, or the sides of a corpus have unequal
-    numbers of lines.
+    Raises UserError: a file is missing, empty or blank, or the sides of a corpus differ in length.
     """
     source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
     for lines in (source, target):

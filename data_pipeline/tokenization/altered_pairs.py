@@ -86,7 +86,6 @@ class AlteredPairs:
 
     @staticmethod
     def _lines(vocabulary, side, rows):
-        """Decodes the sentences with the given numbers."""
         sentences = side.take(rows)
         return map(vocabulary.decode, np.split(sentences.ids, np.cumsum(sentences.lengths)[:-1]))
 

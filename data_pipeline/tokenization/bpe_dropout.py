@@ -110,8 +110,8 @@ class BpeDropout:
         self.max_length = max_length
 
     def sample(self, part: EncodedSide, side: int, epoch: int, first: int = 0) -> EncodedSide:
-        """Encodes consecutive sentences, given in their usual pieces.
-        Side 0 is the source; `epoch` counts from 0; `first` is the number of the first sentence.
+        """Encodes consecutive sentences, given in their usual pieces, of side 0 (source) or 1.
+        `epoch` counts from 0; `first` is the number of the first sentence in the corpus.
         """
         merges = self.merges
         characters = merges.spelling.take(part.ids)
