@@ -30,7 +30,6 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 def status_of(main: Callable[[list[str]], int | None], argv: list[str]) -> int:
     """Runs a script's `main(argv)` on some arguments, the name of the script first.
-
     `main` gets the arguments that remain once flags are parsed. Returns its exit status. An error
     that the user can mend prints one line to standard error and gives 1.
     """
@@ -110,7 +109,6 @@ def _out_of_memory(error):
 
 def write_result(*lines: str) -> None:
     """Writes result lines to standard output, in UTF-8; `UserError` if they cannot be written.
-
     A result must be written in full. All other output is information, which is dropped if it
     cannot be printed.
     """

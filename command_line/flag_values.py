@@ -151,7 +151,6 @@ def defined(define_flags: Callable[[], None]) -> Iterator[None]:
 
 def parse(argv: list[str], about: str = "") -> list[str]:
     """Reads the flags of a command line; returns only the name of the script, the first of `argv`.
-
     For --help, `about` is the docstring of the script.
     Raises UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
     Raises SystemExit: after printing help that was asked for.

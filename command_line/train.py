@@ -189,7 +189,6 @@ def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) 
 
 def corpus_files(asked: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
-
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
     out; they may have no "valid".
     """

@@ -70,7 +70,6 @@ def check_plain(data: bytes, name: FilePath) -> None:
 @contextlib.contextmanager
 def open_source(path: FilePath) -> Iterator[BinaryIO]:
     """Opens a text file as a context manager that yields a binary file object.
-
     Raises UserError: the file is missing, unreadable or compressed, or it is a pipe or a device:
     these may never end and cannot be read twice.
     """
@@ -103,7 +102,6 @@ def read_lines(path: FilePath) -> list[str]:
 @contextlib.contextmanager
 def atomic_path(path: FilePath) -> Iterator[Path]:
     """Yields a temporary path, and renames it to `path` if the block ends without an error.
-
     Missing folders are made. After an error, no temporary file is left and an older file at `path`
     is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
     Raises UserError: `path` cannot be written, or is a folder or a device.
@@ -141,7 +139,6 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
 @contextlib.contextmanager
 def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
     r"""Yields a function that appends lines to a file, which appears when the block ends.
-
     Until then, and after an error, an older file is unchanged. The lines wait in a file without a
     name, which vanishes with the process, so that any number of lines takes little memory.
     Raises UserError: as `atomic_path`.

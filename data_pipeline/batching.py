@@ -1,5 +1,4 @@
 """Batches by token count: decides which pairs form the batch of each step.
-
 Pure arithmetic on sentence lengths. Seed and epoch determine all batches of an epoch, so a run can
 start at any (epoch, step) without reading the pairs before it.
 """
@@ -16,7 +15,6 @@ from nmt_zoo.data_pipeline.static_shapes import assign_shapes
 
 class Batching(NamedTuple):
     """The rules by which pairs form batches, the same in every epoch of a run.
-
     `shapes` is `[num_shapes, 3]` from `choose_shapes`, the only shapes that batches may have; the
     pairs of a shape are in random order whatever their lengths. None allows any shape.
     """
@@ -30,7 +28,6 @@ class Batching(NamedTuple):
 
 class EpochPlan(NamedTuple):
     """The batches of one epoch.
-
     `shapes` is `[num_batches, 3]` int64, (rows, source tokens, target tokens) to which each batch
     is padded; None pads each batch to its longest sentences.
     """

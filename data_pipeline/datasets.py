@@ -241,7 +241,6 @@ DATASETS = {
 
 def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
     """Makes the files of a corpus of `DATASETS` in `data_dir/name`: "train", "valid" and "test".
-
     Downloads are kept in `data_dir/downloads`. `how` has further fields of `Downloads`, such as
     `offline` and `mirror`. Raises UserError: unknown corpus, or its files cannot be made.
     """
@@ -293,7 +292,6 @@ class JoinedSide(NamedTuple):
 
 def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
-
     The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
     Raises UserError: the file is missing or empty. Text of another form raises during iteration.
     """

@@ -17,7 +17,6 @@ class Mixture(NamedTuple):
 
     def rows(self, seed: int, epoch: int) -> np.ndarray:
         """Returns `[num_pairs]` int64, an epoch's pairs by corpus, as many as all have together.
-
         Each corpus is read in a new random order on every pass, and an epoch resumes it where the
         previous epoch stopped. So all pairs of a corpus are seen equally often, to within one.
         """
@@ -76,7 +75,6 @@ def mixture(
     sizes: Sequence[int], weights: Sequence[float] = (), temperature: float = 1.0
 ) -> Mixture | None:
     """Makes a `Mixture` of corpora, or None if an epoch takes every pair exactly once.
-
     Every corpus has at least 1 pair. `weights` are the relative shares of the corpora in an epoch,
     in any unit; () for their sizes. Shares are raised to 1 / `temperature`, which is at least 1 and
     favours small corpora.

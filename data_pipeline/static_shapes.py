@@ -1,5 +1,4 @@
 """A few batch shapes for a whole corpus, for compilers that compile every shape anew: XLA, TPU.
-
 A pair fits into a shape if neither side of the pair is longer than the shape allows. A random
 search over the lengths of the corpus finds the shapes with the least padding. Fixed steps of
 length, equal for source and target, leave much more padding, because the sides of a pair differ.
@@ -133,7 +132,6 @@ def _filled_up(groups, shapes, num_workers):
 
 class _Cells:
     """Histogram of the pairs over (source, target) lengths, rounded up to a few rising levels.
-
     A source of level i is no longer than `source_levels[i]`. A cell is one (source level, target
     level); only cells that hold pairs are stored, with their levels `source` and `target` and their
     number of `pairs`, float64.

@@ -139,7 +139,6 @@ def _changed(path, how):
 
 def open_split(split: Sides) -> tuple[FileLines, FileLines]:
     """Opens (source, target), each a path, or a str of one or more paths separated by commas.
-
     One `.tsv` file named for both sides has lines of source and target, separated by a tab.
     Raises UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
     """
@@ -171,7 +170,6 @@ def names_of(side: FilePath) -> Sequence[FilePath]:
 
 def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
-
     Raises UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
     both sides; or a `.tsv` is named for one side only.
     """

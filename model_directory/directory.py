@@ -52,7 +52,6 @@ Loaded: TypeAlias = tuple[TranslationModel, Tokenizer, dict[str, Any]]  # Model,
 
 def model_of(config: dict[str, Any], dtype: Any = None) -> TranslationModel:
     """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
-
     Raises SettingError: settings are out of range or cannot be combined.
     Raises UserError: the weights do not fit into memory.
     """
@@ -99,7 +98,6 @@ class ModelDirectory:
 
     def check_free(self) -> None:
         """Raises `UserError` if a new run cannot begin here because of a run or other files.
-
         A lock, a tokenizer and a record of the training text may be there: a run leaves them if it
         is stopped before it writes its configuration.
         """
@@ -119,7 +117,6 @@ class ModelDirectory:
 
     def start(self, config: dict[str, Any], tokenizer: Tokenizer, training_text: str = "") -> None:
         """Makes the directory of a new run; writes the configuration last, to mark it complete.
-
         `training_text` is the content of training_text.json; "" if the model translates no text.
         Raises UserError: the folder holds something else, or cannot be written; another run is
         under way in it.
@@ -319,7 +316,6 @@ class ModelDirectory:
         self, variables: dict[str, Any], state: dict[str, Any], *, keep: int, every: int
     ) -> None:
         """Writes the checkpoint of `state["step"]`.
-
         Of the older checkpoints, the last `keep` at multiples of `every` stay, and the newest, in
         case the new one is damaged. All others are removed, including checkpoints caused by
         signals, so that the final average does not depend on signals.
@@ -341,7 +337,6 @@ class ModelDirectory:
 
     def restore_newest(self, variables: dict[str, Any]) -> dict[str, Any] | None:
         """Restores the newest intact checkpoint; returns its state, or None if there is none.
-
         Damaged ones are reported and set aside. Half-written files of a killed run are removed.
         Raises UserError: there are checkpoints, but all are damaged.
         """

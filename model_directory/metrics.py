@@ -20,7 +20,6 @@ KINDS = {"train": "nll", "valid": "perplexity"}
 
 def append_record(path: Path, record: Record) -> None:
     """Appends a record to a file as a whole, or not at all.
-
     Numbers that are not finite become null, because JSON cannot express them.
     Raises UserError: the record cannot be written; the file is unchanged.
     """

@@ -1,5 +1,4 @@
 """Finds places of a parallel text where line n of one side does not belong to line n of the other.
-
 Which units of both sides go together is counted between each line and the lines at all small
 offsets alike, so that no offset is preferred. If the sides are translations, units of one offset
 fit together far better than those of the others, and the offset is 0 in a sound text.

@@ -18,7 +18,6 @@ _UNTRANSLATED = 0.01  # The same for pairs with one text on both sides.
 
 class Repetitions:
     """What one pass over a training text finds.
-
     A text is (source, target), or (target,) for a language model. The pairs `wanted` of held-out
     texts are in the one form.
     """

@@ -46,7 +46,6 @@ def stream_pairs(
     source: tuple[FilePath, str], target: tuple[FilePath, str]
 ) -> Iterator[tuple[list[str], ...]]:
     """Yields parallel text in blocks of (source lines, target lines); sides are (path, member).
-
     Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and
     segment, in the order of the source. Files named `train.tags.` are talks, see `sentences`.
     Raises UserError: as `stream_lines`, or the sides do not match.

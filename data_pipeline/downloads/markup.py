@@ -1,5 +1,4 @@
 """Reads test sets in markup: SGML of NIST and WMT, XML of WMT and IWSLT.
-
 A file is known by its content. Its texts are sources, references and translations of systems; each
 is a dict (document, segment) -> text, in the order of the file.
 """
@@ -74,7 +73,6 @@ def is_markup(head: str, tail: str, name: FilePath) -> bool:
 
 def read_texts(path: FilePath, kind: str) -> list[Texts]:
     """Reads the texts of one kind from a test set, mended as those of published corpora are.
-
     If all texts of the file are of one other kind, they are returned: the reference of one
     direction is the source of the other.
     Raises UserError: as `parse_texts`, or the file has several kinds of texts but not this one.

@@ -27,7 +27,6 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 class Merges(NamedTuple):
     """The merges of a SentencePiece BPE model.
-
     `spelling` has the characters of each piece, as ids. A piece that is no word or part of a word,
     such as `</s>`, spells itself.
     """
@@ -138,7 +137,6 @@ class BpeDropout:
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
-
         `symbols` is `[num_characters]` ids, `words` the `[num_words]` numbers of the words' first
         characters; `stream`, `[num_words]` uint64, is where their random numbers begin. Returns
         `[num_characters]` bool, True for the places in `symbols` that hold a piece.

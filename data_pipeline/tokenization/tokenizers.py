@@ -1,5 +1,4 @@
 """Turns text into ids and back: `bpe`, `word` and `pretokenized`.
-
 A `Tokenizer` has a vocabulary for the source and one for the target. If the vocabulary is shared,
 both are the same object.
 """

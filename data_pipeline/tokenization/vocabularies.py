@@ -1,5 +1,4 @@
 """Vocabularies for one side of a corpus: byte-pair encoding, words, ready-made pieces.
-
 In every vocabulary, pad, unk, bos and eos have the ids 0, 1, 2 and 3. The argument `form` is the
 form of the text, from `text_form.FORMS`, and `name` is the vocabulary's name in errors.
 """
@@ -34,7 +33,6 @@ _ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
 
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
-
     Decoding restores an encoded line in the form of `text_form.normalised`, except that U+2581,
     SentencePiece's own sign for a space, becomes a space.
     Raises UserError: not a SentencePiece model, or a model with other special ids.
@@ -69,7 +67,6 @@ class BpeVocabulary:
         cls, lines: Iterable[str], vocab_size: int | None, form: str = "nfc"
     ) -> "BpeVocabulary":
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
-
         `vocab_size` includes 4 specials, 256 bytes and the characters of the text, but not `SIGNS`.
         Raises UserError: it is too small for the characters of the text, or there is no text.
         """
@@ -197,7 +194,6 @@ class BpeVocabulary:
 
 class WordVocabulary:
     """Words separated by white space; a word that is not in the list becomes UNK.
-
     `words` are all entries; the first four are `SPECIALS`.
     Raises UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
     occurs twice, or an entry contains white space.
