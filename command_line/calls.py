@@ -14,16 +14,10 @@ from nmt_zoo.models import SettingError
 
 
 def call(name: str, **options: Any) -> None:
-    """Runs a script in this process; its flags exist only during the call.
-
-    Args:
-        name: of the script, such as "train".
-        **options: flag -> value. None leaves a flag out; a list gives it several times; a dict
-            gives it as `key=value` for each key.
-
-    Raises:
-        UserError: as the script would print it.
-        KeyboardInterrupt: Ctrl-C stopped the script.
+    """Runs a script, such as "train", in this process; its flags exist only during the call.
+    `options` are flag -> value. None leaves a flag out; a list gives it several times; a dict gives
+    it as `key=value` for each key.
+    Raises UserError: as the script would print it. KeyboardInterrupt: Ctrl-C stopped the script.
     """
     process.BEGAN = time.monotonic()
     module = importlib.import_module(f"nmt_zoo.command_line.{name}")
@@ -39,9 +33,8 @@ def call(name: str, **options: Any) -> None:
 def arguments_of(options: dict[str, Any]) -> list[str]:
     """Returns options as the arguments of a command line.
 
-    Example:
-        >>> arguments_of({"model": "ibm1", "seed": None, "set": {"width": 8}})
-        ['--model=ibm1', '--set=width=8']
+    >>> arguments_of({"model": "ibm1", "seed": None, "set": {"width": 8}})
+    ['--model=ibm1', '--set=width=8']
     """
     found = []
     for name, value in options.items():

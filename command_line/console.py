@@ -29,15 +29,9 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
 
 def status_of(main: Callable[[list[str]], int | None], argv: list[str]) -> int:
-    """Runs a script's `main(argv)` on some arguments.
-
-    Args:
-        main: function of the arguments that remain once flags are parsed; returns an exit status.
-        argv: list of str, the name of the script first.
-
-    Returns:
-        The exit status. An error that the user can mend prints one line to standard error and
-        gives 1.
+    """Runs a script's `main(argv)` on some arguments, the name of the script first.
+    `main` gets the arguments that remain once flags are parsed. Returns its exit status. An error
+    that the user can mend prints one line to standard error and gives 1.
     """
     parser = functools.partial(parse, about=main.__globals__["__doc__"] or "")
     return one_line_errors(functools.partial(app.run, main, flags_parser=parser))(argv)
@@ -103,7 +97,6 @@ def _imported(module, name):
 
 
 def _refusal(error):
-    """Describes an error of the operating system."""
     where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
     return f"{where}{error.strerror or error}; check names, permissions and free disk space"
 
@@ -115,13 +108,9 @@ def _out_of_memory(error):
 
 
 def write_result(*lines: str) -> None:
-    """Writes result lines to standard output, in UTF-8.
-
+    """Writes result lines to standard output, in UTF-8; `UserError` if they cannot be written.
     A result must be written in full. All other output is information, which is dropped if it
     cannot be printed.
-
-    Raises:
-        UserError: the lines cannot be written.
     """
     stream = sys.stdout
     stream.flush()
@@ -157,9 +146,7 @@ def _cannot_be_written(error):
 
 class _Information:
     """A standard stream whose write errors do not stop the script.
-
-    Attributes:
-        error: the first `OSError`, or None. All output after it is dropped.
+    After the first `OSError`, kept as `error`, all output is dropped.
     """
 
     def __init__(self, stream):
@@ -220,11 +207,7 @@ def _report_lost(stream):
 
 def check_picture(flag: str, path: str, others: Iterable[str] = ()) -> None:
     """Raises `UserError` if no picture can be written to a path; call this before long work.
-
-    Args:
-        flag: name of the flag that gives the path.
-        path: the flag's value.
-        others: endings by which the flag asks for something else than a picture.
+    `flag` gives the path; `others` are endings by which it asks for something else than a picture.
     """
     try:
         check_path(path)
@@ -236,10 +219,7 @@ def check_picture(flag: str, path: str, others: Iterable[str] = ()) -> None:
 
 @contextlib.contextmanager
 def picture(flag: str, path: str) -> Iterator[None]:
-    """Prints that the `with` block wrote a picture; its `ValueError` becomes a `UserError`.
-
-    Args as for `check_picture`.
-    """
+    """Prints that the `with` block wrote a picture; its `ValueError` becomes a `UserError`."""
     try:
         yield
     except ValueError as error:

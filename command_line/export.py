@@ -113,13 +113,8 @@ def define_flags() -> None:
 def translations_to_compare(
     asked: Arguments, model: Any, tokenizer: Any, **search: Any
 ) -> tuple[Any, ...]:
-    """Translates the lines of the check; reports and omits lines that are left untranslated.
-
-    Returns:
-        `(lines, translations)`, one `Translation` for each line.
-
-    Raises:
-        UserError: the file of `--check_input` cannot be read or has nothing to compare.
+    """Returns (lines of the check, a `Translation` of each); reports and omits untranslated lines.
+    Raises UserError: the file of `--check_input` cannot be read or has nothing to compare.
     """
     name = asked.check_input or "the built-in lines"
     lines = read_lines(asked.check_input) if asked.check_input else warm_up.SAMPLES

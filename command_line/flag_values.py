@@ -31,9 +31,7 @@ flags.disclaim_key_flags()  # So that absl attributes each flag to the script th
 @dataclasses.dataclass(frozen=True)
 class Arguments:
     """The flags of a script. A subclass has a field for each flag, made by `flag`.
-
-    Attributes:
-        given: names of the flags on the command line.
+    `given` has the names of the flags on the command line.
     """
 
     given: frozenset[str] = dataclasses.field(default=frozenset(), kw_only=True)
@@ -55,15 +53,10 @@ def flag(
 ) -> Any:
     """Makes a field of `Arguments` that is a flag; the field's type is the flag's.
 
-    Args:
-        group: heading in --help.
-        default: the value without the flag; None if that is not a value.
-        text: a whole phrase, with its unit.
-        minimum: least number.
-        maximum: largest number.
-        choices: the texts that are allowed; empty for any.
-        repeatable: whether each use of the flag adds to a list; otherwise, commas separate its
-            items.
+    `group` is the heading in --help. Without the flag, the value is `default`; None if that is not
+    a value. `text` is a whole phrase, with its unit. `choices` are the texts that are allowed;
+    empty for any. Each use of a `repeatable` flag adds to a list; otherwise, commas separate its
+    items.
     """
     about = {"group": group, "text": text, "minimum": minimum, "maximum": maximum}
     about |= {"choices": tuple(choices), "repeatable": repeatable}
@@ -157,18 +150,10 @@ def defined(define_flags: Callable[[], None]) -> Iterator[None]:
 
 
 def parse(argv: list[str], about: str = "") -> list[str]:
-    """Reads the flags of a command line.
-
-    Args:
-        argv: name of the script, then the arguments.
-        about: the docstring of the script, for --help.
-
-    Returns:
-        `argv` without flags: only the name of the script.
-
-    Raises:
-        UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
-        SystemExit: after printing help that was asked for.
+    """Reads the flags of a command line; returns only the name of the script, the first of `argv`.
+    For --help, `about` is the docstring of the script.
+    Raises UserError: an unknown flag; a value that does not fit; an argument that is not a flag.
+    Raises SystemExit: after printing help that was asked for.
     """
     if about and any(argument in _HELP for argument in argv[1:]):
         width = min(shutil.get_terminal_size().columns, _WIDEST)
@@ -193,11 +178,8 @@ def parse(argv: list[str], about: str = "") -> list[str]:
 
 
 def help_lines(about: str, width: int) -> Iterator[str]:
-    """Yields the lines of --help: the script's docstring, then its flags by group.
-
-    Args:
-        about: the docstring of the script.
-        width: most characters of a line.
+    """Yields the lines of --help: the script's docstring `about`, then its flags by group.
+    `width` is the most characters of a line.
     """
     yield from about.strip().splitlines()
     every: Iterable[Any] = map(flags.FLAGS.__getitem__, flags.FLAGS)
@@ -232,10 +214,8 @@ def shortened(text: str, length: int = 60) -> str:
 
 
 def number_or(name: str, text: str, *words: str) -> int | str | None:
-    """Returns the number from 1 that a flag gives, or the one of `words`; None if it is empty.
-
-    Raises:
-        UserError: anything else.
+    """Returns the number from 1 that a flag gives, or one of `words`; None if `text` is empty.
+    Raises UserError: anything else.
     """
     if not re.fullmatch("|".join([_NUMBER, *words, ""]), text):
         expected = " or ".join(["a number, counted from 1,", *words])
@@ -263,7 +243,6 @@ def _fields(record):
 
 
 def _define(name, kind, default, *, text, group, is_list=False, repeatable=False, **limits):
-    """Defines one flag; `limits` as for `flag`."""
     parser = _Parser(kind, required=bool(default), is_list=is_list and not repeatable, **limits)
     make = flags.MultiFlag if repeatable else flags.Flag
     more = {} if repeatable else {"boolean": kind is bool}

@@ -127,9 +127,7 @@ def define_flags() -> None:
 
 def list_settings(preset: str) -> list[str]:
     """Returns a line for each setting of a model: name=value, and what it is.
-
-    Raises:
-        SettingError: there is no such model.
+    Raises SettingError: there is no such model.
     """
     documents = [inspect.getdoc(kind) or "" for kind in models.model_class(preset).__mro__]
     texts = re.findall(r"^    (\w+): (.*(?:\n {8}.*)*)", "\n".join(documents[::-1]), re.M)
@@ -141,12 +139,7 @@ def list_settings(preset: str) -> list[str]:
 
 
 def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) -> dict[str, Any]:
-    """Reads --set; each value gets the type of the preset's value.
-
-    Args:
-        preset: name of the model.
-        begun: as `known_model`.
-    """
+    """Reads --set; each value gets the type of the preset's value. `begun` as in `known_model`."""
     valid = models.preset_settings(preset)
     settings = {}
     for text in asked.set:
@@ -169,9 +162,7 @@ def settings_given(asked: Arguments, preset: str, begun: dict[str, Any] | None) 
 
 def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
     """Returns the name of the model to train; None if the size of the text is to choose it.
-
-    Args:
-        begun: configuration of the run that is resumed, or None.
+    `begun` is the configuration of the run that is resumed, or None.
     """
     if begun:
         if asked.model not in ("", begun["model"]):
@@ -183,11 +174,8 @@ def known_model(asked: Arguments, begun: dict[str, Any] | None) -> str | None:
 
 
 def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) -> str:
-    """Returns the name of the model that suits a corpus.
-
-    Args:
-        dataset: name of a corpus, or "files".
-        size: its `TextSize`; None for a corpus with a recipe of its own.
+    """Returns the name of the model that suits a corpus; `dataset` is its name, or "files".
+    `size` is None for a corpus with a recipe of its own.
     """
     given = set(asked.options)
     is_general = not asked.set and asked.distribution == "none" and given <= {*LIMITS, "seed"}
@@ -201,12 +189,8 @@ def chosen_model(asked: Arguments, dataset: str, size: recipes.TextSize | None) 
 
 def corpus_files(asked: Arguments, reads_source: bool) -> tuple[str, Splits | None, Splits | None]:
     """Returns (dataset name, `Split`s, those given); no `Split`s for a dataset by name.
-
     The `Split`s are {"train": ..., "valid": ...}. Those given are the same before parts are held
     out; they may have no "valid".
-
-    Args:
-        reads_source: whether the model reads source sentences.
     """
     own = {name: getattr(asked, name) for name in OWN_FILES}
     sizes = [f"--{name}" for name in ("valid_size", "test_size") if getattr(asked, name)]
@@ -325,12 +309,7 @@ def print_chosen(
     model: str, options: Settled, settings: Settled, size: recipes.TextSize | None
 ) -> None:
     """Prints the flags that the size of the text has chosen, and a length that follows.
-
-    Args:
-        model: name of the model if it was chosen, too; else empty.
-        options: `Settled` options of the run.
-        settings: `Settled` settings of the model.
-        size: `TextSize`, or None.
+    `model` is the name of the model if it was chosen, too; else empty.
     """
     chosen = {
         **({"--model": model} if model else {}),
@@ -399,11 +378,8 @@ def print_run(this: run.Run, model: Any) -> None:
 
 
 def print_end(this: run.Run, test: datasets.Split | None = None) -> None:
-    """Prints the result of a `Run`, and the command that uses the model.
-
-    Args:
-        this: `Run`.
-        test: `Split` that the corpus has for a test, or None.
+    """Prints the result of a run, and the command that uses the model.
+    `test` is the corpus's text for a test, or None.
     """
     path = str(this.directory.path)
     print(*summary.table([this.directory]), sep="\n")

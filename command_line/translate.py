@@ -276,11 +276,7 @@ def load_model(asked: Arguments, directories: list[Any]) -> tuple[Any, Any, dict
 
 def make_format(asked: Arguments, model: Any, tokenizer: Any, plain: Callable) -> Callable:
     """Returns the function that formats a window of results, see `decoding.text.formats`.
-
-    Args:
-        model: the model.
-        tokenizer: its `Tokenizer`.
-        plain: the function for formats other than jsonl.
+    `plain` is the function for formats other than jsonl.
     """
     if asked.format != "jsonl":
         return plain
@@ -414,13 +410,8 @@ def output_for(asked: Arguments, text: Any) -> Output:
 def score_or_rank(
     asked: Arguments, text: Any, model: Any, tokenizer: Any, common: dict[str, Any]
 ) -> None:
-    """Scores the translations of --score, or scores and sorts those of --rank.
-
-    Args:
-        text: `InputText`.
-        model: the model.
-        tokenizer: its `Tokenizer`.
-        common: arguments that `Scorer` and `Translator` have in common.
+    """Scores the translations of --score, or scores and sorts those of --rank, of an `InputText`.
+    `common` has the arguments that `Scorer` and `Translator` have in common.
     """
     scorer = Scorer(model, tokenizer, **common)
     if asked.rank:
@@ -476,16 +467,7 @@ def translate(
     config: dict[str, Any],
     training_text: TrainingText | None,
 ) -> None:
-    """Translates the text; prints remarks and scores.
-
-    Args:
-        text: `InputText`.
-        translator: `Translator`.
-        directories: list of `ModelDirectory`.
-        model: the model.
-        config: its configuration.
-        training_text: its `TrainingText`, or None.
-    """
+    """Translates an `InputText`; prints remarks and scores. `config` is the model's."""
     plain = formats.scored_lines if asked.format == "scores" else formats.plain_lines
     plain = formats.tagged_lines(asked.tag) if asked.tag else plain
     plain = formats.n_best_lines if asked.n_best > 1 else plain

@@ -29,15 +29,9 @@ def decode_lines(data: bytes, name: FilePath, first_line: int = 1) -> list[str]:
     r"""Splits UTF-8 bytes into lines. Only `\n` and `\r\n` end a line.
 
     A lone `\r`, U+2028, U+0085 and the like do not end a line, unlike in `str.splitlines`. A byte
-    order mark at the start of the first line is dropped.
-
-    Args:
-        data: the text.
-        name: its name in errors, such as a path.
-        first_line: number of the first line in errors, if `data` is a part of a file.
-
-    Raises:
-        UserError: the data are compressed, or not UTF-8 (the message names the line).
+    order mark at the start of the first line is dropped. Errors name the text `name` and count
+    lines from `first_line`, because `data` may be a part of a file.
+    Raises UserError: the data are compressed, or not UTF-8 (the message names the line).
     """
     if first_line == 1:
         check_plain(data, name)
@@ -50,9 +44,7 @@ def decode_lines(data: bytes, name: FilePath, first_line: int = 1) -> list[str]:
 
 def decode_block(block: bytes, name: FilePath, first_line: int) -> str:
     """Decodes whole lines of a text; arguments as for `decode_lines`.
-
-    Raises:
-        UserError: not UTF-8; the message names the line.
+    Raises UserError: not UTF-8; the message names the line.
     """
     try:
         return block.decode("utf-8")
@@ -78,10 +70,8 @@ def check_plain(data: bytes, name: FilePath) -> None:
 @contextlib.contextmanager
 def open_source(path: FilePath) -> Iterator[BinaryIO]:
     """Opens a text file as a context manager that yields a binary file object.
-
-    Raises:
-        UserError: the file is missing, unreadable or compressed, or it is a pipe or a device: these
-            may never end and cannot be read twice.
+    Raises UserError: the file is missing, unreadable or compressed, or it is a pipe or a device:
+    these may never end and cannot be read twice.
     """
     try:
         mode = os.stat(path).st_mode
@@ -104,9 +94,7 @@ def read_bytes(path: FilePath) -> bytes:
 
 def read_lines(path: FilePath) -> list[str]:
     """Returns the lines of a UTF-8 text file, as `decode_lines`.
-
-    Raises:
-        UserError: as `open_source`, or the file is not UTF-8.
+    Raises UserError: as `open_source`, or the file is not UTF-8.
     """
     return decode_lines(read_bytes(path), path)
 
@@ -114,12 +102,9 @@ def read_lines(path: FilePath) -> list[str]:
 @contextlib.contextmanager
 def atomic_path(path: FilePath) -> Iterator[Path]:
     """Yields a temporary path, and renames it to `path` if the block ends without an error.
-
     Missing folders are made. After an error, no temporary file is left and an older file at `path`
     is unchanged. If `path` is a link, the file that it points to is replaced, not the link.
-
-    Raises:
-        UserError: `path` cannot be written, or is a folder or a device.
+    Raises UserError: `path` cannot be written, or is a folder or a device.
     """
     asked, path = path, Path(os.path.realpath(path))
     temporary = None
@@ -154,12 +139,9 @@ def atomic_path(path: FilePath) -> Iterator[Path]:
 @contextlib.contextmanager
 def growing_file(path: FilePath) -> Iterator[Callable[[Iterable[str]], None]]:
     r"""Yields a function that appends lines to a file, which appears when the block ends.
-
     Until then, and after an error, an older file is unchanged. The lines wait in a file without a
     name, which vanishes with the process, so that any number of lines takes little memory.
-
-    Raises:
-        UserError: as `atomic_path`.
+    Raises UserError: as `atomic_path`.
     """
     folder = Path(os.path.realpath(path)).parent
 
@@ -197,11 +179,7 @@ def check_outputs(
     outputs: Iterable[FilePath], inputs: Iterable[FilePath], standard_input: Any = None
 ) -> None:
     """Raises `UserError` if an output cannot be written, or would replace an input.
-
-    Args:
-        outputs: paths of files that will be written.
-        inputs: paths of files that will be read.
-        standard_input: an open file that will be read, too, such as `sys.stdin`, or None.
+    `standard_input` is an open file that will be read, too, such as `sys.stdin`, or None.
     """
     read = None
     if standard_input is not None:
@@ -227,7 +205,6 @@ def same_paths(one: str, other: str) -> bool:
 
 def check_folder(path: FilePath) -> None:
     """Raises `UserError` if files cannot be made in a folder, which need not exist yet.
-
     This makes no folder, so it can be called long before anything is written.
     """
     path = Path(path)

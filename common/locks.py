@@ -1,5 +1,4 @@
 """Locks between processes. The kernel releases them when a process dies, whatever the cause.
-
 Not by filelock: where a file system has no locks, it fails, or makes files that outlive a kill.
 """
 
@@ -10,18 +9,12 @@ from typing import IO
 
 
 def lock(file: int | IO, name: str | os.PathLike, *, waiting: str = "") -> bool:
-    """Locks an open file until it is closed.
+    """Locks an open file until it is closed; returns False if another process holds the lock.
 
     Some network file systems have no locks. There the work continues without a lock, and a warning
-    is printed to standard error.
-
-    Args:
-        file: a file object or a descriptor, open for writing (NFS requires this).
-        name: name of the file in the warning, such as its path.
-        waiting: printed to standard error before it waits for another process; "": it does not.
-
-    Returns:
-        False if another process holds the lock; else True.
+    about the file `name` is printed to standard error. The file must be open for writing (NFS
+    requires this). To wait for another process, give the text `waiting`, which is printed to
+    standard error first.
     """
     try:
         try:

@@ -16,14 +16,9 @@ BEGAN = time.monotonic()  # About the start of the process: --max_minutes counts
 
 def start(*, tensorflow: bool = True, small_operations: bool = False) -> None:
     """Prepares the process of a script; call this before anything imports TensorFlow.
-
     Gives closed standard streams a file descriptor, and makes Ctrl-C during imports end the script
-    with one word. Programs with signal handlers of their own keep them.
-
-    Args:
-        tensorflow: whether to import TensorFlow now.
-        small_operations: whether TensorFlow is to run many small operations fast, as a search needs
-            them.
+    with one word. Programs with signal handlers of their own keep them. `tensorflow` imports
+    TensorFlow now; `small_operations` makes it run many small operations fast, as a search needs.
     """
     _hold_closed_streams()
     _end_on_interrupts()
@@ -39,14 +34,9 @@ def start(*, tensorflow: bool = True, small_operations: bool = False) -> None:
 
 def start_tensorflow(intra_op_threads: int = 0, before: Callable[[], Any] = lambda: None) -> Any:
     """Starts TensorFlow's run-time. Call this once, before the first operation.
-
-    Args:
-        intra_op_threads: number of threads for one operation; 0 leaves the choice to TensorFlow,
-            which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS sets.
-        before: function that is called before the first operation.
-
-    Returns:
-        The result of `before`.
+    `intra_op_threads` is the number of threads for one operation; 0 leaves the choice to
+    TensorFlow, which takes all cores, or as many as the variable TF_NUM_INTRAOP_THREADS sets.
+    `before` is called before the first operation, and its result returned.
     """
     if "tensorflow" not in sys.modules:
         _import_tensorflow()
@@ -78,7 +68,6 @@ def silence() -> Iterator[None]:
 
 def _import_tensorflow():
     """Imports TensorFlow without its start-up messages.
-
     It writes several lines about oneDNN and absent GPUs to file descriptor 2 during its import, and
     again when its run-time starts, before any of its own settings takes effect.
     """
@@ -111,7 +100,6 @@ def _without(module):
 
 def _hold_closed_streams():
     """Opens /dev/null for each closed standard stream, so that using the stream is still an error.
-
     /dev/null is opened for writing in place of input, and for reading in place of output. Without
     this, the next file to be opened would get the free number, and printed text would be written
     into that file.
@@ -128,7 +116,6 @@ def _hold_closed_streams():
 
 def _end_on_interrupts():
     """Ends the process at Ctrl-C, with nothing to clean up, until the script handles the signal.
-
     Does nothing in a program that has imported TensorFlow or has signal handlers of its own.
     """
     if (

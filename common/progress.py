@@ -12,12 +12,8 @@ _IN_NOTEBOOK = any(kind.__module__ == "tqdm.notebook" for kind in tqdm.__mro__)
 class Progress:
     """Shows the progress of long work on standard error: units done, rate and time left.
 
-    Args:
-        description: name of the work.
-        total: number of units in all, or None if unknown.
-        unit: name of a unit, plural.
-        initial: number of units done before.
-        log_seconds: seconds between log lines if there is no terminal.
+    `total` is None if unknown; `unit` is a plural; `initial` units were done before. Without a
+    terminal, a line is logged every `log_seconds`.
 
     Example:
         >>> with Progress("encoding", total=2, unit="lines") as progress:

@@ -1,5 +1,4 @@
 """Batches by token count: decides which pairs form the batch of each step.
-
 Pure arithmetic on sentence lengths. Seed and epoch determine all batches of an epoch, so a run can
 start at any (epoch, step) without reading the pairs before it.
 """
@@ -16,38 +15,25 @@ from nmt_zoo.data_pipeline.static_shapes import assign_shapes
 
 class Batching(NamedTuple):
     """The rules by which pairs form batches, the same in every epoch of a run.
-
-    Attributes:
-        max_tokens: most tokens of a batch, rows x longest padded side; at least the longest
-            sentence.
-        max_sentences: most pairs of a batch (0: no limit).
-        shapes: `[num_shapes, 3]`, the result of `choose_shapes`: the only shapes that batches may
-            have, with the pairs of a shape in random order whatever their lengths; None allows any
-            shape.
-        num_workers: the number of batches is made a multiple of it, by halving batches.
-        mixture: `data_pipeline.mixing.Mixture`, which decides how often an epoch has each pair;
-            None takes every pair once.
+    `shapes` is `[num_shapes, 3]` from `choose_shapes`, the only shapes that batches may have; the
+    pairs of a shape are in random order whatever their lengths. None allows any shape.
     """
 
-    max_tokens: int
-    max_sentences: int = 0
+    max_tokens: int  # rows x longest padded side; at least the longest sentence
+    max_sentences: int = 0  # most pairs of a batch (0: no limit)
     shapes: np.ndarray | None = None
-    num_workers: int = 1
-    mixture: Mixture | None = None
+    num_workers: int = 1  # batches are halved until their number is a multiple of it
+    mixture: Mixture | None = None  # how often an epoch has each pair; None: once
 
 
 class EpochPlan(NamedTuple):
     """The batches of one epoch.
-
-    Attributes:
-        rows: `[num_pairs]` int64, pair numbers, batch after batch.
-        batch_sizes: `[num_batches]` int64, number of pairs in each batch.
-        shapes: `[num_batches, 3]` int64, (rows, source tokens, target tokens) to which each batch
-            is padded; None pads each batch to its longest sentences.
+    `shapes` is `[num_batches, 3]` int64, (rows, source tokens, target tokens) to which each batch
+    is padded; None pads each batch to its longest sentences.
     """
 
-    rows: np.ndarray
-    batch_sizes: np.ndarray
+    rows: np.ndarray  # [num_pairs] int64, pair numbers, batch after batch
+    batch_sizes: np.ndarray  # [num_batches] int64, number of pairs in each batch
     shapes: np.ndarray | None = None
 
     def batches(self, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -84,26 +70,17 @@ def plan_epoch(
     seed: int | None = None,
     epoch: int = 0,
 ) -> EpochPlan:
-    """Groups pairs of similar lengths into batches of a limited number of tokens.
+    """Groups pairs of similar lengths into batches of a limited number of tokens, each pair once.
 
     A batch of n pairs counts as n x its longest sentence on either side, at most `max_tokens`.
     Pairs of equal lengths are shuffled, so that batches differ from epoch to epoch, and so is the
-    order of the batches. With several workers, batches `k * num_workers` up to
-    `(k + 1) * num_workers` make step k and have similar, or the same, shapes.
+    order of the batches; with `seed=None`, for evaluation, nothing is shuffled. With several
+    workers, batches `k * num_workers` up to `(k + 1) * num_workers` make step k and have similar,
+    or the same, shapes. Lengths are `[num_pairs]` int, in tokens with `</s>`; `epoch` counts from
+    0. The mixture is for `data_pipeline.pipeline.plan_batches`.
 
-    Args:
-        source_lengths: `[num_pairs]` int, tokens with `</s>`.
-        target_lengths: `[num_pairs]` int, tokens with `</s>`.
-        batching: `Batching`; its mixture is for `data_pipeline.pipeline.plan_batches`.
-        seed: None sorts by length without a shuffle, for evaluation.
-        epoch: counted from 0.
-
-    Returns:
-        `EpochPlan` with every pair exactly once.
-
-    Raises:
-        ValueError: a sentence is longer than `max_tokens` or than all shapes.
-        UserError: there are too few pairs for the workers.
+    Raises ValueError: a sentence is longer than `max_tokens` or than all shapes.
+    Raises UserError: there are too few pairs for the workers.
     """
     source_lengths, target_lengths = np.asarray(source_lengths), np.asarray(target_lengths)
     rng = None if seed is None else np.random.default_rng([seed, epoch])
@@ -124,8 +101,7 @@ def plan_epoch(
 
 def largest_batch(plan: EpochPlan, source_lengths: np.ndarray, target_lengths: np.ndarray) -> int:
     """Returns the number of the batch with the most cells, rows x (source + target tokens).
-
-    This is the batch that needs the most memory. Among equals, the longest sentence decides.
+    It needs the most memory. Among equals, the longest sentence decides.
     """
     rows, source, target = plan.padded_shapes(source_lengths, target_lengths).T
     return int(np.lexsort((np.maximum(source, target), rows * (source + target)))[-1])

@@ -18,14 +18,9 @@ _SEPARATOR = re.compile(r"(?<![^ \t])\|\|\|(?![^ \t])")
 
 
 class Included(NamedTuple):
-    """A corpus that needs no download.
+    """A corpus that needs no download; its fields are those of `Corpus`."""
 
-    Attributes:
-        prepare: writes the files; its arguments and result are those of `Corpus.prepare`.
-        about, size, licence, citation: one line each, as in `Corpus`.
-    """
-
-    prepare: Callable[[Path, Downloads], dict[str, Split]]
+    prepare: Callable[[Path, Downloads], dict[str, Split]]  # writes the files, as `Corpus.prepare`
     about: str
     size: str
     licence: str
@@ -245,18 +240,9 @@ DATASETS = {
 
 
 def prepare(name: str, data_dir: FilePath, **how: Any) -> dict[str, Split]:
-    """Makes the files of a named corpus in `data_dir/name`.
-
-    Args:
-        name: a key of `DATASETS`.
-        data_dir: folder of corpora; downloads are kept in `data_dir/downloads`.
-        **how: further attributes of `Downloads`, such as `offline` and `mirror`.
-
-    Returns:
-        Split of "train", "valid" and "test".
-
-    Raises:
-        UserError: unknown corpus, or its files cannot be made.
+    """Makes the files of a corpus of `DATASETS` in `data_dir/name`: "train", "valid" and "test".
+    Downloads are kept in `data_dir/downloads`. `how` has further fields of `Downloads`, such as
+    `offline` and `mirror`. Raises UserError: unknown corpus, or its files cannot be made.
     """
     if name not in DATASETS:
         raise UserError(
@@ -286,15 +272,10 @@ def read_split(split: Sides) -> tuple[list[str], ...]:
 
 
 class JoinedSide(NamedTuple):
-    """One side of the lines `source ||| target` of a file, which iterating reads again.
-
-    Attributes:
-        lines: `FileLines`.
-        number: 0 for the source, 1 for the target.
-    """
+    """One side of the lines `source ||| target` of a file, which iterating reads again."""
 
     lines: FileLines
-    number: int
+    number: int  # 0 for the source, 1 for the target
 
     def __iter__(self) -> Iterator[str]:
         """Raises `UserError` at a line (named in the message) that has another form."""
@@ -311,12 +292,8 @@ class JoinedSide(NamedTuple):
 
 def open_joined(path: FilePath) -> tuple[JoinedSide, JoinedSide]:
     """Opens both sides of a file of lines `source ||| target`.
-
-    Raises:
-        UserError: the file is missing or empty. Text of another form raises during iteration.
-
-    Example:
-        The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
+    The line `ein Haus ||| a house` gives `["ein Haus"]` and `["a house"]`.
+    Raises UserError: the file is missing or empty. Text of another form raises during iteration.
     """
     lines = FileLines(path)
     if not len(lines):

@@ -8,16 +8,10 @@ from nmt_zoo.common.errors import UserError
 
 
 class EncodedSide(NamedTuple):
-    """Sentences as one array of ids.
+    """Sentences as one array of ids, which may be a memory-mapped file."""
 
-    Attributes:
-        ids: `[num_tokens]` int32, sentence after sentence, each ended by EOS; may be a
-            memory-mapped file.
-        lengths: `[num_pairs]` int32, tokens of each sentence with EOS.
-    """
-
-    ids: np.ndarray
-    lengths: np.ndarray
+    ids: np.ndarray  # [num_tokens] int32, sentence after sentence, each ended by EOS
+    lengths: np.ndarray  # [num_pairs] int32, tokens of each sentence with EOS
 
     def take(self, rows: np.ndarray) -> "EncodedSide":
         """Returns the sentences with the given numbers, in that order."""
@@ -44,25 +38,14 @@ class EncodedCorpus(NamedTuple):
 
 
 class PairFilter(NamedTuple):
-    """Drops pairs that harm training: empty, too long, or of too unequal lengths.
+    """Drops pairs that harm training: empty, too long, or of too unequal lengths."""
 
-    Attributes:
-        max_length: longest sentence on either side, in tokens with `</s>`.
-        max_length_ratio: largest ratio of the longer to the shorter side, in tokens.
-    """
-
-    max_length: int
-    max_length_ratio: float
+    max_length: int  # longest sentence on either side, in tokens with `</s>`
+    max_length_ratio: float  # largest ratio of the longer to the shorter side, in tokens
 
     def __call__(self, source: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, dict[str, int]]:
-        """Decides which pairs stay.
-
-        Args:
-            source: `[num_pairs]` lengths in tokens with `</s>`.
-            target: `[num_pairs]` lengths in tokens with `</s>`.
-
-        Returns:
-            (`[num_pairs]` bool, True for pairs that stay, {reason: number of pairs dropped}).
+        """Returns (`[num_pairs]` bool, True for pairs that stay; {reason: pairs dropped}).
+        `source` and `target` are `[num_pairs]` lengths in tokens with `</s>`.
         """
         empty = (source <= 1) | (target <= 1)
         too_long = ~empty & (np.maximum(source, target) > self.max_length)

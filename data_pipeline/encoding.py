@@ -32,17 +32,11 @@ _INDEX = "index.json"
 
 
 class Encoded(NamedTuple):
-    """The result of `encode_pairs`.
+    """The result of `encode_pairs`."""
 
-    Attributes:
-        corpus: `EncodedCorpus` of the pairs that were kept.
-        dropped: {reason: number of pairs dropped}.
-        sizes: number of pairs kept of each of the joined corpora.
-    """
-
-    corpus: EncodedCorpus
-    dropped: dict[str, int]
-    sizes: list[int]
+    corpus: EncodedCorpus  # the pairs that were kept
+    dropped: dict[str, int]  # {reason: number of pairs dropped}
+    sizes: list[int]  # number of pairs kept of each of the joined corpora
 
 
 def encode_lines(vocabulary: Vocabulary, lines: Sequence[str]) -> EncodedSide:
@@ -72,20 +66,12 @@ def encode_pairs(
 ) -> Encoded:
     """Encodes both sides, or memory-maps the result of an earlier call.
 
-    The cache is a folder whose name is a hash of the text, the tokenizer and the filter, so a
-    change of any of these makes another cache. Before use, the CRC-32 of every file is checked; a
-    damaged cache is made anew. If several processes call this at once, one of them does the work.
+    The cache is a folder in `cache_dir` whose name is a hash of the text, the tokenizer and the
+    filter, so a change of any of these makes another cache. Before use, the CRC-32 of every file is
+    checked; a damaged cache is made anew. If several processes call this at once, one of them does
+    the work. The progress bar shows `name`. `pair_filter=None` keeps every pair.
 
-    Args:
-        source_lines: text of any size.
-        target_lines: equally many lines.
-        tokenizer: encodes both sides.
-        cache_dir: folder of caches.
-        name: name of the corpus in the progress bar.
-        pair_filter: chooses pairs; None keeps every pair.
-
-    Raises:
-        UserError: no pair is left, the cache cannot be written, or the text cannot be read.
+    Raises UserError: no pair is left, the cache cannot be written, or the text cannot be read.
     """
     settings = {
         "version": _VERSION,
@@ -113,11 +99,8 @@ def encoded_chunks(
     source_lines: Lines, target_lines: Lines, tokenizer: Tokenizer, threads: int | None = None
 ) -> Iterator[EncodedCorpus]:
     """Encodes pairs on all cores, and yields them a few thousand at a time.
-
     SentencePiece releases Python's global interpreter lock, so threads are enough.
-
-    Raises:
-        ValueError: one side has more lines than the other.
+    Raises ValueError: one side has more lines than the other.
     """
     threads = threads or num_cores()
     vocabularies = (tokenizer.source, tokenizer.target)
@@ -213,11 +196,7 @@ def _crc32(index):
 
 
 def _mapped(path, size, crc32):
-    """Memory-maps a file of int32 as an array.
-
-    Raises:
-        ValueError: the size or the CRC-32 is wrong.
-    """
+    """Memory-maps a file of int32 as an array; `ValueError` if its size or CRC-32 is wrong."""
     if not size:  # An empty file cannot be mapped.
         return np.empty(0, np.int32)
     # Copy on write, because TensorFlow does not share memory that is read-only.

@@ -21,17 +21,11 @@ _DROPPED = 3  # The pairs that are in no part.
 
 
 class HeldOut(NamedTuple):
-    """A text of which parts are held out.
+    """A text of which parts are held out."""
 
-    Attributes:
-        splits: {"train": `Split`, ...} with "valid" and "test" as asked for.
-        sizes: the number of pairs in each of them.
-        num_dropped: pairs that are in none, because their sentence is held out.
-    """
-
-    splits: dict[str, Split]
-    sizes: dict[str, int]
-    num_dropped: int
+    splits: dict[str, Split]  # {"train": `Split`, ...} with "valid" and "test" as asked for
+    sizes: dict[str, int]  # the number of pairs in each of them
+    num_dropped: int  # pairs that are in none, because their sentence is held out
 
 
 def hold_out(
@@ -54,13 +48,11 @@ def hold_out(
         folder: where the parts are written, in a folder of their own. They are not written again.
         valid_size: pairs for validation; None: one for twenty different sentences, at most 1,000.
             If that is none, there is no "valid".
-        test_size: pairs for test.
         by_target: whether it is target sentences that are in one part only, as a language model
             needs, which reads nothing else; always so without a source.
 
-    Raises:
-        UserError: a file cannot be read or written, there are too few different sentences, nothing
-            is left of one of several corpora, or the name of their folder has a comma.
+    Raises UserError: a file cannot be read or written, there are too few different sentences,
+    nothing is left of one of several corpora, or the name of their folder has a comma.
     """
     sides = open_split(train) if train.source else [open_target(train)]
     if len(sides[0].sizes) > 1 and "," in str(folder):
@@ -104,11 +96,7 @@ def _numbers(sizes):
 
 def _divided(sides, side, valid_size, test_size):
     """Returns (`[pairs]` int8, the part of each pair; the number of pairs for validation).
-
-    Args:
-        sides: list of `FileLines`.
-        side: index of the side of which no sentence may be in two parts.
-        valid_size, test_size: as `hold_out`.
+    No sentence of the side with index `side` is in two parts.
     """
     keys = np.zeros(len(sides[0]), np.uint64)
     may = np.zeros(keys.size, bool)

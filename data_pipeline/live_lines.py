@@ -17,18 +17,11 @@ _MOST_CHARACTERS = 1 << 20  # A window of long lines must fit into memory, too.
 
 
 class LiveLines:
-    r"""The lines of a stream, as soon as they are there.
+    r"""The lines of a stream, as soon as they are there, split as by `decode_lines`.
 
-    As in `decode_lines`, only `\n` and `\r\n` end a line, and a byte order mark at the start is
-    dropped.
-
-    Args:
-        file: an open file with a descriptor, such as `sys.stdin`.
-        name: name of the stream in errors.
-        prompt: text that is printed to standard error before the program waits for a line.
-
-    Raises:
-        UserError: the stream cannot be read, or is compressed or not UTF-8.
+    `file` needs a descriptor, as `sys.stdin` has; errors name `name`. Before the program waits for
+    a line, `prompt` is printed to standard error.
+    Raises UserError: the stream cannot be read, or is compressed or not UTF-8.
 
     Example:
         stream = LiveLines(sys.stdin, "standard input")
@@ -46,7 +39,6 @@ class LiveLines:
 
     def read(self, most: int) -> list[str]:
         """Waits for a line; returns it and those that follow without a pause, at most `most`.
-
         At the end of the stream, there are none.
         """
         lines, size = [], 0

@@ -10,24 +10,15 @@ from nmt_zoo.common.errors import UserError
 
 
 class Mixture(NamedTuple):
-    """The shares of several corpora that follow each other in one `EncodedCorpus`.
+    """The shares of several corpora that follow each other in one `EncodedCorpus`."""
 
-    Attributes:
-        sizes: number of pairs of each corpus.
-        shares: share of each corpus in the pairs of an epoch; they sum to 1.
-    """
-
-    sizes: tuple[int, ...]
-    shares: tuple[float, ...]
+    sizes: tuple[int, ...]  # number of pairs of each corpus
+    shares: tuple[float, ...]  # share of each corpus in the pairs of an epoch; they sum to 1
 
     def rows(self, seed: int, epoch: int) -> np.ndarray:
-        """Returns the pairs of an epoch, as many as all corpora have together.
-
+        """Returns `[num_pairs]` int64, an epoch's pairs by corpus, as many as all have together.
         Each corpus is read in a new random order on every pass, and an epoch resumes it where the
         previous epoch stopped. So all pairs of a corpus are seen equally often, to within one.
-
-        Returns:
-            `[num_pairs]` int64 pair numbers, grouped by corpus.
         """
         counts = self.counts()
         starts = np.cumsum([0, *self.sizes])
@@ -51,10 +42,7 @@ class Mixture(NamedTuple):
 
 def parse_weights(text: str, count: int) -> list[float]:
     """Parses --corpus_weights, a number for each of `count` corpora; empty for no weights.
-
-    Raises:
-        UserError: weights that are not finite numbers, that are negative or all 0, or whose number
-            is not the number of corpora.
+    Raises UserError: weights that are negative, all 0 or not finite, or another number of them.
     """
     try:
         weights = [float(weight) for weight in text.split(",") if text]
@@ -73,9 +61,7 @@ def parse_mixture(
     sizes: Sequence[int], corpus_weights: str = "", temperature: float = 1.0
 ) -> Mixture | None:
     """Makes a `mixture` of corpora of these sizes, with weights as in --corpus_weights.
-
-    Raises:
-        UserError: the weights cannot be used, or a corpus has no pair.
+    Raises UserError: the weights cannot be used, or a corpus has no pair.
     """
     weights = parse_weights(corpus_weights, len(sizes))
     if not all(sizes):
@@ -88,15 +74,10 @@ def parse_mixture(
 def mixture(
     sizes: Sequence[int], weights: Sequence[float] = (), temperature: float = 1.0
 ) -> Mixture | None:
-    """Makes a `Mixture` of corpora.
-
-    Args:
-        sizes: number of pairs of each corpus, at least 1.
-        weights: relative share of each corpus in an epoch, in any unit; () for their sizes.
-        temperature: from 1; shares are raised to 1 / temperature, which favours small corpora.
-
-    Returns:
-        `Mixture`, or None if an epoch takes every pair exactly once.
+    """Makes a `Mixture` of corpora, or None if an epoch takes every pair exactly once.
+    Every corpus has at least 1 pair. `weights` are the relative shares of the corpora in an epoch,
+    in any unit; () for their sizes. Shares are raised to 1 / `temperature`, which is at least 1 and
+    favours small corpora.
     """
     scaled = np.asarray(weights or sizes, np.float64) ** (1.0 / temperature)
     found = Mixture(tuple(sizes), tuple(scaled / scaled.sum()))

@@ -33,19 +33,12 @@ def batches(
     epoch: int = 0,
     first_batch: int = 0,
 ) -> tf.data.Dataset:
-    """Returns the batches of one epoch as a prefetched `tf.data.Dataset`.
+    """Returns the batches of one epoch, `{"source_ids": [B, S], "target_ids": [B, T]}`, prefetched.
 
-    Args:
-        corpus: the text.
-        batching: the rules of batches.
-        seed: None for evaluation, in order of length.
-        epoch: counted from 0; with `seed` it determines all batches.
-        first_batch: number of batches to skip at the start, when a run is resumed.
-
-    Returns:
-        `Dataset` of `{"source_ids": [B, S], "target_ids": [B, T]}` int32, padded with `PAD_ID`.
-        The target is not shifted; every sentence ends in EOS. With static shapes, some rows may
-        hold only padding.
+    Ids are int32, padded with `PAD_ID`. The target is not shifted; every sentence ends in EOS. With
+    static shapes, some rows may hold only padding. `seed` and `epoch` (from 0) determine all
+    batches; `seed=None`, for evaluation, sorts by length. To resume an epoch, skip its
+    `first_batch` batches.
     """
     plan = plan_batches(corpus, batching, seed=seed, epoch=epoch)
     return dataset_of(corpus, plan, first_batch)
@@ -79,7 +72,6 @@ def dataset_of(corpus: EncodedCorpus, plan: EpochPlan, first_batch: int = 0) -> 
 
 def sentence_look_up(side: EncodedSide) -> Callable[[tf.Tensor], tf.RaggedTensor]:
     """Returns a function of pair numbers `[B]` that gives their sentences, ragged ids `[B, *]`.
-
     The ids of a memory-mapped file are not copied, and there may be any number of them. (TensorFlow
     fails to gather rows of a ragged tensor that has more than 2^31 values.)
     """

@@ -1,5 +1,4 @@
 """A few batch shapes for a whole corpus, for compilers that compile every shape anew: XLA, TPU.
-
 A pair fits into a shape if neither side of the pair is longer than the shape allows. A random
 search over the lengths of the corpus finds the shapes with the least padding. Fixed steps of
 length, equal for source and target, leave much more padding, because the sides of a pair differ.
@@ -27,16 +26,10 @@ def choose_shapes(
 ) -> np.ndarray:
     """Searches for the shapes that leave the least padding. Deterministic.
 
-    Args:
-        source_lengths: `[num_pairs]` int, tokens with `</s>`; at least one pair.
-        target_lengths: `[num_pairs]` int, tokens with `</s>`.
-        max_tokens: largest rows x longest side of a shape; at least the longest sentence.
-        max_sentences: most rows of a shape (0: no limit).
-        max_shapes: most shapes.
-
-    Returns:
-        `[num_shapes, 3]` int64, (rows, source tokens, target tokens). Every pair fits into the
-        last shape.
+    Returns `[num_shapes, 3]` int64, (rows, source tokens, target tokens), at most `max_shapes`.
+    Every pair fits into the last shape. Lengths are `[num_pairs]` int, at least one, in tokens with
+    `</s>`. Rows x longest side of a shape is at most `max_tokens`, which is at least the longest
+    sentence; `max_sentences` limits rows (0: no limit).
     """
     cells = _Cells(np.asarray(source_lengths), np.asarray(target_lengths))
     found = [_search(cells, max_shapes, np.random.default_rng(i)) for i in range(_RESTARTS)]
@@ -56,25 +49,14 @@ def assign_shapes(
     num_workers: int = 1,
     rng: np.random.Generator | None = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Groups pairs into batches of given shapes.
+    """Groups pairs into batches of the given shapes of `choose_shapes`.
 
-    The number of batches of each shape is a multiple of `num_workers`, and the pairs of a shape
-    are spread evenly over its batches.
+    Returns (`[num_pairs]` pair numbers, `[num_batches]` sizes, `[num_batches, 3]` shapes), all
+    int64. The batches of a shape follow each other, and none is empty. Their number is a multiple
+    of `num_workers`, and the pairs of a shape are spread evenly over them, shuffled by `rng`; None
+    keeps their order.
 
-    Args:
-        source_lengths: `[num_pairs]` int.
-        target_lengths: `[num_pairs]` int.
-        shapes: the result of `choose_shapes`.
-        num_workers: number of batches per step.
-        rng: shuffles the pairs of a shape; None keeps their order.
-
-    Returns:
-        (`[num_pairs]` pair numbers, `[num_batches]` sizes, `[num_batches, 3]` shapes), all int64.
-        The batches of a shape follow each other, and no batch is empty.
-
-    Raises:
-        ValueError: a pair is longer than all shapes.
-        UserError: too few pairs for the workers.
+    Raises ValueError: a pair is longer than all shapes. UserError: too few pairs for the workers.
     """
     size = source_lengths.size
     if not size:
@@ -115,7 +97,6 @@ def _cheapest(source_lengths, target_lengths, shapes):
 
 def _filled_up(groups, shapes, num_workers):
     """Moves pairs to larger shapes where they would leave batches half empty or a worker idle.
-
     Takes and returns the pair numbers of each shape. Every pair fits into the last shape.
     """
     groups = list(groups)
@@ -150,16 +131,10 @@ def _filled_up(groups, shapes, num_workers):
 
 
 class _Cells:
-    """Histogram of the pairs over (source, target) lengths, rounded up to a few levels.
-
-    A cell is one (source level, target level); only cells that hold pairs are stored.
-
-    Attributes:
-        source_levels: lengths, rising; a source of level i is no longer than `source_levels[i]`.
-        target_levels: the same for targets.
-        source: source level of every cell.
-        target: target level of every cell.
-        pairs: number of pairs in every cell, float64.
+    """Histogram of the pairs over (source, target) lengths, rounded up to a few rising levels.
+    A source of level i is no longer than `source_levels[i]`. A cell is one (source level, target
+    level); only cells that hold pairs are stored, with their levels `source` and `target` and their
+    number of `pairs`, float64.
     """
 
     def __init__(self, source_lengths, target_lengths):
@@ -190,9 +165,7 @@ def _levels(lengths):
 
 def _search(cells, num_shapes, rng):
     """Changes one shape at a time for as long as this reduces the padded size of the corpus.
-
-    Returns:
-        (tokens of all pairs including padding, `[num_shapes, 2]` levels of the shapes).
+    Returns (tokens of all pairs including padding, `[num_shapes, 2]` levels of the shapes).
     """
     top = [cells.source_levels.size - 1, cells.target_levels.size - 1]
     count = min(num_shapes, cells.pairs.size) - 1

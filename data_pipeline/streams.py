@@ -18,17 +18,11 @@ Sides: TypeAlias = tuple[FilePath, FilePath]
 
 
 class Column(NamedTuple):
-    r"""One column of a file of lines `source \t target`, or of more columns.
-
-    Attributes:
-        path: the file.
-        number: the column, counted from 0; of two, 0 is the source and 1 the target.
-        count: number of columns.
-    """
+    r"""One column of a file of lines `source \t target`, or of more columns."""
 
     path: FilePath
-    number: int
-    count: int = 2
+    number: int  # counted from 0; of two, 0 is the source and 1 the target
+    count: int = 2  # number of columns
 
     def __fspath__(self):
         return os.fspath(self.path)
@@ -51,15 +45,10 @@ class Column(NamedTuple):
 
 
 class Segments(NamedTuple):
-    """One text of a test set in markup, see `data_pipeline.downloads.markup`.
-
-    Attributes:
-        path: the file.
-        texts: {(document, segment): text}.
-    """
+    """One text of a test set in markup, see `data_pipeline.downloads.markup`."""
 
     path: FilePath
-    texts: dict[tuple[str, str], str]
+    texts: dict[tuple[str, str], str]  # {(document, segment): text}
 
     def __fspath__(self):
         return os.fspath(self.path)
@@ -73,21 +62,17 @@ class FileLines:
 
     Like the list that `common.files.read_lines` returns, an instance has a length and can be
     iterated over many times. Each iteration reads the files again. The constructor reads them once,
-    to count lines and to compute checksums that reveal later changes.
-
-    Args:
-        *paths: files of UTF-8 text, each a path, a `Column` or `Segments`.
+    to count lines and to compute checksums that reveal later changes. `paths` may hold `Column`s
+    and `Segments`, too.
 
     Attributes:
-        paths: as given.
         sizes: number of lines of each file.
         num_bytes: length of all lines, in bytes.
         blank: for each file, True if all of its lines are blank.
         digest: SHA-256 of all lines joined by "\n", 32 bytes.
 
-    Raises:
-        UserError: a file is missing or cannot be read. Text that is not UTF-8 raises during
-            iteration.
+    Raises UserError: a file is missing or cannot be read. Text that is not UTF-8 raises during
+    iteration.
 
     Example:
         >>> lines = FileLines("train.en")
@@ -154,11 +139,8 @@ def _changed(path, how):
 
 def open_split(split: Sides) -> tuple[FileLines, FileLines]:
     """Opens (source, target), each a path, or a str of one or more paths separated by commas.
-
     One `.tsv` file named for both sides has lines of source and target, separated by a tab.
-
-    Raises:
-        UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
+    Raises UserError: as `open_splits` and `sides_of`, or unequal numbers of files for the sides.
     """
     source, target = map(names_of, split)
     if len(source) != len(target):
@@ -171,9 +153,7 @@ def open_split(split: Sides) -> tuple[FileLines, FileLines]:
 
 def open_target(split: Sides) -> FileLines:
     """Opens only the target side of a `Split`, whose source may be an empty name, as `FileLines`.
-
-    Raises:
-        UserError: as `open_split`, or a `.tsv` file without a source.
+    Raises UserError: as `open_split`, or a `.tsv` file without a source.
     """
     if split[0]:
         return open_split(split)[1]
@@ -190,10 +170,8 @@ def names_of(side: FilePath) -> Sequence[FilePath]:
 
 def sides_of(source: FilePath, target: FilePath) -> tuple[FilePath, FilePath]:
     """Returns both sides of one corpus: paths, `Column`s of one `.tsv` file, or `Segments`.
-
-    Raises:
-        UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
-            both sides; or a `.tsv` is named for one side only.
+    Raises UserError: both sides name the same file, and it is neither a `.tsv` nor a test set with
+    both sides; or a `.tsv` is named for one side only.
     """
     is_same = same_file(source, target)
     if is_same and (is_tsv(source) or is_tsv(target)):
@@ -222,10 +200,7 @@ def same_file(one: FilePath, other: FilePath) -> bool:
 
 def one_side(path: FilePath, kind: str = markup.REFERENCE) -> FilePath:
     """Returns the path of a file that holds one side of a text, or `Segments` of a test set.
-
-    Raises:
-        UserError: as `markup.read_text`, by which the text of this kind is read from a test set; or
-            the file is a `.tsv`.
+    Raises UserError: as `markup.read_text`, which reads a test set; or the file is a `.tsv`.
     """
     check_one_side(path)
     return Segments(path, markup.read_text(path, kind)) if markup.is_test_set(path) else path
@@ -247,12 +222,7 @@ def is_tsv(path: FilePath) -> bool:
 
 def open_splits(*splits: Sides) -> tuple[FileLines, FileLines]:
     """Opens both sides of one or more corpora, (source, target), joined in the order given.
-
-    Both have the same number of lines in each corpus, at least one.
-
-    Raises:
-        UserError: a file is missing, empty or blank, or the sides of a corpus have unequal numbers
-            of lines.
+    Raises UserError: a file is missing, empty or blank, or the sides of a corpus differ in length.
     """
     source, target = (FileLines(*paths) for paths in zip(*splits, strict=True))
     for lines in (source, target):

@@ -20,15 +20,10 @@ from nmt_zoo.data_pipeline.text_form import is_blank
 
 
 def source_text(path: FilePath, column: int | None = None) -> Lines:
-    """Opens a text to translate.
-
-    Args:
-        path: a plain text, a test set in SGML or XML, or a `.tsv`.
-        column: number of the column of a `.tsv`, counted from 1, or None.
-
-    Raises:
-        UserError: the file cannot be read, is empty or is not UTF-8; a line of a `.tsv` has another
-            number of columns than its first line; a `.tsv` without a column has tabs.
+    """Opens a text to translate: a plain text, a test set in SGML or XML, or a `.tsv`.
+    `column` is the number of the column of a `.tsv`, counted from 1, or None.
+    Raises UserError: the file cannot be read, is empty or is not UTF-8; a line of a `.tsv` has
+    another number of columns than its first line; a `.tsv` without a column has tabs.
     """
     if segments := source_segments(path):
         return list(segments.values())
@@ -63,12 +58,10 @@ def reference_texts(
             SGML or XML with one or more references, or of the `.tsv` that holds the source: all
             its other columns are references.
         source: path of the source, or its name if it is no file, such as "standard input".
-        lines: the lines of the source.
         column: as in `source_text`.
 
-    Raises:
-        UserError: a file cannot be read or is blank, or has another number of lines or other
-            segments than the source.
+    Raises UserError: a file cannot be read or is blank, or has another number of lines or other
+    segments than the source.
     """
     found = []
     for path in names_of(references):

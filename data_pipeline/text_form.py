@@ -1,5 +1,4 @@
 """The one form of a text: its white space, what counts as blank, and its Unicode normal form.
-
 Training, translating, aligning, scoring and serving bring each line into this form first, so that
 texts which look alike are alike. `data_pipeline.tokenization.graph_tokenizers` does the same inside
 a SavedModel.
@@ -37,14 +36,10 @@ _KEPT = {True: _Kept("CPSZ"), False: _Kept("CNPSZ")}
 
 
 def normalised(line: str, form: str = "nfc") -> str:
-    """Brings a line into the one form.
-
+    """Brings a line, any text without a line feed, into the one form.
     Invisible characters are removed, each run of white space becomes one space, and there is none
-    at the ends. A blank line becomes "".
-
-    Args:
-        line: any text without a line feed.
-        form: "nfc": characters are composed (Unicode normal form C); "none": they stay as they are.
+    at the ends. A blank line becomes "". Form "nfc" composes characters (Unicode normal form C);
+    "none" leaves them as they are.
     """
     if not line.isascii():
         for character in INVISIBLE:
@@ -67,9 +62,8 @@ def is_blank(line: str) -> bool:
 def script_of(character: str) -> str:
     """Returns the script of a character: the first word of its Unicode name, "" without a name.
 
-    Example:
-        >>> [script_of(c) for c in "a字かカ가ก"]
-        ['LATIN', 'CJK', 'HIRAGANA', 'KATAKANA', 'HANGUL', 'THAI']
+    >>> [script_of(c) for c in "a字かカ가ก"]
+    ['LATIN', 'CJK', 'HIRAGANA', 'KATAKANA', 'HANGUL', 'THAI']
     """
     name = unicodedata.name(character, "")
     for width in ("FULLWIDTH ", "HALFWIDTH "):
@@ -79,12 +73,10 @@ def script_of(character: str) -> str:
 
 def core(line: str, digits: bool = True) -> str:
     """Returns the letters and digits of a line without case; a line without any of them as it is.
-
     Lines with equal cores count as one sentence where a text is divided or compared.
 
-    Example:
-        >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)
-        True
+    >>> core("On page 3, he said: No!", digits=False) == core("on page 14 he said no", False)
+    True
     """
     line = normalised(line)
     return line.casefold().translate(_KEPT[digits]) or line

@@ -29,12 +29,9 @@ def model_directories(names: str) -> list[ModelDirectory]:
 
 def load_models(directories: list[ModelDirectory], **how: Any) -> Loaded:
     """Loads a translation model, or an ensemble of several with the same vocabularies.
-
     The configuration is the first one's, and if there are several, `ensemble` lists the directories
     and presets, and `length_penalty` is their mean. `how` is as for `ModelDirectory.load`.
-
-    Raises:
-        UserError: the vocabularies differ, or a directory cannot be loaded.
+    Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
     first, *others = directories
     model, tokenizer, config = first.load(**how)
@@ -89,14 +86,8 @@ def load_lexical_model(
     directory: ModelDirectory, tokenizer: Tokenizer, first: ModelDirectory
 ) -> TranslationModel:
     """Loads a model with a table of word translations, such as an IBM model, for a shortlist.
-
-    Args:
-        directory: of the model.
-        tokenizer: of the model that translates.
-        first: its directory.
-
-    Raises:
-        UserError: no table, other vocabularies, or the directory cannot be loaded.
+    `tokenizer` and `first` are the tokenizer and the directory of the model that translates.
+    Raises UserError: no table, other vocabularies, or the directory cannot be loaded.
     """
     model, found, config = directory.load()
     check_same_tokenizer(found, directory, tokenizer, first)
@@ -109,15 +100,9 @@ def load_lexical_model(
 
 
 def load_guide(directory: ModelDirectory, tokenizer: Tokenizer, remedy: str) -> TranslationModel:
-    """Loads a model whose alignments guide the training of another model.
-
-    Args:
-        directory: of the model that aligns.
-        tokenizer: of the model that is trained.
-        remedy: what to do if the vocabularies differ, for the error.
-
-    Raises:
-        UserError: no alignments, another vocabulary, or the directory cannot be loaded.
+    """Loads a model whose alignments guide the training of another model, which has `tokenizer`.
+    If the vocabularies differ, the error names the `remedy`.
+    Raises UserError: no alignments, another vocabulary, or the directory cannot be loaded.
     """
     model, found, config = directory.load()
     if not model.has_alignment:
@@ -151,18 +136,11 @@ def load_combined(
 ) -> Loaded:
     """Loads a model, an ensemble, or either with a language model: shallow fusion, noisy channel.
 
-    Args:
-        directories: of the translation models, or of the channel model alone.
-        language: of the language model, or None.
-        is_channel: whether `directories` holds a channel model.
-        weight: of the language model, at least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`.
-        **how: as `load_models`, without a language model only.
-
-    With a language model, the configuration also holds `channel_model` (or ""), `language_model`
+    If `is_channel`, `directories` holds only a channel model. `weight` is the language model's, at
+    least 0; None: `FUSION_WEIGHT` or `CHANNEL_WEIGHT`. Without a language model, `how` is as for
+    `load_models`. With one, the configuration also holds `channel_model` (or ""), `language_model`
     and `language_model_weight`.
-
-    Raises:
-        UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
+    Raises UserError: as `load_models`, `load_fusion` and `load_noisy_channel`.
     """
     if not language:
         return load_models(directories, **how)
@@ -184,9 +162,7 @@ def load_fusion(
     directories: list[ModelDirectory], language_directory: ModelDirectory, weight: float
 ) -> Loaded:
     """Loads a model, or an ensemble, with a language model of its target vocabulary, weight >= 0.
-
-    Raises:
-        UserError: the vocabularies differ, or a directory cannot be loaded.
+    Raises UserError: the vocabularies differ, or a directory cannot be loaded.
     """
     model, tokenizer, config = load_models(directories)
     directory = directories[0]
@@ -205,12 +181,9 @@ def load_noisy_channel(
     directory: ModelDirectory, language_directory: ModelDirectory, weight: float
 ) -> Loaded:
     """Loads a noisy channel: an IBM model and a language model of its source vocabulary.
-
     The model of `directory` is of the reverse direction, so the tokenizer's sides are exchanged;
     `length_penalty` is 0, and `weight` above 0.
-
-    Raises:
-        UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
+    Raises UserError: not an IBM model, the vocabularies differ, or a directory cannot be loaded.
     """
     channel, tokenizer, config = directory.load()
     if not isinstance(channel, AlignmentModel):
@@ -245,13 +218,8 @@ def check_same_vocabulary(
     found: Vocabulary, path: Path, expected: Vocabulary, name: str, remedy: str
 ) -> None:
     """Raises `UserError` unless two vocabularies have the same entries in the same order.
-
-    Args:
-        found: vocabulary of a model.
-        path: directory of that model.
-        expected: the vocabulary that is needed.
-        name: name of the expected vocabulary.
-        remedy: what to do if they differ, for the error.
+    The error names `path`, the directory of the model with the vocabulary `found`; the `name` of
+    the expected vocabulary; and the `remedy`.
     """
     entries = [vocabulary.pieces(range(len(vocabulary))) for vocabulary in (found, expected)]
     if entries[0] == entries[1]:

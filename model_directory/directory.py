@@ -52,10 +52,8 @@ Loaded: TypeAlias = tuple[TranslationModel, Tokenizer, dict[str, Any]]  # Model,
 
 def model_of(config: dict[str, Any], dtype: Any = None) -> TranslationModel:
     """Makes the model of a configuration with fresh weights, under a Keras dtype policy.
-
-    Raises:
-        SettingError: settings are out of range or cannot be combined.
-        UserError: the weights do not fit into memory.
+    Raises SettingError: settings are out of range or cannot be combined.
+    Raises UserError: the weights do not fit into memory.
     """
     check_model(config)
     return models.create(config["model"], *config["vocab_sizes"], dtype=dtype, **_options(config))
@@ -76,11 +74,7 @@ def _options(config):
 
 
 class ModelDirectory:
-    """Reads and writes a model directory.
-
-    Args:
-        path: folder of the model directory; it is made when something is first written.
-    """
+    """Reads and writes a model directory; its folder is made when something is first written."""
 
     def __init__(self, path: FilePath):
         if not str(path):
@@ -104,7 +98,6 @@ class ModelDirectory:
 
     def check_free(self) -> None:
         """Raises `UserError` if a new run cannot begin here because of a run or other files.
-
         A lock, a tokenizer and a record of the training text may be there: a run leaves them if it
         is stopped before it writes its configuration.
         """
@@ -124,12 +117,9 @@ class ModelDirectory:
 
     def start(self, config: dict[str, Any], tokenizer: Tokenizer, training_text: str = "") -> None:
         """Makes the directory of a new run; writes the configuration last, to mark it complete.
-
         `training_text` is the content of training_text.json; "" if the model translates no text.
-
-        Raises:
-            UserError: the folder holds something else, or cannot be written; another run is
-                under way in it.
+        Raises UserError: the folder holds something else, or cannot be written; another run is
+        under way in it.
         """
         self.check_free()  # Before the lock makes a file among others.
         self.lock.acquire()
@@ -143,9 +133,7 @@ class ModelDirectory:
 
     def config(self) -> dict[str, Any]:
         """Reads the configuration.
-
-        Raises:
-            UserError: not a model directory, one of another kind, or a damaged one.
+        Raises UserError: not a model directory, one of another kind, or a damaged one.
         """
         if not self.path.is_dir():
             raise UserError(f"{self.path}: no such model directory; train.py makes one")
@@ -155,9 +143,7 @@ class ModelDirectory:
 
     def tokenizer(self) -> Tokenizer:
         """Loads the tokenizer, and checks that its vocabularies have the sizes of the model.
-
-        Raises:
-            UserError: the tokenizer is missing, damaged, or of another size.
+        Raises UserError: the tokenizer is missing, damaged, or of another size.
         """
         config = self.config()
         self._check_vocabulary(config["vocabulary_crc32"])
@@ -190,9 +176,7 @@ class ModelDirectory:
 
     def new_model(self, dtype: Any = None) -> TranslationModel:
         """Makes the model of the configuration with fresh weights, under a Keras dtype policy.
-
-        Raises:
-            UserError: the settings are impossible, or the weights do not fit into memory.
+        Raises UserError: the settings are impossible, or the weights do not fit into memory.
         """
         config = self.config()
         try:
@@ -203,16 +187,10 @@ class ModelDirectory:
     def load(self, *, language_model: bool = False, dtype: str = "float32") -> Loaded:
         """Loads the trained model and its tokenizer, ready to translate, picture and export.
 
-        Args:
-            language_model: whether to expect a language model instead of a translation model.
-            dtype: of weights and products, "float32" or "bfloat16".
-
-        Returns:
-            (model, tokenizer, config); the configuration also has the `length_penalty` with which
-            the model translates best.
-
-        Raises:
-            UserError: something is missing, damaged, or does not fit together.
+        `language_model`: expects a language model instead of a translation model. `dtype` of
+        weights and products: "float32" or "bfloat16". The configuration that is returned also has
+        the `length_penalty` with which the model translates best.
+        Raises UserError: something is missing, damaged, or does not fit together.
         """
         config = {**self.config(), "length_penalty": self.length_penalty()}
         if models.model_class(config["model"]).reads_source == language_model:
@@ -254,9 +232,7 @@ class ModelDirectory:
 
     def read_best(self) -> tuple[Arrays, dict[str, Any]]:
         """Reads the best weights, and the state saved with them, such as their score.
-
-        Raises:
-            UserError: there are no best weights yet, or they are damaged.
+        Raises UserError: there are no best weights yet, or they are damaged.
         """
         self._check_best_exists()
         try:
@@ -278,7 +254,6 @@ class ModelDirectory:
 
     def write_best(self, arrays: dict[str, Any], state: dict[str, Any]) -> None:
         """Writes the best weights, with a state such as their score.
-
         Removes search.json first, because its length penalty was chosen for the old weights.
         """
         self.search_path.unlink(missing_ok=True)
@@ -290,9 +265,7 @@ class ModelDirectory:
 
     def length_penalty(self) -> float:
         """Returns the length penalty that was chosen for the best weights, or the usual one.
-
-        Raises:
-            UserError: the file is damaged.
+        Raises UserError: the file is damaged.
         """
         if not self.search_path.exists():
             return LENGTH_PENALTY
@@ -308,7 +281,6 @@ class ModelDirectory:
 
     def best_state(self) -> dict[str, Any] | None:
         """Reads the state saved with the weights in best.npz, or None if there is no such file.
-
         A damaged file is reported and set aside.
         """
         if not self.best_path.exists():
@@ -344,7 +316,6 @@ class ModelDirectory:
         self, variables: dict[str, Any], state: dict[str, Any], *, keep: int, every: int
     ) -> None:
         """Writes the checkpoint of `state["step"]`.
-
         Of the older checkpoints, the last `keep` at multiples of `every` stay, and the newest, in
         case the new one is damaged. All others are removed, including checkpoints caused by
         signals, so that the final average does not depend on signals.
@@ -366,11 +337,8 @@ class ModelDirectory:
 
     def restore_newest(self, variables: dict[str, Any]) -> dict[str, Any] | None:
         """Restores the newest intact checkpoint; returns its state, or None if there is none.
-
         Damaged ones are reported and set aside. Half-written files of a killed run are removed.
-
-        Raises:
-            UserError: there are checkpoints, but all are damaged.
+        Raises UserError: there are checkpoints, but all are damaged.
         """
         self.remove_unfinished()
         damaged = []
@@ -396,7 +364,6 @@ class ModelDirectory:
 
     def average(self, steps: list[int]) -> tuple[list[int], Arrays]:
         """Averages the model's weights over checkpoints of these steps, in ascending order.
-
         Damaged ones are left out. Returns the steps that were read, and the averages.
         """
         total, types, found, counts = {}, {}, [], collections.Counter()
@@ -427,11 +394,8 @@ class ModelDirectory:
     # Metrics
 
     def rewind_metrics(self, step: int, evaluated_step: int) -> None:
-        """Drops the records that a resumed run writes again.
-
-        Args:
-            step: step of the checkpoint from which the run resumes.
-            evaluated_step: step of the last validation recorded in that checkpoint.
+        """Drops the records that a run, which resumes from the checkpoint of `step`, writes again.
+        `evaluated_step` is the step of the last validation recorded in that checkpoint.
         """
         last = {"train": step, "valid": evaluated_step}
         keep_records(self.metrics_path, lambda record: record["step"] <= last[record["kind"]])
@@ -460,12 +424,7 @@ def training_arrays(model: TranslationModel, optimizer: Any) -> dict[str, Any]:
 
 
 def check_fits(shapes: list[tuple[int, ...]], name: str) -> None:
-    """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32.
-
-    Args:
-        shapes: of the weights.
-        name: the model's name in the error message.
-    """
+    """Raises `UserError` if float32 weights do not fit into memory, or their sizes into int32."""
     largest = max(shapes, key=math.prod)
     count, available = sum(map(math.prod, shapes)), available_bytes()
     if math.prod(largest) > LARGEST:

@@ -8,10 +8,8 @@ from nmt_zoo.common.locks import lock
 
 
 class RunLock:
-    """A file lock that is held while a run is under way.
-
-    Args:
-        path: the file; made when it is first locked, and never removed.
+    """A file lock, held while a run is under way.
+    The file is made when it is first locked, and never removed.
     """
 
     def __init__(self, path: Path):
@@ -20,9 +18,7 @@ class RunLock:
 
     def acquire(self) -> None:
         """Locks the file, unless this object holds the lock already.
-
-        Raises:
-            UserError: another run holds the lock, or the folder cannot be written.
+        Raises UserError: another run holds the lock, or the folder cannot be written.
         """
         if self._handle is not None:
             return
@@ -43,7 +39,6 @@ class RunLock:
         self._handle = handle
 
     def release(self) -> None:
-        """Releases the lock."""
         if self._handle is not None:
             os.close(self._handle)
             self._handle = None

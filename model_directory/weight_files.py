@@ -25,9 +25,7 @@ class DamagedError(UserError):
 
 def write_archive(path: FilePath, variables: dict[str, Any], state: dict[str, Any]) -> None:
     """Writes named variables or arrays and a JSON state as one `.npz` file, atomically.
-
-    Raises:
-        UserError: the file cannot be written; an older file stays unchanged.
+    Raises UserError: the file cannot be written; an older file stays unchanged.
     """
     arrays = {name: np.asarray(v) for name, v in variables.items()}
     # An open file, because NumPy adds an ending to a name that has another one, as a link's may be.
@@ -38,14 +36,11 @@ def write_archive(path: FilePath, variables: dict[str, Any], state: dict[str, An
 def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, Any]]:
     """Reads `(arrays, state)` from a file of `write_archive`.
 
-    Every array is read in full, which checks it against its CRC-32 in the file.
-
-    Only arrays whose names begin with `prefix` are read and checked.
-
-    Raises:
-        DamagedError: the file is missing or damaged.
-        UserError: the file cannot be read now, which says nothing of its bytes.
-        MemoryError: its arrays do not fit into memory.
+    Every array whose name begins with `prefix` is read in full, which checks it against its CRC-32
+    in the file.
+    Raises DamagedError: the file is missing or damaged.
+    Raises UserError: the file cannot be read now, which says nothing of its bytes.
+    Raises MemoryError: its arrays do not fit into memory.
     """
     try:
         if os.path.exists(path) and not os.path.isfile(path):  # Opening a pipe would wait.
@@ -80,9 +75,7 @@ def read_archive(path: FilePath, prefix: str = "") -> tuple[Arrays, dict[str, An
 
 def restore(variables: dict[str, Any], arrays: Arrays, path: FilePath) -> None:
     """Assigns every variable from an archive; ignores other entries of the archive.
-
-    Raises:
-        UserError: an entry is missing, or has another shape or type; no variable is changed then.
+    Raises UserError, before any change: an entry is missing, or has another shape or type.
     """
     for name, variable in variables.items():
         if name not in arrays:

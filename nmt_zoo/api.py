@@ -37,12 +37,8 @@ def train(
             `train_target`, `valid_source` and `valid_target` are files or lists of lines; without
             them and without `dataset`, the demo corpus is the text.
 
-    Returns:
-        The trained model, as `load` returns it.
-
-    Raises:
-        UserError: texts, options, settings and folder do not fit together.
-        KeyboardInterrupt: Ctrl-C stopped the training; the same call resumes it.
+    Raises UserError: texts, options, settings and folder do not fit together.
+    Raises KeyboardInterrupt: Ctrl-C stopped the training; the same call resumes it.
 
     Example:
         nmt_zoo.train("ibm1", model_dir="runs/x", train_source=["a dog"], train_target=["ein Hund"])
@@ -58,14 +54,9 @@ def train(
 
 
 def load(model_dir: str | os.PathLike) -> "TrainedModel":
-    """Opens the directory of a trained model.
-
-    Args:
-        model_dir: folder that `train` or train.py wrote; several with the same vocabularies,
-            separated by commas, are an ensemble.
-
-    Raises:
-        UserError: there is no trained model, or it is damaged.
+    """Opens the directory of a trained model, which `train` or train.py wrote.
+    Several with the same vocabularies, separated by commas, are an ensemble.
+    Raises UserError: there is no trained model, or it is damaged.
     """
     _start()
     from nmt_zoo.trained_model import TrainedModel
@@ -83,20 +74,16 @@ def align(
 ) -> Links:
     """Links the words of a text with those of its translation, by a model trained on this text.
 
-    Both directions are trained to agree, as in align.py. Needs no TensorFlow.
+    Both directions are trained to agree, as in align.py. Needs no TensorFlow. Returns for every
+    pair the sorted list of (source position, target position), counted from 0.
 
     Args:
         source_lines: sentences; words are separated by white space.
-        target_lines: their translations.
         model: "ibm1", "ibm2", "hmm" or "fertility".
         iterations: of each stage of the training; None: as align.py.
         threshold: weight that a link must exceed, in [0, 1]; None: as align.py.
 
-    Returns:
-        For every pair the sorted list of (source position, target position), counted from 0.
-
-    Raises:
-        UserError: the numbers of lines differ, there are none, or there is no such model.
+    Raises UserError: the numbers of lines differ, there are none, or there is no such model.
     """
     from nmt_zoo.data_pipeline.text_form import split_words
     from nmt_zoo.decoding.alignment.links import AGREED

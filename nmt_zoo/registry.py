@@ -19,22 +19,17 @@ def register(
     options: dict[str, Any] | None = None,
     trains: Iterable[str] = (),
 ) -> Any:
-    """Makes something of your own known to the zoo. Also a decorator of classes.
+    """Makes something of your own known to the zoo. Also a decorator of classes. Returns `thing`.
 
     Args:
         thing: a subclass of `TranslationModel`, of `WayOfTraining` or of `DecodingRule`; an
-            `Option`; or
-            a `Corpus` or `Included` dataset.
+            `Option`; or a `Corpus` or `Included` dataset. Without it, a decorator is returned.
         name: its name; "": that of the class, way of training or option. A dataset needs one.
         settings: of a model: name -> value, where they differ from its constructor's.
         options: of a model: name -> value of training options, where other defaults suit it.
         trains: of a way of training: names of the models that it trains.
 
-    Returns:
-        `thing`; without it, a decorator.
-
-    Raises:
-        UserError: the zoo has another thing of this name, or has no use for such a thing.
+    Raises UserError: the zoo has another thing of this name, or has no use for such a thing.
 
     Example:
         @nmt_zoo.register(options={"learning_rate": 3e-3})

@@ -24,12 +24,9 @@ from nmt_zoo.model_directory.combined_models import load_models, model_directori
 
 class Translations(list):
     """Translations, a list of str; a notebook shows them as a table.
-
     There, a word of a translation shows the source words that it is linked with under the mouse.
-
-    Attributes:
-        sources: the lines that were translated.
-        scores: score of each translation, its log-probability divided by the length penalty.
+    `sources` are the lines that were translated; `scores` are the log-probabilities of the
+    translations, each divided by its length penalty.
     """
 
     def __init__(self, found: list[Any], sources: list[str], model: "TrainedModel"):
@@ -47,7 +44,6 @@ class Translations(list):
 
 
 def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
-    """Returns a row of the table of `Translations`."""
     words, spans = split_words(source), []
     for number, word in enumerate(split_words(target)):
         linked = " ".join(words[i] for i, j in links if j == number)
@@ -57,12 +53,8 @@ def _row(source: str, target: str, links: list[tuple[int, int]]) -> str:
 
 class Attention:
     """The attention between a sentence and its translation; a notebook shows it as a picture.
-
-    Attributes:
-        maps: name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`.
-        source_tokens: S pieces of the source, with `</s>`.
-        target_tokens: T pieces of the translation, with `</s>`.
-        texts: (source, translation).
+    `maps` has a name such as "decoder/0/cross" -> `[H, T, S]` float32, as `attention_maps`; the S
+    `source_tokens` and T `target_tokens` are pieces with `</s>`; `texts` is (source, translation).
     """
 
     def __init__(
@@ -80,14 +72,9 @@ class Attention:
 
     def save(self, path: str | os.PathLike, **drawing: Any) -> None:
         """Draws a picture, .png, .svg or .pdf.
-
-        Args:
-            path: the file.
-            **drawing: attributes of `decoding.pictures.attention_pictures.Drawing`. Default: the
-                mean of all heads, of the layer that aligns best, from translation to source.
-
-        Raises:
-            UserError: no such kind, layer, head or file ending, or the file cannot be written.
+        `drawing` has attributes of `decoding.pictures.attention_pictures.Drawing`. Default: the
+        mean of all heads, of the layer that aligns best, from translation to source.
+        Raises UserError: no such kind, layer, head or file ending, or the file cannot be written.
         """
         try:
             if "layer" not in drawing:
@@ -110,12 +97,8 @@ class Attention:
 
 class TrainedModel:
     """A trained model, read from its directory when it is first used.
-
-    Args:
-        model_dir: its directory, or several, separated by commas.
-
-    Raises:
-        UserError: no run was begun there.
+    `model_dir` may name several directories, separated by commas.
+    Raises UserError: no run was begun there.
     """
 
     def __init__(self, model_dir: str | os.PathLike):
@@ -146,16 +129,10 @@ class TrainedModel:
     def translate(
         self, lines: str | Sequence[str], *, beam_size: int = 4, **options: Any
     ) -> Translations:
-        """Translates lines as translate.py does.
-
-        Args:
-            lines: sentences, or one sentence.
-            beam_size: hypotheses that the search keeps; 1 is greedy search.
-            **options: further arguments of `decoding.translator.Translator`, such as
-                `length_penalty`.
-
-        Raises:
-            UserError: an option that does not fit the model, or a line that it cannot translate.
+        """Translates lines, or one sentence, as translate.py does.
+        `beam_size` is the number of hypotheses that the search keeps; 1 is greedy search. `options`
+        has further arguments of `decoding.translator.Translator`, such as `length_penalty`.
+        Raises UserError: an option that does not fit the model, or a line that it cannot translate.
         """
         lines = [lines] if isinstance(lines, str) else list(lines)
         copies = all(each.config()["options"].get("copy_share") for each in self._directories)
@@ -181,9 +158,7 @@ class TrainedModel:
 
     def score(self, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
         """Returns the natural log-probability of each translation, with `</s>`.
-
-        Raises:
-            UserError: the numbers of lines differ, or a pair cannot be scored.
+        Raises UserError: the numbers of lines differ, or a pair cannot be scored.
         """
         _check_pairs(sources, targets)
         scorer = Scorer(self.keras_model, self.tokenizer, name=self._name)
@@ -196,19 +171,12 @@ class TrainedModel:
     def align(
         self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[list[tuple[int, int]]]:
-        """Links the words of lines with those of their translations.
+        """Links the words of lines, which white space separates, with those of their translations.
 
-        Args:
-            sources: sentences; words are separated by white space.
-            targets: their translations.
-            **options: `layer` and `head` of the attention, see `Aligner`, and `threshold`, see
-                `Aligner.links`.
-
-        Returns:
-            For every pair the sorted list of (source position, target position), counted from 0.
-
-        Raises:
-            UserError: the numbers of lines differ, or the model cannot align.
+        Returns for every pair the sorted list of (source position, target position), counted from
+        0. `options`: `layer` and `head` of the attention (see `Aligner`), `threshold` (see
+        `Aligner.links`).
+        Raises UserError: the numbers of lines differ, or the model cannot align.
         """
         _check_pairs(sources, targets)
         threshold = options.pop("threshold", None)
@@ -217,13 +185,8 @@ class TrainedModel:
 
     def attention(self, source: str, target: str | None = None) -> Attention:
         """Returns the attention between a sentence and its translation, to show or to save.
-
-        Args:
-            source: a sentence.
-            target: its translation; None: the model's own.
-
-        Raises:
-            UserError: the model has no attention, or cannot translate the sentence.
+        If `target` is None, the model translates the sentence.
+        Raises UserError: the model has no attention, or cannot translate the sentence.
         """
         target = self.translate(source)[0] if target is None else target
         texts = source, target
@@ -238,13 +201,9 @@ class TrainedModel:
 
     def export(self, export_dir: str | os.PathLike, **options: Any) -> None:
         """Exports the model as export.py does, with a check that it translates alike.
-
-        Args:
-            export_dir: folder of all exported versions of this model.
-            **options: any flag of export.py, such as `format="ctranslate2"`.
-
-        Raises:
-            UserError: the export cannot be written, or translates otherwise.
+        `export_dir` is the folder of all exported versions of this model; `options` has any flags
+        of export.py, such as `format="ctranslate2"`.
+        Raises UserError: the export cannot be written, or translates otherwise.
         """
         from nmt_zoo.command_line.calls import call
 

@@ -1,5 +1,4 @@
 """Looks for the usual faults of text files before a run is trained on them.
-
 Nothing here stops a run: what is unlikely may be meant, such as a task to copy lines.
 """
 
@@ -29,12 +28,9 @@ _NAME = re.compile(
 
 def remarks(train: Side, held_out: dict[str, Side], *, own: bool) -> Iterator[str]:
     """Yields a line of text about each kind of fault in a training text and its held-out texts.
-
-    Args:
-        train: (source, target), or (target,) for a language model.
-        held_out: {"validation": sides, ...}, each as `train`.
-        own: whether the files are the user's own; of a published corpus only the pairing of its
-            lines, and what its parts have in common, are looked at.
+    `train` is (source, target), or (target,) for a language model; `held_out` is {"validation":
+    sides, ...}. Of a published corpus, which is not the user's `own`, only the pairing of its
+    lines, and what its parts have in common, are looked at.
     """
     texts = {"training": train, **held_out}
     lines = {
@@ -96,13 +92,7 @@ def _shifts(texts, blocks):
 
 
 def _languages(texts, blocks, held_out):
-    """Yields lines about sides in another language; turns the blocks of texts with swapped sides.
-
-    Args:
-        texts: {name: sides}, with "training".
-        blocks: {name: blocks}.
-        held_out: {name: pairs}, all pairs of the other texts.
-    """
+    """Yields lines about sides in another language; turns blocks of texts with swapped sides."""
     judge = languages.Judge([pair for block in blocks["training"] for pair in block.pairs])
     for name, pairs in held_out.items():
         swapped, foreign = judge.languages(pairs)

@@ -1,5 +1,4 @@
 """Finds lines of a parallel text that are in another language than their side.
-
 The two languages need not be known: what the sides of most pairs differ in is the direction from
 one language to the other, and it is the same whichever side of a pair comes first.
 """
@@ -18,15 +17,10 @@ _FEW = 3  # Units of a line that is too short to be judged.
 
 
 class Languages(NamedTuple):
-    """What a text looks like to a `Judge`.
+    """What a text looks like to a `Judge`."""
 
-    Attributes:
-        swapped: `[pairs]` bool, where each side is in the language of the other.
-        foreign: `[2, pairs]` bool, where only this side is in the language of the other.
-    """
-
-    swapped: np.ndarray
-    foreign: np.ndarray
+    swapped: np.ndarray  # [pairs] bool, where each side is in the language of the other
+    foreign: np.ndarray  # [2, pairs] bool, where only this side is in the other's language
 
 
 class Judge:

@@ -1,5 +1,4 @@
 """Finds places of a parallel text where line n of one side does not belong to line n of the other.
-
 Which units of both sides go together is counted between each line and the lines at all small
 offsets alike, so that no offset is preferred. If the sides are translations, units of one offset
 fit together far better than those of the others, and the offset is 0 in a sound text.
@@ -18,17 +17,11 @@ _CLEAR = 4  # Standard errors.
 
 
 class Pairing(NamedTuple):
-    """How the sides of a block of pairs go together.
+    """How the sides of a block of pairs go together."""
 
-    Attributes:
-        offset: line n of the source belongs to line n + offset of the target; None if unclear.
-        is_related: whether lines n of both sides fit together better than other lines.
-        example: number of the pair in the block that shows the offset best.
-    """
-
-    offset: int | None
-    is_related: bool
-    example: int
+    offset: int | None  # line n of the source belongs to n + offset of the target; None: unclear
+    is_related: bool  # whether lines n of both sides fit together better than other lines
+    example: int  # number of the pair in the block that shows the offset best
 
 
 def pairings(blocks: list[Block]) -> list[Pairing]:
@@ -54,7 +47,6 @@ def _features(lines):
 
 def _fit(source, target):
     """Returns `[blocks, lines, offsets]`, how well each line fits the target line at an offset.
-
     The first and the last `FARTHEST` lines of a block are left out.
     """
     inner = source[:, FARTHEST:-FARTHEST]

@@ -18,10 +18,8 @@ _UNTRANSLATED = 0.01  # The same for pairs with one text on both sides.
 
 class Repetitions:
     """What one pass over a training text finds.
-
-    Args:
-        train: (source, target), or (target,) for a language model.
-        wanted: pairs of held-out texts, in the one form.
+    A text is (source, target), or (target,) for a language model. The pairs `wanted` of held-out
+    texts are in the one form.
     """
 
     def __init__(self, train: Side, wanted: list[tuple[str, ...]]):
@@ -83,11 +81,7 @@ class Repetitions:
 
     def overlap(self, name: str, sides: Side, pairs: list[tuple[str, ...]]) -> Iterator[str]:
         """Yields a line about a held-out text with many sentences of the training text.
-
-        Args:
-            name: what the text is for, such as "validation".
-            sides: as `train`, of that text.
-            pairs: the text, in the one form.
+        `name` is what the text is for, such as "validation"; `pairs` are in the one form.
         """
         exact, near, whole = np.array(
             [[k in seen for k, seen in zip(_keys(p), self._seen, strict=True)] for p in pairs]

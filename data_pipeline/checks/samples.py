@@ -23,15 +23,10 @@ _UNITS = re.compile(
 
 
 class Block(NamedTuple):
-    """Consecutive pairs of a text.
+    """Consecutive pairs of a text."""
 
-    Attributes:
-        start: number of pairs before it.
-        pairs: (source, target) of each line, in the one form.
-    """
-
-    start: int
-    pairs: list[tuple[str, ...]]
+    start: int  # number of pairs before it
+    pairs: list[tuple[str, ...]]  # (source, target) of each line, in the one form
 
 
 def blocks_of(sides: Side) -> list[Block]:

@@ -1,5 +1,4 @@
 """Reads parallel text in the formats of published corpora: plain, gzip, tar archives, SGML, XML.
-
 Archives are read without unpacking them, so that no name in an archive becomes a path.
 """
 
@@ -28,12 +27,9 @@ _OF_TALK = re.compile(r"<(\w+)(?:\s[^<>]*)?>(?:(.*)</\1>)?")
 def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
     """Yields the lines of a text, as `decode_lines`, without reading all of it into memory.
 
-    Args:
-        path: a text file, or a text file compressed by gzip whose name ends in `.gz`.
-        member: name of a text inside `path`, which then is a tar archive, compressed or not.
-
-    Raises:
-        UserError: the text is missing, damaged, truncated, or not UTF-8.
+    `path` may be compressed by gzip if its name ends in `.gz`. `member` names a text inside `path`,
+    which then is a tar archive, compressed or not.
+    Raises UserError: the text is missing, damaged, truncated, or not UTF-8.
 
     Example:
         >>> lines = stream_lines("dev.tgz", "dev/newstest2013.en")
@@ -49,17 +45,10 @@ def stream_lines(path: FilePath, member: str = "") -> Iterator[str]:
 def stream_pairs(
     source: tuple[FilePath, str], target: tuple[FilePath, str]
 ) -> Iterator[tuple[list[str], ...]]:
-    """Yields parallel text in blocks of (source lines, target lines).
-
+    """Yields parallel text in blocks of (source lines, target lines); sides are (path, member).
     Files named `.sgm`, `.sgml` or `.xml` are test sets: their segments are matched by document and
     segment, in the order of the source. Files named `train.tags.` are talks, see `sentences`.
-
-    Args:
-        source: (path, member) as in `stream_lines`.
-        target: the same for the target side.
-
-    Raises:
-        UserError: as `stream_lines`, or the sides do not match.
+    Raises UserError: as `stream_lines`, or the sides do not match.
     """
     endings = ".sgm", ".sgml", ".xml"
     if all(str(member or path).endswith(endings) for path, member in (source, target)):

@@ -17,24 +17,19 @@ _RATIO_SLACK = 10  # Characters added to the shorter side, because short sentenc
 
 
 class Rules(NamedTuple):
-    """Rules for mending text and for dropping pairs.
+    """Rules for mending text and for dropping pairs. Lengths are in characters; None: no limit.
 
-    Attributes:
-        max_characters: longest side that is kept, in characters; None: no limit. Meant for text
-            that is no sentence. Sentences of too many tokens for a model are dropped by
-            `data_pipeline.encoded.PairFilter`.
-        max_length_ratio: largest ratio of the longer side to the shorter side plus 10, in
-            characters; None: no limit. Raise it if one language writes words as single characters.
-        drop_duplicates: keeps only the first of several equal pairs.
-        drop_identical: drops pairs whose two sides are equal.
-        undo_entities: replaces `&amp;` by `&`, `&#39;` by `'`; once.
+    `max_characters` is meant for text that is no sentence: sentences of too many tokens for a model
+    are dropped by `data_pipeline.encoded.PairFilter`. `max_length_ratio` limits the ratio of the
+    longer side to the shorter side plus 10; raise it if one language writes words as single
+    characters.
     """
 
     max_characters: int | None = 2000
     max_length_ratio: float | None = 3.0
-    drop_duplicates: bool = True
-    drop_identical: bool = True
-    undo_entities: bool = True
+    drop_duplicates: bool = True  # keeps only the first of several equal pairs
+    drop_identical: bool = True  # drops pairs whose two sides are equal
+    undo_entities: bool = True  # replaces `&amp;` by `&`, `&#39;` by `'`; once
 
 
 # For corpora that people wrote or chose sentence by sentence: drops only pairs with an empty side.
@@ -44,11 +39,8 @@ KEEP_ALL = Rules(None, None, drop_duplicates=False, drop_identical=False)
 class Cleaner:
     """Cleans a corpus block by block, and counts.
 
-    Attributes:
-        read: number of pairs read.
-        kept: number of pairs kept.
-        dropped: Counter, reason -> number of pairs.
-        mended: Counter, fault -> how often it was mended, including in pairs dropped later.
+    It counts the pairs `read`, `kept` and `dropped` (for each reason), and how often each fault was
+    `mended`, including in pairs dropped later.
 
     Example:
         >>> cleaner = Cleaner(Rules())

@@ -27,43 +27,29 @@ class Split(NamedTuple):
 
 class Text(NamedTuple):
     """The place of one side of parallel text: a file, or a member of an archive.
-
-    Attributes:
-        file: `RemoteFile`: text, text in gzip (`.gz`), or a tar archive, compressed or not.
-        member: name of the text inside the archive; "" if `file` is not an archive. Texts whose
-            name ends in `.sgm` or `.xml` are test sets, those named `train.tags.` are talks.
+    Texts whose name ends in `.sgm` or `.xml` are test sets, those named `train.tags.` are talks.
     """
 
-    file: RemoteFile
-    member: str = ""
+    file: RemoteFile  # text, text in gzip (`.gz`), or a tar archive, compressed or not
+    member: str = ""  # of the archive; "" if `file` is not an archive
 
 
 class Corpus(NamedTuple):
     """A parallel corpus that is published as files.
-
-    Attributes:
-        languages: (source, target), language codes; the suffixes of the files made.
-        train: (source, target) of each part; joined in this order.
-        valid: the same for validation; never filtered. () if `valid_every` holds out a part.
-        test: the same for testing; never filtered; () if there is no test set.
-        about: one line: contents.
-        size: one line: number of pairs, and bytes to download.
-        licence: one line.
-        citation: one line: papers to cite.
-        rules: how training text is mended and filtered; validation and test text is only mended.
-        valid_every: if not 0, every so many-th pair of `train`, counted before any is dropped,
-            is for validation and not for training. It is filtered like training text.
+    Parts are (source, target) and joined in order; those of `valid` and `test` are mended, but
+    never filtered. If `valid_every` is not 0, every so many-th pair of `train`, counted before any
+    is dropped, is for validation and not for training, and is filtered like training text.
     """
 
-    languages: tuple[str, str]
+    languages: tuple[str, str]  # codes of (source, target); the suffixes of the files made
     train: tuple[tuple[Text, Text], ...]
-    valid: tuple[tuple[Text, Text], ...]
-    test: tuple[tuple[Text, Text], ...]
-    about: str
-    size: str
-    licence: str
-    citation: str
-    rules: Rules = Rules()
+    valid: tuple[tuple[Text, Text], ...]  # () if `valid_every` holds out a part
+    test: tuple[tuple[Text, Text], ...]  # () if there is no test set
+    about: str  # one line: contents
+    size: str  # one line: number of pairs, and bytes to download
+    licence: str  # one line
+    citation: str  # one line: papers to cite
+    rules: Rules = Rules()  # how training text is mended and filtered
     valid_every: int = 0
 
     def files(self) -> list[RemoteFile]:
@@ -77,12 +63,9 @@ class Corpus(NamedTuple):
 
     def prepare(self, folder: FilePath, downloads: Downloads) -> dict[str, Split]:
         """Makes the files `train`, `valid` and `test` of both languages, and `report.json`.
-
         Files of an earlier call are used if they are complete and of the same definition.
-
-        Raises:
-            UserError: a file cannot be downloaded, is damaged or cannot be written; the sides do
-                not match; or no training pair is left.
+        Raises UserError: a file cannot be downloaded, is damaged or cannot be written; the sides do
+        not match; or no training pair is left.
         """
         folder = Path(folder)
         splits = {

@@ -1,5 +1,4 @@
 """Reads test sets in markup: SGML of NIST and WMT, XML of WMT and IWSLT.
-
 A file is known by its content. Its texts are sources, references and translations of systems; each
 is a dict (document, segment) -> text, in the order of the file.
 """
@@ -38,9 +37,7 @@ _VALUE = r"""\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s>"']+))"""
 
 def is_test_set(path: FilePath) -> bool:
     """Returns whether a file is a test set in markup, rather than one sentence a line.
-
-    Raises:
-        UserError: the file cannot be read, or is markup of another form.
+    Raises UserError: the file cannot be read, or is markup of another form.
     """
     if os.fspath(path).lower().endswith((".sgm", ".sgml")):
         return True
@@ -76,12 +73,9 @@ def is_markup(head: str, tail: str, name: FilePath) -> bool:
 
 def read_texts(path: FilePath, kind: str) -> list[Texts]:
     """Reads the texts of one kind from a test set, mended as those of published corpora are.
-
     If all texts of the file are of one other kind, they are returned: the reference of one
     direction is the source of the other.
-
-    Raises:
-        UserError: as `parse_texts`, or the file has several kinds of texts but not this one.
+    Raises UserError: as `parse_texts`, or the file has several kinds of texts but not this one.
     """
     found = parse_texts("\n".join(read_lines(path)), path)
     if kind not in found and len(found) > 1:
@@ -140,21 +134,15 @@ class _Place(NamedTuple):
 
 
 def parse_texts(text: str, name: FilePath) -> dict[str, list[Texts]]:
-    """Parses a test set in SGML or XML.
+    """Parses a test set in SGML or XML; returns {kind, or "": texts}, in order.
 
-    Args:
-        text: `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`, where `<srcset>`, `<refset>`
-            and `<tstset>` around documents, or `<src>`, `<ref>` and `<hyp>` in them, tell the kind
-            of the text; tags in any case.
-        name: name of the text in errors.
+    The text is `<doc docid="..."> <seg id="..."> ... </seg> ... </doc>`, where `<srcset>`,
+    `<refset>` and `<tstset>` around documents, or `<src>`, `<ref>` and `<hyp>` in them, tell the
+    kind of the text; tags in any case. Outer white space is removed, a line break becomes a space,
+    and entities are left as they are. Several texts of a kind are those of different translators or
+    systems; documents that one of them lacks are "" there.
 
-    Returns:
-        {kind, or "": texts}, in order. Outer white space is removed,
-        a line break becomes a space, and entities are left as they are. Several texts of a kind are
-        those of different translators or systems; documents that one of them lacks are "" there.
-
-    Raises:
-        UserError: there is no segment, or a segment has no end or no id or occurs twice.
+    Raises UserError: there is no segment, or a segment has no end or no id or occurs twice.
     """
     before, *pieces = _SEG.split(_without_sections(text))
     found = collections.defaultdict(dict)  # kind -> {(version, (document, segment)): text}
@@ -217,9 +205,7 @@ def matched_segments(
     source: Texts, target: Texts, names: Sequence[FilePath]
 ) -> tuple[list[str], list[str]]:
     """Matches the segments of both sides, in the order of the source.
-
-    Raises:
-        UserError: only one side has a segment; `names` are those of both texts.
+    Raises UserError: only one side has a segment; `names` are those of both texts.
     """
     lonely = {key: names[0] for key in source if key not in target}
     lonely |= {key: names[1] for key in target if key not in source}

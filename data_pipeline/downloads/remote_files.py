@@ -1,5 +1,4 @@
 """Downloads files: resumes broken downloads, checks the files, and never leaves a part as whole.
-
 Neither `pooch` nor `keras.utils.get_file` resumes a broken download, which takes hours for WMT.
 """
 
@@ -28,35 +27,20 @@ _MAY_PASS = (408, 425, 429, 500, 502, 503, 504)  # HTTP statuses that are worth 
 
 
 class RemoteFile(NamedTuple):
-    """A file of a corpus and its addresses.
+    """A file of a corpus and its addresses; None for a size or a checksum that is not known."""
 
-    Attributes:
-        path: path below the folder of downloads, such as "wmt14/test-full.tgz".
-        addresses: tuple of http or https addresses of the same bytes, tried in this order.
-        size: bytes, or None if not known.
-        checksum: "sha256:..." or "md5:..." in hexadecimal digits, or None if not known.
-    """
-
-    path: str
-    addresses: tuple[str, ...]
-    size: int | None = None
-    checksum: str | None = None
+    path: str  # below the folder of downloads, such as "wmt14/test-full.tgz"
+    addresses: tuple[str, ...]  # of the same bytes, tried in this order
+    size: int | None = None  # bytes
+    checksum: str | None = None  # "sha256:..." or "md5:..." in hexadecimal digits
 
 
 class Downloads(NamedTuple):
     """A folder of downloaded files, and the settings of downloading.
 
-    Proxies are taken from the environment: `http_proxy`, `https_proxy`, `no_proxy`.
-
-    Attributes:
-        folder: folder of the files. Files that are there already, also by hand, are used.
-        mirror: address of a copy of such a folder, tried before a file's own addresses; "" for no
-            mirror.
-        offline: never use the network.
-        attempts: number of attempts in a row without a new byte before an address is given up;
-            failures that another attempt cannot change end at once.
-        delay: seconds before the second attempt; doubled before each further attempt.
-        timeout: seconds without a byte after which a connection counts as broken.
+    Files that are there already, also by hand, are used. An address is given up after `attempts` in
+    a row without a new byte, or at once if another attempt cannot help. Proxies are taken from the
+    environment: `http_proxy`, `https_proxy`, `no_proxy`.
 
     Example:
         >>> nc = RemoteFile("nc.tgz", ("https://www.statmt.org/wmt14/training-parallel-nc-v9.tgz",))
@@ -64,17 +48,15 @@ class Downloads(NamedTuple):
     """
 
     folder: FilePath
-    mirror: str = ""
-    offline: bool = False
+    mirror: str = ""  # address of a copy of such a folder, tried first; "": none
+    offline: bool = False  # never use the network
     attempts: int = 5
-    delay: float = 1.0
-    timeout: float = 60.0
+    delay: float = 1.0  # seconds before the second attempt; doubled before each further attempt
+    timeout: float = 60.0  # seconds without a byte after which a connection counts as broken
 
     def fetch(self, files: Iterable[RemoteFile]) -> list[Path]:
         """Checks the files that are in the folder, downloads the missing ones, returns their paths.
-
-        Raises:
-            UserError: a file cannot be downloaded, or has another size or checksum.
+        Raises UserError: a file cannot be downloaded, or has another size or checksum.
         """
         files = list(files)
         missing = [file for file in files if not self.path(file).exists()]
@@ -176,11 +158,8 @@ class Downloads(NamedTuple):
 
 
 def _receive(address, file, part, timeout):
-    """Downloads the missing rest of a file and appends it.
-
-    Raises:
-        OSError, HTTPException, ValueError: there is no connection, or it broke.
-        UserError: the disk is full.
+    """Downloads the missing rest of a file and appends it; `UserError` if the disk is full.
+    `OSError`, `HTTPException` or `ValueError`: there is no connection, or it broke.
     """
     have = _size(part.name)
     if file.size and have >= file.size:

@@ -39,16 +39,9 @@ _STOP = re.compile(r"\s*[.!?…。！？।؟]+$")
 
 class AlteredPairs:
     """Alters pairs at random; a pair's draws are a function of seed, epoch and pair number.
-
-    Args:
-        tokenizer: of kind "bpe" with byte pieces.
-        share: share of the pairs that get a string to copy, in [0, 1].
-        seed: determines all random numbers.
-        max_length: longest sentence, in tokens with `</s>`. A pair with a sentence that would
-            become longer stays as it is.
-
-    Raises:
-        UserError: a vocabulary has no byte pieces.
+    A `share` of the pairs, in [0, 1], gets a string to copy. A pair with a sentence that would
+    become longer than `max_length`, in tokens with `</s>`, stays as it is.
+    Raises UserError: a vocabulary has no byte pieces.
     """
 
     def __init__(self, tokenizer: Tokenizer, share: float, seed: int, max_length: int):
@@ -92,7 +85,6 @@ class AlteredPairs:
 
     @staticmethod
     def _lines(vocabulary, side, rows):
-        """Decodes the sentences with the given numbers."""
         sentences = side.take(rows)
         return map(vocabulary.decode, np.split(sentences.ids, np.cumsum(sentences.lengths)[:-1]))
 

@@ -27,28 +27,20 @@ _GOLDEN = 0x9E3779B97F4A7C15
 
 class Merges(NamedTuple):
     """The merges of a SentencePiece BPE model.
-
-    Attributes:
-        spelling: `EncodedSide`, the characters of each piece, as ids. A piece that is no word or
-            part of a word, such as `</s>`, spells itself.
-        is_space: `[num_pieces]` bool, True for the character "▁", which begins a word.
-        pairs: `[num_merges]` int64, left id * num_pieces + right id, rising.
-        ranks: `[num_merges]` int32, the rank of the merge in the order in which BPE applies merges.
-        merged: `[num_pieces]` int32, rank -> the piece that results.
+    `spelling` has the characters of each piece, as ids. A piece that is no word or part of a word,
+    such as `</s>`, spells itself.
     """
 
     spelling: EncodedSide
-    is_space: np.ndarray
-    pairs: np.ndarray
-    ranks: np.ndarray
-    merged: np.ndarray
+    is_space: np.ndarray  # [num_pieces] bool, True for the character "▁", which begins a word
+    pairs: np.ndarray  # [num_merges] int64, left id * num_pieces + right id, rising
+    ranks: np.ndarray  # [num_merges] int32, the place of the merge in the order of BPE
+    merged: np.ndarray  # [num_pieces] int32, rank -> the piece that results
 
     @classmethod
     def of(cls, vocabulary: BpeVocabulary) -> "Merges":
-        """Reads the merges of a `BpeVocabulary`.
-
-        Raises:
-            UserError: the model is not of type BPE, or has pieces across words.
+        """Reads the merges of a vocabulary.
+        Raises UserError: the model is not of type BPE, or has pieces across words.
         """
         from sentencepiece import sentencepiece_model_pb2
 
@@ -104,15 +96,10 @@ class Merges(NamedTuple):
 class BpeDropout:
     """Encodes the sentences of a corpus in random pieces, others in every epoch.
 
-    Args:
-        tokenizer: of kind "bpe", whose sides share a vocabulary.
-        rate: p, the probability that a possible merge is dropped, in [0, 1].
-        seed: determines all random numbers.
-        max_length: longest sentence, in tokens with `</s>`. A sentence that would become longer
-            keeps its usual pieces.
-
-    Raises:
-        UserError: the SentencePiece model is not of type BPE, or has pieces across words.
+    The sides of `tokenizer` share a vocabulary. `rate` is p, the probability that a possible merge
+    is dropped, in [0, 1]. A sentence that would become longer than `max_length`, in tokens with
+    `</s>`, keeps its usual pieces.
+    Raises UserError: the SentencePiece model is not of type BPE, or has pieces across words.
     """
 
     def __init__(self, tokenizer: Tokenizer, rate: float, seed: int, max_length: int):
@@ -122,13 +109,8 @@ class BpeDropout:
         self.max_length = max_length
 
     def sample(self, part: EncodedSide, side: int, epoch: int, first: int = 0) -> EncodedSide:
-        """Encodes consecutive sentences.
-
-        Args:
-            part: the usual pieces.
-            side: 0 for the source, 1 for the target.
-            epoch: counted from 0.
-            first: number of the first sentence in the corpus.
+        """Encodes consecutive sentences, given in their usual pieces, of side 0 (source) or 1.
+        `epoch` counts from 0; `first` is the number of the first sentence in the corpus.
         """
         merges = self.merges
         characters = merges.spelling.take(part.ids)
@@ -155,15 +137,9 @@ class BpeDropout:
 
     def _merge(self, merges, symbols, words, stream):
         """Merges the characters of all words, in place.
-
-        Args:
-            merges: those of the side.
-            symbols: `[num_characters]` ids, word after word.
-            words: `[num_words]` number of each word's first character.
-            stream: `[num_words]` uint64, where the random numbers of each word begin.
-
-        Returns:
-            `[num_characters]` bool, True for the places in `symbols` that hold a piece.
+        `symbols` is `[num_characters]` ids, `words` the `[num_words]` numbers of the words' first
+        characters; `stream`, `[num_words]` uint64, is where their random numbers begin. Returns
+        `[num_characters]` bool, True for the places in `symbols` that hold a piece.
         """
         alive = np.ones(symbols.size, bool)
         sizes = np.diff(words, append=symbols.size)
@@ -233,7 +209,6 @@ def _lengths(lists):
 
 def mixed(state: np.ndarray, numbers: np.ndarray | list[int]) -> np.ndarray:
     """Hashes uint64 states and numbers to uint64: output `numbers` of SplitMix64 from `state`.
-
     Steele, Lea and Flood 2014, "Fast Splittable Pseudorandom Number Generators", figure 17.
     """
     with np.errstate(over="ignore"):

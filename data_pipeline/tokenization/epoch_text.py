@@ -15,29 +15,16 @@ _TOKENS_AT_ONCE = 1 << 16
 
 
 class EpochText(NamedTuple):
-    """The text of an epoch, as a function of the corpus and the number of the epoch.
+    """The text of an epoch, as a function of the corpus and the number of the epoch."""
 
-    Attributes:
-        max_length: longest sentence that an epoch may have, in tokens with `</s>`.
-        altered: `AlteredPairs`; None leaves the text as it is.
-        dropout: `BpeDropout`; None leaves the pieces as they are.
-    """
-
-    max_length: int
-    altered: AlteredPairs | None = None
-    dropout: BpeDropout | None = None
+    max_length: int  # longest sentence that an epoch may have, in tokens with `</s>`
+    altered: AlteredPairs | None = None  # None leaves the text as it is
+    dropout: BpeDropout | None = None  # None leaves the pieces as they are
 
     def encode(self, corpus: EncodedCorpus, epoch: int, folder: FilePath | None) -> EncodedCorpus:
-        """Encodes a corpus for an epoch, in constant memory.
-
-        Args:
-            corpus: the text in its usual pieces.
-            epoch: counted from 0.
-            folder: where to put the ids, in files without a name. Their space is free again when
-                the result is no longer used.
-
-        Raises:
-            UserError: there is no space for the ids.
+        """Encodes a corpus, given in its usual pieces, for an epoch (from 0), in constant memory.
+        The ids are in files without a name in `folder`. Their space is free again when the result
+        is no longer used. Raises UserError: there is no space for the ids.
         """
         lengths = [side.lengths.copy() for side in corpus]
         try:

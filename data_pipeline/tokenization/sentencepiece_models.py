@@ -11,22 +11,13 @@ _ROLES = ("pad", "unk", "bos", "eos")
 
 
 def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> bytes:
-    """Renumbers the pieces of a SentencePiece model.
+    """Renumbers the pieces of a SentencePiece model: `specials` get the ids 0, 1, 2, 3.
 
     An id is only a place in the list of pieces, and segmentation depends on scores alone. So text
     is split into the same pieces as before. Specials that the model lacks are added; the other
-    pieces keep their order.
+    pieces keep their order. Returns `model` itself if its ids are right. Errors name `name`.
 
-    Args:
-        model: a SentencePiece model.
-        specials: the pieces for the ids 0, 1, 2, 3.
-        name: name of the model in errors, such as its path.
-
-    Returns:
-        A SentencePiece model; `model` itself if its ids are right.
-
-    Raises:
-        UserError: not a SentencePiece model, or one of its ordinary pieces equals a special.
+    Raises UserError: not a SentencePiece model, or one of its ordinary pieces equals a special.
     """
     try:
         if not model:  # SentencePiece takes empty bytes for a missing argument: no error.
@@ -67,7 +58,6 @@ def with_special_ids(model: bytes, specials: Sequence[str], name: FilePath) -> b
 
 def _id_of(role, special, spec, pieces):
     """Returns the id of a special in a model, or None.
-
     Some models list the special as a symbol without giving it the role.
     """
     found = getattr(spec, f"{role}_id")

@@ -1,5 +1,4 @@
 """Turns text into ids and back: `bpe`, `word` and `pretokenized`.
-
 A `Tokenizer` has a vocabulary for the source and one for the target. If the vocabulary is shared,
 both are the same object.
 """
@@ -46,7 +45,6 @@ class Tokenizer(NamedTuple):
 
     def save(self, folder: FilePath) -> list[Path]:
         """Writes `shared.*`, or `source.*` and `target.*`, into a folder; returns their paths.
-
         Earlier vocabularies in the folder are removed, because `load` would prefer a shared one.
         """
         for path in (Path(folder, n + self.source.file_suffix) for n in ("shared", *SIDES)):
@@ -61,9 +59,7 @@ class Tokenizer(NamedTuple):
     @classmethod
     def load(cls, kind: str, folder: FilePath, form: str = "nfc") -> "Tokenizer":
         """Reads what `save` wrote; `form` is that of the text, from `text_form.FORMS`.
-
-        Raises:
-            UserError: a file is missing or damaged.
+        Raises UserError: a file is missing or damaged.
         """
         vocabulary = _VOCABULARIES[kind]
         shared = Path(folder, "shared" + vocabulary.file_suffix)
@@ -77,7 +73,6 @@ class Tokenizer(NamedTuple):
 
     def target_words(self, lines: list[str]) -> list[str]:
         """Returns lines of the target side in words, the form of translations.
-
         Lines of ready-made pieces are joined. Text that is in words already stays as it is.
         """
         return self.target.joined(lines) if self.kind == "pretokenized" else lines  # pyright: ignore[reportAttributeAccessIssue]
@@ -107,8 +102,6 @@ def train_tokenizer(
         kind: "bpe" (one vocabulary learnt from both sides, or a ready-made one), "word" (one
             vocabulary per side), or "pretokenized" (the text is already in pieces, listed in
             `vocab_file`).
-        source_lines: text of any size.
-        target_lines: equally many lines.
         vocab_size: "bpe": number of pieces; "word": most entries per side, 4 of them
             special tokens; None for no limit.
         min_word_count: "word": fewest occurrences of a word; rarer words become UNK.
@@ -116,8 +109,7 @@ def train_tokenizer(
             SentencePiece model to use instead of learning one.
         form: the form of the text, from `text_form.FORMS`.
 
-    Raises:
-        UserError: the kind is unknown, or the vocabulary cannot be made.
+    Raises UserError: the kind is unknown, or the vocabulary cannot be made.
     """
     if kind == "bpe":
         if vocab_file:
@@ -144,7 +136,6 @@ def sample_lines(
     source_lines: Lines, target_lines: Lines, num_pairs: int, seed: int = 0
 ) -> Iterator[str]:
     """Draws at most `num_pairs` pairs; yields their source lines, then their target lines.
-
     The lines keep the order of the corpus.
     """
     size = len(source_lines)

@@ -1,6 +1,6 @@
 """Vocabularies for one side of a corpus: byte-pair encoding, words, ready-made pieces.
-
-In every vocabulary, pad, unk, bos and eos have the ids 0, 1, 2 and 3.
+In every vocabulary, pad, unk, bos and eos have the ids 0, 1, 2 and 3. The argument `form` is the
+form of the text, from `text_form.FORMS`, and `name` is the vocabulary's name in errors.
 """
 
 import bisect
@@ -33,17 +33,9 @@ _ENTRY = re.compile(r"[^ \t\n\r\f\v]+")
 
 class BpeVocabulary:
     """SentencePiece byte-pair encoding (Sennrich et al. 2016) with byte fallback.
-
     Decoding restores an encoded line in the form of `text_form.normalised`, except that U+2581,
     SentencePiece's own sign for a space, becomes a space.
-
-    Args:
-        model: a SentencePiece model.
-        name: its name in errors, such as its path.
-        form: the form of its text, from `text_form.FORMS`.
-
-    Raises:
-        UserError: not a SentencePiece model, or a model with other special ids.
+    Raises UserError: not a SentencePiece model, or a model with other special ids.
     """
 
     file_suffix = ".model"
@@ -75,16 +67,8 @@ class BpeVocabulary:
         cls, lines: Iterable[str], vocab_size: int | None, form: str = "nfc"
     ) -> "BpeVocabulary":
         """Learns merges from text. The result has fewer pieces if the text does not yield more.
-
-        Args:
-            lines: the text.
-            vocab_size: number of pieces, including 4 specials, 256 bytes and the characters of the
-                text, but not `SIGNS`.
-            form: as for the class.
-
-        Raises:
-            UserError: `vocab_size` is too small for the characters of the text, or there is no
-                text.
+        `vocab_size` includes 4 specials, 256 bytes and the characters of the text, but not `SIGNS`.
+        Raises UserError: it is too small for the characters of the text, or there is no text.
         """
         if not vocab_size:
             raise UserError("--tokenizer=bpe needs --num_pieces, the number of pieces")
@@ -130,10 +114,8 @@ class BpeVocabulary:
 
         If its special ids are not 0, 1, 2, 3, the pieces are renumbered, and a line on standard
         output reports this.
-
-        Raises:
-            UserError: the file is missing, the model cannot be used, or its pieces are in another
-                form.
+        Raises UserError: the file is missing, the model cannot be used, or its pieces are in
+        another form.
         """
         model = read_bytes(path)
         fitting = with_special_ids(model, SPECIALS, path)
@@ -150,7 +132,6 @@ class BpeVocabulary:
 
     def encode(self, lines: Iterable[str]) -> list[list[int]]:
         """Encodes lines as lists of ids, each ending in `EOS_ID`; an empty line is `[EOS_ID]`.
-
         Works in one thread without Python's global interpreter lock: call it from several threads.
         """
         lines = [normalised(line, self.form) for line in lines]
@@ -158,7 +139,6 @@ class BpeVocabulary:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Decodes the ids before the first `EOS_ID` to a line, in the form of `normalised`.
-
         Byte pieces spell any character, such as a line feed, and pieces may be parts of one.
         """
         return normalised(self.processor.decode([int(i) for i in _until_eos(ids)]), self.form)
@@ -170,13 +150,10 @@ class BpeVocabulary:
     def word_numbers(self, lines: Iterable[str]) -> list[list[int]]:
         """Finds the word, as `split_words` counts them, in which each token of a line begins.
 
-        SentencePiece reports the bytes of the line that each piece covers. The lengths of the
-        pieces would not give them: normalisation changes the number of bytes, and `<unk>` stands
-        for any number of bytes.
-
-        Returns:
-            For every line the word number of each id, counted from 0 and never falling. The number
-            of `</s>` is the number of words.
+        Returns for every line the word number of each id, counted from 0 and never falling. The
+        number of `</s>` is the number of words. SentencePiece reports the bytes of the line that
+        each piece covers. The lengths of the pieces would not give them: normalisation changes the
+        number of bytes, and `<unk>` stands for any number of bytes.
         """
         from sentencepiece.sentencepiece_pb2 import SentencePieceText  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -217,15 +194,9 @@ class BpeVocabulary:
 
 class WordVocabulary:
     """Words separated by white space; a word that is not in the list becomes UNK.
-
-    Args:
-        words: all entries; the first four are `SPECIALS`.
-        name: name of the vocabulary in errors, such as its path.
-        form: the form of its text, from `text_form.FORMS`.
-
-    Raises:
-        UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
-            occurs twice, or an entry contains white space.
+    `words` are all entries; the first four are `SPECIALS`.
+    Raises UserError: the first four entries are not `SPECIALS`, there is no other entry, an entry
+    occurs twice, or an entry contains white space.
     """
 
     file_suffix = ".vocab"
@@ -251,15 +222,7 @@ class WordVocabulary:
         cls, lines: Iterable[str], vocab_size: int | None, min_count: int, form: str = "nfc"
     ) -> "WordVocabulary":
         """Takes the `vocab_size - 4` most frequent words that occur at least `min_count` times.
-
-        Args:
-            lines: the text.
-            vocab_size: most entries, including the specials; None for no limit.
-            min_count: fewest occurrences of a word.
-            form: as for the class.
-
-        Raises:
-            UserError: no word is left.
+        A `vocab_size` of None is no limit. Raises UserError: no word is left.
         """
         counts = collections.Counter(word for line in lines for word in split_words(line, form))
         for special in SPECIALS:
@@ -288,10 +251,7 @@ class WordVocabulary:
 
     def decode(self, ids: Sequence[int], unknowns: Iterable[str] | None = None) -> str:
         """Decodes the ids before the first `EOS_ID` to a line.
-
-        Args:
-            ids: of tokens.
-            unknowns: texts to write for each UNK, in order; None writes "<unk>".
+        `unknowns` are texts to write for each UNK, in order; None writes "<unk>".
         """
         ids = _until_eos(ids)
         pieces = self.pieces(ids)
@@ -322,10 +282,7 @@ class WordVocabulary:
 
 
 class PieceVocabulary(WordVocabulary):
-    """Ready-made pieces separated by white space; `decode` joins them to words.
-
-    Args and Raises as `WordVocabulary`.
-    """
+    """Ready-made pieces separated by white space; `decode` joins them to words."""
 
     def __init__(self, words: Iterable[str], name: FilePath = "vocabulary", form: str = "nfc"):
         super().__init__(words, name, form)
@@ -337,10 +294,8 @@ class PieceVocabulary(WordVocabulary):
 
         A count or score after a piece is ignored. The specials come first, whether or not the list
         contains them.
-
-        Raises:
-            UserError: the file is missing, a line has no piece, a piece occurs twice or is in
-                another form, or there are no pieces.
+        Raises UserError: the file is missing, a line has no piece, a piece occurs twice or is in
+        another form, or there are no pieces.
         """
         pieces = [(_ENTRY.findall(line) or [""])[0] for line in read_lines(path)]
         _check_entries(pieces, path)
@@ -363,7 +318,6 @@ Vocabulary: TypeAlias = BpeVocabulary | WordVocabulary
 
 def piece_style(words: Iterable[str]) -> str:
     """Finds how pieces mark word boundaries: "▁" (before a word), "@@" (word continues) or "word".
-
     The more frequent mark decides, because either mark may occur as plain text.
     """
     counts = {
@@ -393,9 +347,7 @@ def _noting(lines, raised):
 
 def is_sentencepiece(path: FilePath) -> bool:
     """Returns whether a file is a SentencePiece model, by its name or its first byte.
-
-    Raises:
-        UserError: the file cannot be read.
+    Raises UserError: the file cannot be read.
     """
     # A model begins with the tag of its first piece, 10. As a text, its first line would be empty.
     return Path(path).suffix == BpeVocabulary.file_suffix or read_bytes(path)[:1] == b"\n"
