@@ -104,7 +104,6 @@ def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
 
 class Frozen:
     """Tensors that `Searchable.freeze` computes from weights, such as a transposed matrix.
-
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
     """
@@ -222,7 +221,6 @@ class Searchable(keras.Model):
 
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
-
     A subclass implements `attention_maps`, `align` or `features_and_alignment`, `encode`,
     `initial_state`, and `features`, `step_features` and `output_weights`; or `call` and
     `decode_step` if its predictions are no product of features and output weights (its `predicts`

@@ -175,8 +175,8 @@ def preset_names() -> list[str]:
 
 
 def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
-    """Returns every setting of a preset that may be overridden, with its value. Raises
-    `SettingError` if there is no such preset.
+    """Returns every setting of a preset that may be overridden, with its value.
+    Raises `SettingError` if there is no such preset.
     """
     reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
@@ -184,8 +184,8 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
 
 
 def model_class(preset: str) -> type[Searchable]:
-    """Returns the class of a preset's models; its class attributes state facts about them. Raises
-    `SettingError` if there is no such preset.
+    """Returns the class of a preset's models; its class attributes state facts about them.
+    Raises `SettingError` if there is no such preset.
     """
     return _known(preset)[0]
 

@@ -203,8 +203,7 @@ class RecurrentTranslationModel(TranslationModel):
         self.built = True
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Context: `source_mask [B, S]`; `keys`, `values` of the attention, in the order of
-        reading.
+        """Context, in the order of reading: `source_mask [B, S]`; the attention's `keys`, `values`.
         Also `start`, the first state of the decoder's cells, unless it is zero;
         `source_order [B, S]` with `reverse_source`; `source_embeddings [B, S, E]` with `lexical`.
         """

@@ -21,7 +21,6 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 @keras.saving.register_keras_serializable("nmt_zoo")
 class ScaledDotProductAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
-
     `dropout`, the share of the weights that training drops, is in [0, 1).
     Example:
         >>> layer = ScaledDotProductAttention()
@@ -71,9 +70,9 @@ class RelativeAttention(ScaledDotProductAttention):
 
     For a query at position t, a learned vector of the distance s - t is added to the key and
     another one to the value of position s (equations 3 and 4). All heads share these vectors.
-    Distances beyond `max_distance`, k in the paper, count as equal to it. `size` is d, of queries,
-    keys and values. `sees_future` is False if all keys after a query are masked; such distances
-    have no vectors.
+    Distances beyond `max_distance`, k in the paper, count as equal to it. `size` is d, of queries
+    `[B, H, T, d]`, keys and values `[B, H, S, d]`. `sees_future` is False if all keys after a query
+    are masked; such distances have no vectors.
 
     The T queries are at the last T of the S positions. So a decoding step, which has one query,
     does not need to be told its position.

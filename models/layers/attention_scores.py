@@ -131,10 +131,9 @@ class SourceAttention(keras.layers.Layer):
     def call(
         self, query: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """`query [B, T, query_width]` -> means `[B, T, size of the values]`, weights `[B, T, S]`
-        float32.
-        `keys` and `values` are from `project_memory`; `attention_mask` is bool, broadcastable to
-        `[B, T, S]`, True where attention is allowed.
+        """`query [B, T, query_width]` -> means `[B, T, size of the values]` and weights.
+        The weights are `[B, T, S]` float32. `keys` and `values` are from `project_memory`;
+        `attention_mask` is bool, broadcastable to `[B, T, S]`, True where attention is allowed.
         """
         weights = masked_softmax(self.scores(query, keys), attention_mask)
         return matmul(ops.cast(weights, self.compute_dtype), values), weights

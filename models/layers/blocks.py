@@ -219,7 +219,6 @@ class DecoderLayer(StackLayer):
 
 def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
-
     At most `count` of the `num_distinct` sets are used; `order` is as `Transformer`'s
     `share_layers`.
     Example:

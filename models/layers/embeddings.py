@@ -22,7 +22,6 @@ def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
 
 def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     """Rotates pairs of units by angles that grow with the position, Su et al. 2021, equation 34.
-
     The product of a rotated query and a rotated key depends on their distance only, not on where
     they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
     but for the order of the units, and quicker. `x [..., T, d]`, d even, at positions `first` (int

@@ -101,7 +101,6 @@ def _per_gate(make_initializer, num_gates):
 
 class RecurrentCell(keras.layers.Layer):
     """Base class of all cells: weights, and the projection of their inputs.
-
     Input weights are initialised as in Glorot and Bengio 2010, recurrent weights orthogonally (Saxe
     et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's, which
     only `LSTMCell` has. The size of the state is U, `units`. `input_width` is the size of the
@@ -186,7 +185,6 @@ class RNNCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class GRUCell(RecurrentCell):
     """The gated recurrent unit, Cho et al. 2014, with the reset gate after the product.
-
     `r = sigmoid(W_r x + U_r h' + b_r)`, `z = sigmoid(W_z x + U_z h' + b_z)`,
     `n = tanh(W x + b + r * (U h' + b'))`, `h = (1 - z) * n + z * h'`. The paper has `U (r * h')`
     instead. This form, also used by cuDNN, needs one matrix product per step instead of two in
@@ -219,7 +217,6 @@ class GRUCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class LSTMCell(RecurrentCell):
     """Long short-term memory with a forget gate, Gers et al. 2000.
-
     `i, f, o = sigmoid(W x + U h' + b)`, `g = tanh(W_g x + U_g h' + b_g)`, `c = f * c' + i * g`,
     `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are in the order i, f, o,
     g. With an initial bias of 1, an untrained forget gate remembers (Jozefowicz et al. 2015).
@@ -245,7 +242,6 @@ CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentLayer(keras.layers.Layer):
     """A cell, one of `CELLS`, that reads a sequence from its first token.
-
     `call` takes whole sequences; `step` takes one position and `fed`. Both give equal results.
     Example:
         >>> layer = RecurrentLayer("lstm", input_width=3, units=4)

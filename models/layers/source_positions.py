@@ -89,7 +89,6 @@ class PositionTable(keras.layers.Layer):
 
 class Diagonal(keras.layers.Layer):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
-
     NULL has the fixed probability `null_probability`, in (0, 1); the N source words share the rest
     in proportion to exp(-tension |i / m - j / N|), where i is the target position, m the number of
     target tokens and j the source position, both positions counted from 1.

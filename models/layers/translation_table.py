@@ -89,12 +89,10 @@ class TranslationTable(keras.layers.Layer):
         self.row_starts.assign(starts)
 
     def set_probabilities(self, probabilities: np.ndarray) -> None:
-        """Sets the probability of every pair, `[P]` float64; what a row lacks to a sum of 1 is
-        spread.
-
-        Probability is missing where a sparse prior has taken it from the pairs of rare words. If it
-        were divided among the other pairs of the row, rare source words would explain any target
-        word that occurs with them. No row sums to more than 1.
+        """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
+        `probabilities [P]` float64; no row sums to more than 1. Probability is missing where a
+        sparse prior has taken it from the pairs of rare words. If it were divided among the other
+        pairs of the row, rare source words would explain any target word that occurs with them.
         """
         size = self.source_vocab_size
         totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
