@@ -38,7 +38,7 @@ def require_at_most(most: int, settings: dict[str, Any], names: Iterable[str]) -
 
 
 def require_layers(settings: dict[str, Any]) -> None:
-    """Raises `SettingError` at fewer than 1 layer, or so many that building them takes minutes."""
+    """Raises `SettingError` at fewer than 1 layer, or so many that building takes minutes."""
     names = ("num_encoder_layers", "num_decoder_layers")
     require_at_least(1, settings, names)
     require_at_most(200, settings, names)
@@ -61,7 +61,6 @@ def require_choices(settings: dict[str, Any], choices: dict[str, tuple[str, ...]
 
 def settings_of(arguments: dict[str, Any]) -> dict[str, Any]:
     """Returns a model's settings: the arguments of its constructor that are its own.
-
     To be called first, as `settings_of(locals())`. Unlike a list of the settings by hand, the
     result cannot lack one, which `get_config` would then not save.
     """
@@ -80,16 +79,8 @@ class StepOutput(NamedTuple):
 
 
 def shift_right(target_ids: Tensor, bos_id: int) -> Tensor:
-    """Turns target ids into decoder input: `[a, b, </s>]` becomes `[<s>, a, b]`.
-
+    """Turns target ids into decoder input, both `[B, T]` int32: `[a, b, </s>]` to `[<s>, a, b]`.
     No other code shifts targets.
-
-    Args:
-        target_ids: `[B, T]` int32.
-        bos_id: the id that starts every sentence.
-
-    Returns:
-        `[B, T]` int32.
     """
     bos = ops.full_like(target_ids[:, :1], bos_id)
     return ops.concatenate([bos, target_ids[:, :-1]], axis=1)
@@ -113,12 +104,8 @@ def dense_weights(layer: keras.layers.Dense) -> tuple[Tensor, Tensor | None]:
 
 class Frozen:
     """Tensors that `Searchable.freeze` computes from weights, such as a transposed matrix.
-
     They are variables, because the loops of a graph read a variable where it is used and carry a
     tensor from step to step. No layer counts them among its weights.
-
-    Attributes:
-        variables: list of `keras.Variable`.
     """
 
     def __init__(self, *values: Tensor) -> None:
@@ -188,66 +175,37 @@ class Searchable(keras.Model):
         return self.encode(source_ids)
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Reads the source.
-
-        Args:
-            source_ids: `[B, S]` int32.
-
-        Returns:
-            context: a dict of tensors whose first axis is B.
-        """
+        """Reads the source, `[B, S]` int32; returns the context, a dict of tensors with B rows."""
         raise NotImplementedError
 
     def initial_state(self, context: dict[str, Any]) -> dict[str, Any]:
-        """Makes the state of empty hypotheses.
-
-        Args:
-            context: from `encode`.
-
-        Returns:
-            state: a dict, possibly empty, of tensors whose first axis is B.
-        """
+        """Returns the state of empty hypotheses: a dict, possibly empty, of tensors with B rows."""
         raise NotImplementedError
 
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
         """Predicts the next token of every hypothesis.
-
-        Args:
-            token_ids: `[N]` int32, the tokens chosen last (at step 0: `bos_id`).
-            step: scalar int32, number of tokens before `token_ids`.
-            state: as `initial_state`, with N rows.
-            context: from `encode`, with B rows; N is a multiple of B.
-
-        Returns:
-            `StepOutput`.
+        `token_ids [N]` int32 were chosen last (at step 0: `bos_id`); `step`, scalar int32, is the
+        number of tokens before them. `state` is as in `initial_state`, with N rows; `context`, from
+        `encode`, has B rows; N is a multiple of B.
         """
         raise NotImplementedError
 
     def log_normaliser(self, logits: Tensor) -> Tensor:
         """Returns the value to subtract from logits, so that scores add up along a sentence.
-
-        This is the logarithm of the sum of their exponentials, or 0 if `logits_add_up`.
-
-        Args:
-            logits: `[..., V]` float32.
-
-        Returns:
-            `[..., 1]` float32.
+        `logits [..., V]` float32 -> `[..., 1]` float32, the logarithm of the sum of their
+        exponentials, or 0 if `logits_add_up`.
         """
         if self.logits_add_up:
             return ops.zeros_like(logits[..., :1])
         return ops.logsumexp(logits, axis=-1, keepdims=True)
 
     def freeze(self) -> None:
-        """Precomputes everything that depends on the weights alone, for inference.
-
-        The weights must not change afterwards.
-        """
+        """Precomputes what depends on the weights alone; the weights must not change afterwards."""
 
     def frozen(self) -> list[Frozen]:
-        """Returns a list of `Frozen`: what decoding reads besides the weights, after `freeze`."""
+        """Returns what decoding reads besides the weights, after `freeze`."""
         return []
 
     def get_config(self) -> dict[str, Any]:
@@ -263,7 +221,6 @@ class Searchable(keras.Model):
 
 class TranslationModel(Searchable):
     """A conditional language model P(target | source), trainable, searchable and explainable.
-
     A subclass implements `attention_maps`, `align` or `features_and_alignment`, `encode`,
     `initial_state`, and `features`, `step_features` and `output_weights`; or `call` and
     `decode_step` if its predictions are no product of features and output weights (its `predicts`
@@ -281,43 +238,27 @@ class TranslationModel(Searchable):
 
     def call(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
         """Predicts every target token from the source and the tokens before it.
-
-        Args:
-            inputs: `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32.
-
-        Returns:
-            `[B, T, V]` float32 logits.
+        `{"source_ids": [B, S], "target_in_ids": [B, T]}`, int32 -> logits `[B, T, V]` float32.
         """
         return self.logits(self.features(inputs, training))
 
     def features(self, inputs: dict[str, Tensor], training: bool | None = None) -> Tensor:
-        """Computes the inputs of the output layer; arguments as `call`.
-
-        Returns:
-            `[B, T, D]` in the compute dtype.
-        """
+        """Computes the inputs of the output layer, `[B, T, D]` in the compute dtype; as `call`."""
         raise NotImplementedError
 
     def features_and_alignment(
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Computes, in one pass, `features` and the attention that `align` returns.
-
-        Only models that have features and an alignment implement this. Arguments as `call`.
-
-        Returns:
-            (features `[B, T, D]` in the compute dtype, attention `[B, T, S]` float32, in training
-            before dropout).
+        """Computes, in one pass, `features` and the attention that `align` returns; as `call`.
+        Only models that have features and an alignment implement this. Returns features `[B, T, D]`
+        in the compute dtype and attention `[B, T, S]` float32, in training before dropout.
         """
         raise NotImplementedError
 
     def output_weights(self) -> tuple[Tensor, Tensor | None]:
-        """Returns the weights of the output layer: `logits = features @ kernel + bias`.
-
-        With features and weights, a loss need not hold the logits of a whole batch in memory.
-
-        Returns:
-            `(kernel [D, V], bias [V] or None)` in the compute dtype.
+        """Returns the output layer's kernel `[D, V]` and bias `[V]` or None, in the compute dtype.
+        `logits = features @ kernel + bias`. With features and weights, a loss need not hold the
+        logits of a whole batch in memory.
         """
         raise NotImplementedError
 
@@ -325,10 +266,7 @@ class TranslationModel(Searchable):
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
         """Computes the input of the output layer for the next token; arguments as `decode_step`.
-
-        Returns:
-            `(features, state, attention)`: features `[N, D]` in the compute dtype; the others as
-            in `StepOutput`.
+        Returns features `[N, D]` in the compute dtype; state and attention as in `StepOutput`.
         """
         raise NotImplementedError
 
@@ -339,13 +277,8 @@ class TranslationModel(Searchable):
         return StepOutput(self.logits(features), state, attention)
 
     def translations(self, source_ids: Tensor) -> Tensor | None:
-        """Returns the translation probabilities t(e | f) of each source word alone, from a table.
-
-        Args:
-            source_ids: `[B, S]` int32.
-
-        Returns:
-            `[B, S, V]` float32, rows sum to 1; None if the model has no such table.
+        """Returns t(e | f) of each source word alone; None if the model has no table of these.
+        `source_ids [B, S]` int32 -> `[B, S, V]` float32, rows sum to 1.
         """
         return None
 
@@ -353,51 +286,32 @@ class TranslationModel(Searchable):
         self, features: Tensor, weights: tuple[Tensor, Tensor | None] | None = None
     ) -> Tensor:
         """Applies the output layer: `[..., D]` features -> `[..., V]` float32.
-
-        Args:
-            features: `[..., D]`.
-            weights: some columns of `output_weights`, to score these tokens only; None: all.
+        `weights` are some columns of `output_weights`, to score these tokens only; None: all.
         """
         kernel, bias = weights or self.output_weights()
         logits = ops.matmul(features, kernel)
         return ops.cast(logits if bias is None else logits + bias, "float32")
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
-        """Returns every attention distribution of the model, for pictures.
-
-        Args:
-            source_ids: `[B, S]` int32.
-            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
-
-        Returns:
-            name -> `[B, H, queries, keys]` float32. Names are `encoder/0/self`,
-            `decoder/0/self`, `decoder/0/cross`, layers counted from 0. Row t of a decoder map is
-            the attention with which target token t was predicted.
+        """Returns every attention distribution of the model, for pictures; arguments as `align`.
+        Name -> `[B, H, queries, keys]` float32. Names are `encoder/0/self`, `decoder/0/self`,
+        `decoder/0/cross`, layers counted from 0. Row t of a decoder map is the attention with which
+        target token t was predicted.
         """
         raise NotImplementedError
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes a soft word alignment: the attention of `features_and_alignment`.
-
-        Args:
-            source_ids: `[B, S]` int32.
-            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
-
-        Returns:
-            `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
+        `source_ids [B, S]` int32; `target_ids [B, T]` int32, unshifted, with the final `</s>` ->
+        `[B, T, S]` float32; row t aligns target token t; rows sum to 1 and are 0 on padding.
         """
         inputs = {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)}
         return self.features_and_alignment(inputs, training=False)[1]
 
     def score(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Computes the log-probability of every target token given source and previous tokens.
-
-        Args:
-            source_ids: `[B, S]` int32.
-            target_ids: `[B, T]` int32, unshifted, with the final `</s>`.
-
-        Returns:
-            `[B, T]` float32, natural logarithms. Entries at padding have no meaning.
+        Arguments as `align`; returns `[B, T]` float32, natural logarithms, without meaning at
+        padding.
         """
         logits = self(
             {"source_ids": source_ids, "target_in_ids": shift_right(target_ids, self.bos_id)},

@@ -7,11 +7,8 @@ from nmt_zoo.models.base import Searchable, StepOutput, Tensor, TranslationModel
 
 class Combination(TranslationModel):
     """Base class of models that others are parts of: context and state hold those of each part.
-
-    A subclass implements `joined`, and `align` and `attention_maps`.
-
-    Args:
-        parts: name -> model; the vocabularies are those of the first, a `TranslationModel`.
+    A subclass implements `joined`, and `align` and `attention_maps`. The vocabularies are those of
+    the first part, a `TranslationModel`.
     """
 
     predicts = "logits"
@@ -50,7 +47,6 @@ class Combination(TranslationModel):
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
-        """As `Searchable`; the logits are `joined`."""
         outputs = {
             name: part.decode_step(token_ids, step, state[name], context[name])
             for name, part in self.parts.items()

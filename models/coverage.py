@@ -25,8 +25,8 @@ class CoverageModel(TranslationModel):
     position j is proportional to the prior times `1 - coverage`, at least 0.03, times
     `exp(-|j - r|)`, where r is the sum of the coverage of all words; for NULL, to a tenth of its
     prior. So source words are read once and, unless the prior prefers otherwise, in their order.
-    The probability of `</s>` does not come from the model: it is the probability
-    that the translation of a source of n tokens has just this length (`length`). Therefore the
+    The probability of `</s>` does not come from the model: it is the probability that the
+    translation of a source of n tokens has just this length (`length`). Therefore the
     log-probabilities of a search differ from those of `score`.
 
     Some models are no mixture of the translations of single source words: attention, for instance,
@@ -37,9 +37,6 @@ class CoverageModel(TranslationModel):
     A subclass implements `position_prior`. Its context contains `source_mask [B, S]` and
     `rows [B, S, V]` float32, the translation probabilities of each source word alone. A subclass
     that is no mixture also implements `gain`.
-
-    Args:
-        Others as `TranslationModel`.
     """
 
     tracks_coverage = True
@@ -57,32 +54,21 @@ class CoverageModel(TranslationModel):
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
         """Computes the prior of source positions, without the coverage.
-
-        Args:
-            step: scalar int32, the target position.
-            state: leaves `[B, K, ...]`.
-            source_mask: `[B, S]` bool.
-
-        Returns:
-            `[B, K, S]` float32, or `[B, 1, S]` if the prior is the same for all hypotheses.
+        `step`, scalar int32, is the target position; leaves of `state` are `[B, K, ...]`;
+        `source_mask [B, S]` bool -> `[B, K, S]` float32, or `[B, 1, S]` if equal for all
+        hypotheses.
         """
         raise NotImplementedError
 
     def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
         """Computes the model's log-probabilities minus those of the mixture of `rows`.
-
-        Args:
-            prior: from `position_prior`, the same for all hypotheses.
-            context: from `encode`.
-
-        Returns:
-            `[B, 1, V]` float32; None if the model is that mixture.
+        `prior` from `position_prior`, the same for all hypotheses; `context` from `encode` ->
+        `[B, 1, V]` float32; None if the model is that mixture.
         """
         return None
 
     def follow(self, state: dict[str, Any], origin: Tensor, source_mask: Tensor) -> dict[str, Any]:
         """Updates the entries that a subclass adds to the state (not `coverage` and `weights`).
-
         `state`, leaves `[B, K, ...]`; `origin [B, K, S]`, the posterior of the last token over
         source positions; `source_mask [B, S]` bool.
         """
@@ -97,7 +83,6 @@ class CoverageModel(TranslationModel):
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
-        """As `TranslationModel`, with the changes that `CoverageModel` describes."""
         source_mask, rows = context["source_mask"], context["rows"]
         batch_size = ops.shape(source_mask)[0]
         state = {name: by_sentence(leaf, batch_size) for name, leaf in state.items()}
@@ -130,7 +115,6 @@ class CoverageModel(TranslationModel):
         )
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
-        """Returns `decoder/0/cross`: the result of `align`."""
         return {"decoder/0/cross": self.align(source_ids, target_ids)[:, None]}
 
     def get_config(self) -> dict[str, Any]:
@@ -138,8 +122,7 @@ class CoverageModel(TranslationModel):
 
 
 def _read(prior, coverage, source_mask):
-    """Computes the distribution of the next target word's source position, before it is chosen.
-
+    """Returns the distribution of the next target word's source position, before it is chosen.
     `prior [B, K, S]` or `[B, 1, S]`, `coverage [B, K, S]`, `source_mask [B, S]` bool ->
     `[B, K, S]`; rows sum to 1.
     """

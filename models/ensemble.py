@@ -11,19 +11,11 @@ from nmt_zoo.models.combination import Combination
 
 class Ensemble(Combination):
     """Every token has the mean of the probabilities that the members give it.
-
     The mean of probabilities is a probability again, so scores mean what they mean for one model. A
     member that is sure of a word can win over others that are unsure; with the mean of the
-    log-probabilities, a member that thinks a word impossible would forbid it.
-
-    Alignments are the mean of the members that have one.
-
-    Args:
-        members: list of `TranslationModel` with the same source and target ids.
-
-    Raises:
-        SettingError: no member, or members with different vocabulary sizes.
-
+    log-probabilities, a member that thinks a word impossible would forbid it. Alignments are the
+    mean of the members that have one. Raises `SettingError` without members, or if their vocabulary
+    sizes differ; their source and target ids must be the same.
     Example:
         both = Ensemble([transformer, lstm])
         Translator(both, tokenizer).translate(["A dog runs."])
@@ -45,12 +37,10 @@ class Ensemble(Combination):
         return tuple(map(max, zip(*(member.align_sizes for member in self.members), strict=True)))
 
     def freeze(self) -> None:
-        """Freezes the members."""
         for member in self.members:
             member.freeze()
 
     def frozen(self) -> list[Frozen]:
-        """Returns the tensors of all members, see `Searchable.frozen`."""
         return [one for member in self.members for one in member.frozen()]
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
@@ -64,7 +54,6 @@ class Ensemble(Combination):
         return ops.mean(ops.stack(some), axis=0)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns the mean alignment of the members that have one, `[B, T, S]`."""
         aligned = [m.align(source_ids, target_ids) for m in self.members if m.has_alignment]
         aligned = aligned or [self.members[0].align(source_ids, target_ids)]
         return ops.mean(ops.stack(aligned), axis=0)

@@ -27,17 +27,13 @@ class FertilityModel(AlignmentModel):
         P(a | e, f)  ~  prod_i P(a_i | a_{i-1}) t(e_i | f_{a_i})  prod_j n(links of f_j | f_j)
 
     NULL has no fertility. `align` approximates the posterior of a link in two steps: it finds the
-    links by the hidden Markov model; then it finds them again, with t(e_i | f_j) multiplied by
-    n(c + 1 | f_j) / n(c | f_j), where c is the expected number of links of source word j to other
-    target words. Between whole numbers c, the logarithm of the factor is interpolated. From
-    c = 3 on, it is n(4 or more) / n(3).
+    links by the hidden Markov model; then it finds them again, with t(e_i | f_j) multiplied by n(c
+    + 1 | f_j) / n(c | f_j), where c is the expected number of links of source word j to other
+    target words. Between whole numbers c, the logarithm of the factor is interpolated. From c = 3
+    on, it is n(4 or more) / n(3).
 
     `call`, `score` and decoding steps do not count links: they are those of the hidden Markov model
-    (`AlignmentModel`, "jumps").
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
+    (`AlignmentModel`, "jumps"). Raises `SettingError` at a setting out of its range.
     Example:
         >>> model = FertilityModel(100, 90)
         >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")

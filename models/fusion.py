@@ -9,18 +9,11 @@ from nmt_zoo.models.ngram import NgramLanguageModel
 
 class ShallowFusion(Combination):
     """Every token is scored by both models, log P(e_i | f, ...) + weight * log P(e_i | ...).
-
     Gulcehre et al. 2015, "On Using Monolingual Corpora in Neural Machine Translation", section 4.1.
     The sums are not normalised again, so a search maximises the sum of both scores over whole
-    sentences, and `score` is not a probability. Alignments come from the translation model.
-
-    Args:
-        language_model: `NgramLanguageModel` with as many target ids.
-        weight: at least 0; 0 leaves the translation model as it is.
-
-    Raises:
-        SettingError: the target vocabulary sizes differ, or the weight is negative.
-
+    sentences, and `score` is not a probability. Alignments come from the translation model. A
+    weight of 0 leaves the translation model as it is. Raises `SettingError` if the target
+    vocabulary sizes differ, or the weight is negative.
     Example:
         fused = ShallowFusion(model, language_model, weight=0.2)
         Translator(fused, tokenizer).translate(["A dog runs."])
@@ -53,13 +46,10 @@ class ShallowFusion(Combination):
         return self.model.align_sizes
 
     def joined(self, log_probs: list[Tensor]) -> Tensor:
-        """Returns the weighted sum of both models' log-probabilities, `[..., V]`."""
         return log_probs[0] + self.weight * log_probs[1]
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns the alignment of the translation model."""
         return self.model.align(source_ids, target_ids)
 
     def attention_maps(self, source_ids: Tensor, target_ids: Tensor) -> dict[str, Tensor]:
-        """Returns the attention maps of the translation model."""
         return self.model.attention_maps(source_ids, target_ids)

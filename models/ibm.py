@@ -43,6 +43,7 @@ class AlignmentModel(CoverageModel):
     the prior does.
 
     A decoding step does not use this conditional as it is, but as `CoverageModel` describes.
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         positions: "uniform", "table", "diagonal" or "jumps".
@@ -54,10 +55,6 @@ class AlignmentModel(CoverageModel):
             words, in [0, 1).
         num_word_pairs: P, number of pairs of a source and a target word in the translation table;
             `table.set_word_pairs` sets them. 0: all pairs.
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = AlignmentModel(100, 90, positions="jumps")
         >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
@@ -162,7 +159,6 @@ class AlignmentModel(CoverageModel):
         return self.table.rows(source_ids)
 
     def align(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
-        """Returns the posterior P(a_i = j | e, f)."""
         source_mask = padding_mask(source_ids, self.pad_id)
         translation = self._translation(source_ids, target_ids)
         if isinstance(self.positions, Jumps):

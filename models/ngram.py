@@ -40,6 +40,7 @@ class NgramLanguageModel(Searchable):
     weights, because nothing is trained by gradients. All computation is in float32 under every
     dtype policy. The number of words after a context is known only at run time, so XLA cannot
     compile this model.
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         source_vocab_size: number of source ids; the source is not read.
@@ -47,10 +48,6 @@ class NgramLanguageModel(Searchable):
         order: length of the longest n-grams, in words.
         num_ngrams: number of n-grams of two and more words, known once they are counted.
         bos_id: id that starts sentences.
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = NgramLanguageModel(90, 90, order=3)
         >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
@@ -119,7 +116,6 @@ class NgramLanguageModel(Searchable):
 
     def _contexts(self, history):
         """`[N, order - 1]` words -> order - 1 nodes `[N]`, the shortest context first; -1: unseen.
-
         Places before the start of a sentence hold `pad_id`, which occurs in no n-gram.
         """
         history = ops.cast(history, "int64")
@@ -194,7 +190,6 @@ class NgramLanguageModel(Searchable):
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
-        """As `Searchable`; the logits are log-probabilities, the attention is uniform."""
         history = ops.concatenate([state["history"], token_ids[:, None]], axis=1)[:, 1:]
         num_beams = ops.shape(token_ids)[0] // ops.shape(context["source_mask"])[0]
         mask = ops.repeat(ops.cast(context["source_mask"], "float32"), num_beams, axis=0)
@@ -218,7 +213,6 @@ class NgramLanguageModel(Searchable):
 
 
 def _log(probabilities):
-    """Natural logarithms; `IMPOSSIBLE` for 0."""
     logs = ops.log(ops.maximum(probabilities, 1e-37))
     return ops.where(probabilities > 0, logs, IMPOSSIBLE)
 

@@ -19,12 +19,12 @@ class NoisyChannel(Searchable):
 
         P(f | e) = prod_j 1 / (l + 1) sum_{i = 0..l} t(f_j | e_i)
 
-    P(f | e) is not a product over the words of e. But each hypothesis stores the *mass*
-    sum_i t(f_j | e_i) of every source word, which gives P(f | e) exactly when the hypothesis ends.
-    So the score of a finished translation is exactly log P(f | e) + weight * log P(e). Before the
-    end, a source word counts with its mass or, if that is larger, with the best word that may still
-    be added for it, max_e t(f_j | e) P(e)^weight, like the future costs of phrase-based decoders.
-    Each step adds the change of this estimate to the score.
+    P(f | e) is not a product over the words of e. But each hypothesis stores the *mass* sum_i t(f_j
+    | e_i) of every source word, which gives P(f | e) exactly when the hypothesis ends. So the score
+    of a finished translation is exactly log P(f | e) + weight * log P(e). Before the end, a source
+    word counts with its mass or, if that is larger, with the best word that may still be added for
+    it, max_e t(f_j | e) P(e)^weight, like the future costs of phrase-based decoders. Each step adds
+    the change of this estimate to the score.
 
     A hypothesis is extended only with the words e that most likely generate a source word of the
     sentence, by t(f_j | e) P(e), and with the most frequent words, which may generate no source
@@ -37,16 +37,14 @@ class NoisyChannel(Searchable):
 
     Args:
         channel: `AlignmentModel` of the reverse direction; only its translation table is used.
-        language_model: `NgramLanguageModel` over the channel's source vocabulary.
+        language_model: over the channel's source vocabulary.
         weight: weight of the language model, above 0; 1 is Bayes' rule.
         num_translations: number of words e considered for each source word.
         max_words: most such words in a sentence; in long sentences, fewer words are considered for
             each source word.
         num_frequent: number of frequent words e considered in every sentence.
 
-    Raises:
-        SettingError: the vocabulary sizes do not match, or a number is out of its range.
-
+    Raises `SettingError` if the vocabulary sizes do not match, or a number is out of its range.
     Example:
         noisy = NoisyChannel(english_from_german, german_words)
         Translator(noisy, tokenizer).translate(["A dog runs."])
@@ -125,9 +123,8 @@ class NoisyChannel(Searchable):
         return likely
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Makes the context, for C words e that are considered for each sentence.
-
-        `source_mask [B, S]`; `words [B, C]`; `translation [B, C, S]`, t(f_j | e) of these words;
+        """Context, for C words e that are considered for each sentence: `words [B, C]`.
+        Also `source_mask [B, S]`; `translation [B, C, S]`, t(f_j | e) of these words;
         `empty [B, S]`, t(f_j | the empty word); `future [B, S]`, the estimate for the best word
         that may be added for each source word; `language_model`, the language model's context.
         """
@@ -177,7 +174,6 @@ class NoisyChannel(Searchable):
     def decode_step(
         self, token_ids: Tensor, step: Tensor, state: dict[str, Any], context: dict[str, Any]
     ) -> StepOutput:
-        """As `Searchable`; the logits add up as they are, and the attention is uniform."""
         words, translation = context["words"], context["translation"]
         mask = ops.cast(context["source_mask"], "float32")
         batch_size = ops.shape(mask)[0]

@@ -176,9 +176,7 @@ def preset_names() -> list[str]:
 
 def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
     """Returns every setting of a preset that may be overridden, with its value.
-
-    Raises:
-        SettingError: no such preset.
+    Raises `SettingError` if there is no such preset.
     """
     reserved = ("pad_id", "bos_id", "eos_id", *model_class(preset).corpus_sizes)
     defaults = {n: v for n, v in _keywords(preset).items() if n not in reserved}
@@ -186,16 +184,13 @@ def preset_settings(preset: str, **overrides: Any) -> dict[str, Any]:
 
 
 def model_class(preset: str) -> type[Searchable]:
-    """Returns the class of a preset's models, whose class attributes state facts about them.
-
-    Raises:
-        SettingError: no such preset.
+    """Returns the class of a preset's models; its class attributes state facts about them.
+    Raises `SettingError` if there is no such preset.
     """
     return _known(preset)[0]
 
 
 def _known(preset):
-    """Returns (class, settings, origin) of a preset."""
     known = {**PRESETS, **LANGUAGE_MODELS}
     require(preset in known, f"unknown model {preset!r}; expected one of {', '.join(known)}")
     return known[preset]
@@ -210,19 +205,11 @@ def _keywords(preset):
 def create(
     preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
 ) -> Searchable:
-    """Builds a model with fresh weights.
-
-    Args:
-        preset: one of `preset_names()` or `LANGUAGE_MODELS`.
-        **overrides: settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
-            and the `corpus_sizes` of the model's class.
-
-    Returns:
-        A built `TranslationModel`; for `LANGUAGE_MODELS`, a built `Searchable`.
-
-    Raises:
-        SettingError: no such preset or setting, or a value of the wrong type or range.
-
+    """Builds a model of a preset or of a name in `LANGUAGE_MODELS`, with fresh weights.
+    `overrides` are settings of the model's constructor; also `pad_id`, `bos_id`, `dtype`, `name`,
+    and the `corpus_sizes` of the model's class. Returns a `TranslationModel`; for
+    `LANGUAGE_MODELS`, a `Searchable`. Raises `SettingError` if there is no such preset or setting,
+    or if a value has the wrong type or range.
     Example:
         >>> create("transformer_tiny", 1000, 1000, num_decoder_layers=2).count_params() > 0
         True
@@ -234,14 +221,9 @@ def create(
 
 
 def check_settings(preset: str, given: dict[str, Any]) -> None:
-    """Checks names and types of settings; their ranges are checked by `create`.
-
-    Args:
-        given: name -> value.
-
-    Raises:
-        SettingError: no such preset or setting, a value of the wrong type, or a number that is not
-            finite or beyond 32 bits.
+    """Checks names and types of settings, name -> value; `create` checks their ranges.
+    Raises `SettingError` if there is no such preset or setting, a value has the wrong type, or a
+    number is not finite or beyond 32 bits.
     """
     settings = preset_settings(preset)
     for name, value in given.items():
@@ -266,9 +248,7 @@ def check_settings(preset: str, given: dict[str, Any]) -> None:
 
 def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
     """Returns why a setting would have no effect, such as "needs cell=lstm"; "" if it has one.
-
-    Args:
-        given: name -> value, settings that differ from the preset's.
+    `given` holds settings that differ from the preset's, name -> value.
     """
     other, values = model_class(preset).read_with.get(name, (None, ()))
     settings = preset_settings(preset, **given)
@@ -280,14 +260,8 @@ def why_unread(preset: str, name: str, given: dict[str, Any]) -> str:
 def sketch(
     preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
 ) -> Searchable:
-    """Builds a model without allocating its weights, so they may be of any size.
-
-    Args:
-        preset: as in `create`, like all other arguments.
-
-    Raises:
-        SettingError: as `create`, or the model has so many weights that the list of them does not
-            fit into memory.
+    """Builds a model without allocating its weights, so they may be of any size; as `create`.
+    Raises `SettingError` also if the list of so many weights does not fit into memory.
     """
 
     def build():
@@ -309,6 +283,6 @@ def sketch(
 def weight_shapes(
     preset: str, source_vocab_size: int, target_vocab_size: int, **overrides: Any
 ) -> list[tuple[int, ...]]:
-    """Returns the shapes of a model's weights, a list of tuples; arguments as `sketch`."""
+    """Returns the shapes of a model's weights; arguments as `sketch`."""
     model = sketch(preset, source_vocab_size, target_vocab_size, **overrides)
     return [tuple(weight.shape) for weight in model.weights]

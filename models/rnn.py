@@ -36,6 +36,7 @@ from nmt_zoo.models.layers.recurrent_decoder import RecurrentDecoder
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentTranslationModel(TranslationModel):
     """A recurrent encoder and a recurrent decoder, with or without attention between them.
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         cell: "rnn" (tanh), "gru" or "lstm".
@@ -69,10 +70,6 @@ class RecurrentTranslationModel(TranslationModel):
         dropout: after every layer of the encoder and between the layers of the decoder, in [0, 1).
         output_dropout: on the decoder's outputs, including outputs that are fed back, in [0, 1).
         forget_bias: initial bias of the forget gates of "lstm".
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = RecurrentTranslationModel(100, 90, embedding_width=8, encoder_units=8,
         ...                                   decoder_units=16)
@@ -174,7 +171,6 @@ class RecurrentTranslationModel(TranslationModel):
         )
 
     def _start_projections(self):
-        """Makes a layer for every tensor of the decoder's first state, if that is projected."""
         kind = self.settings["initial_state"]
         if not kind.startswith("projected"):
             return []
@@ -207,11 +203,9 @@ class RecurrentTranslationModel(TranslationModel):
         self.built = True
 
     def encode(self, source_ids: Tensor, training: bool = False) -> dict[str, Any]:
-        """Makes the context.
-
-        `source_mask [B, S]`; `keys`, `values` of the attention; `start`, the first state of the
-        decoder's cells, unless it is zero; `source_order [B, S]` with `reverse_source`;
-        `source_embeddings [B, S, E]` with `lexical`. Positions are in the order of reading.
+        """Context, in the order of reading: `source_mask [B, S]`; the attention's `keys`, `values`.
+        Also `start`, the first state of the decoder's cells, unless it is zero;
+        `source_order [B, S]` with `reverse_source`; `source_embeddings [B, S, E]` with `lexical`.
         """
         context = {"source_mask": padding_mask(source_ids, self.pad_id)}
         if self.reverse_source:
@@ -322,7 +316,6 @@ class RecurrentTranslationModel(TranslationModel):
 
 def reversed_order(source_mask: Tensor) -> Tensor:
     """Computes the positions that reverse a sentence except its final `</s>` and padding.
-
     `source_mask [B, S]` bool, True for real tokens, which come before all padding -> `[B, S]`
     int32, a permutation that is its own inverse: `[2, 1, 0, 3, 4]` for `[a, b, c, </s>, 0]`.
     """
@@ -332,7 +325,6 @@ def reversed_order(source_mask: Tensor) -> Tensor:
 
 
 def _memory_width(settings):
-    """Returns the size of the encoder's outputs."""
     return settings["encoder_units"] * (2 if settings["bidirectional"] else 1)
 
 

@@ -36,6 +36,7 @@ from nmt_zoo.models.layers.masks import attend_to, padding_mask
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Transformer(TranslationModel):
     """Encoder and decoder stacks of self-attention (figure 1 of the paper).
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         num_encoder_layers: layers of the encoder, at least 1.
@@ -60,10 +61,6 @@ class Transformer(TranslationModel):
             "sequence" 0 0 1 1, "cycle" 0 1 0 1, "cycle_reversed" 0 1 1 0.
         distinct_layers: number of sets of weights in each stack, if layers are shared. With 1,
             all layers of a stack are the same (Dabre and Fujita 2019).
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = Transformer(100, 100, num_encoder_layers=1, num_decoder_layers=1,
         ...                     width=16, num_heads=2, ffn_width=32)
@@ -182,7 +179,6 @@ class Transformer(TranslationModel):
         self, inputs: dict[str, Tensor], training: bool | None = None
     ) -> tuple[Tensor, Tensor]:
         """As `TranslationModel`; aligns by the last decoder layer but one, or by the only one.
-
         The cross-attention of that layer aligns best in a trained Transformer (Garg et al. 2019,
         section 4.1). The result is the mean of its heads, or its first head, as `alignment_head`
         says. The attention of a decoding step is the same.

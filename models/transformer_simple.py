@@ -36,10 +36,7 @@ def _attention(width, name, dtype):
 
 
 class SimpleLayer(keras.layers.Layer):
-    """Self-attention, then `FFN(x) + x`; its query and key matrices start equal.
-
-    Arguments as `SimpleTransformer`.
-    """
+    """Self-attention, then `FFN(x) + x`; its query and key matrices start equal."""
 
     def __init__(self, width: int, ffn_width: int, dropout: float, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -73,7 +70,6 @@ class SimpleLayer(keras.layers.Layer):
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Processes the position after those of the cache, and adds it to the cache.
-
         `x [N, 1, D]`, `keys [N, D, t]`, `values [N, t, D]` ->
         `(x [N, 1, D], keys [N, D, t + 1], values [N, t + 1, D])`.
         """
@@ -93,6 +89,7 @@ class SimpleTransformer(TranslationModel):
 
     Positions are learned, and all positions from `max_length` on share the last vector. So longer
     sentences are translated less well: train with a `--max_length` of at most `max_length`.
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         num_encoder_layers: layers of the encoder, at least 1.
@@ -101,10 +98,6 @@ class SimpleTransformer(TranslationModel):
         ffn_width: inner size of the feed-forward layers.
         max_length: number of positions with a separate vector.
         dropout: on embeddings and inside the feed-forward layers, in [0, 1).
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = SimpleTransformer(100, 90, width=16, ffn_width=32)
         >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")

@@ -39,16 +39,13 @@ class WordAttention(CoverageModel):
     No prediction depends on the previous target words, and `</s>` is predicted like any other word.
     With these probabilities, translations would repeat one word, or end at once. So decoding works
     as `CoverageModel` describes, with `a(j | i)` as the prior.
+    Raises `SettingError` at a setting out of its range.
 
     Args:
         average: quantity that is averaged over the source words, "probabilities" or "embeddings".
         width: D, size of every embedding.
         max_positions: number of positions per side with a separate embedding; 0: no positions, so
             that all source words have equal weights.
-
-    Raises:
-        SettingError: a setting out of its range, naming it.
-
     Example:
         >>> model = WordAttention(100, 90, width=16, max_positions=50)
         >>> ids = ops.convert_to_tensor([[5, 6, 3]], "int32")
@@ -123,11 +120,9 @@ class WordAttention(CoverageModel):
         return self.target_vocab_size if self.is_mixture else 0, 1
 
     def _read(self, source_ids):
-        """Returns `source_mask [B, S]` and the quantity that is averaged.
-
-        That quantity is `log_probs [B, S, V]` float32, the logarithm of each source word's
-        distribution over the target words, -1e9 for padding; or `values [B, S, D]`, the source
-        embeddings.
+        """Returns `source_mask [B, S]` and the quantity that is averaged: `log_probs` or `values`.
+        `log_probs [B, S, V]` float32 is the logarithm of each source word's distribution over the
+        target words, -1e9 for padding; `values [B, S, D]` are the source embeddings.
         """
         context = {"source_mask": padding_mask(source_ids, self.pad_id)}
         values = self.source_embedding(source_ids)
@@ -182,7 +177,6 @@ class WordAttention(CoverageModel):
         return ops.broadcast_to(logits, (batch_size, length, self.target_vocab_size))
 
     def position_prior(self, step: Tensor, state: dict[str, Any], source_mask: Tensor) -> Tensor:
-        """As `CoverageModel`: `a(j | i)`."""
         return self._weights(ops.reshape(step, (1,)), source_mask)
 
     def gain(self, prior: Tensor, context: dict[str, Any]) -> Tensor | None:
@@ -207,7 +201,6 @@ class WordAttention(CoverageModel):
 
 def _log_mixture(weights, log_probs):
     """Computes `log sum_j weights_tj exp(log_probs_jv)` with one matrix product.
-
     `weights [B, T, S]`, `log_probs [B, S, V]` -> `[B, T, V]`, finite even where every probability
     is too small for a float32.
     """

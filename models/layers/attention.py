@@ -21,10 +21,7 @@ MAX_DISTANCE = 16  # Shaw et al. 2018, section 4.1: k of their base model.
 @keras.saving.register_keras_serializable("nmt_zoo")
 class ScaledDotProductAttention(keras.layers.Layer):
     """`softmax(Q K^T / sqrt(d)) V`, equation 1 of Vaswani et al. 2017.
-
-    Args:
-        dropout: share of the weights that training drops, in [0, 1).
-
+    `dropout`, the share of the weights that training drops, is in [0, 1).
     Example:
         >>> layer = ScaledDotProductAttention()
         >>> output, weights = layer(
@@ -48,17 +45,10 @@ class ScaledDotProductAttention(keras.layers.Layer):
         attention_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Attends.
-
-        Args:
-            query: `[..., T, d]`.
-            key: `[..., S, d]`.
-            value: `[..., S, e]`.
-            attention_mask: bool, broadcastable to `[..., T, S]`, True where attention is allowed.
-
-        Returns:
-            `(output [..., T, e], weights [..., T, S])`, the weights float32 and before dropout. If
-            every key of a query is hidden, its weights are equal, never NaN.
+        """`query [..., T, d]`, `key [..., S, d]`, `value [..., S, e]` -> output and weights.
+        `attention_mask` is bool, broadcastable to `[..., T, S]`, True where attention is allowed.
+        The output is `[..., T, e]`; the weights `[..., T, S]` are float32 and before dropout. If
+        every key of a query is hidden, its weights are equal, never NaN.
         """
         query = query * (query.shape[-1] ** -0.5)
         weights = masked_softmax(self.scores(query, key), attention_mask)
@@ -80,15 +70,12 @@ class RelativeAttention(ScaledDotProductAttention):
 
     For a query at position t, a learned vector of the distance s - t is added to the key and
     another one to the value of position s (equations 3 and 4). All heads share these vectors.
-    Distances beyond `max_distance` count as equal to it.
+    Distances beyond `max_distance`, k in the paper, count as equal to it. `size` is d, of queries
+    `[B, H, T, d]`, keys and values `[B, H, S, d]`. `sees_future` is False if all keys after a query
+    are masked; such distances have no vectors.
 
     The T queries are at the last T of the S positions. So a decoding step, which has one query,
     does not need to be told its position.
-
-    Args:
-        size: d, the size of queries, keys and values.
-        max_distance: the longest distance with vectors of its own, k in the paper.
-        sees_future: False if all keys after a query are masked; such distances have no vectors.
     """
 
     def __init__(
@@ -113,12 +100,10 @@ class RelativeAttention(ScaledDotProductAttention):
         super().build(query_shape)
 
     def scores(self, query: Tensor, key: Tensor) -> Tensor:
-        """As `ScaledDotProductAttention.scores`, for `[B, H, T, d]` and `[B, H, S, d]`."""
         of_keys = self._by_distance(self.key_vectors, ops.shape(query)[2], ops.shape(key)[2])
         return super().scores(query, key) + ops.einsum("bhtd,tsd->bhts", query, of_keys)
 
     def average(self, weights: Tensor, value: Tensor) -> Tensor:
-        """As `ScaledDotProductAttention.average`, for `[B, H, T, S]` and `[B, H, S, d]`."""
         of_values = self._by_distance(self.value_vectors, *ops.shape(weights)[2:])
         return super().average(weights, value) + ops.einsum("bhts,tsd->bhtd", weights, of_values)
 
@@ -136,15 +121,11 @@ class MultiHeadAttention(keras.layers.Layer):
     """Attention in H subspaces at once, section 3.2.2 of Vaswani et al. 2017.
 
     Args:
-        width: D, the size of queries, memory and output; a multiple of `num_heads`.
+        width: D, the size of queries, memory and output; `ValueError` unless a multiple of H.
         num_heads: H.
         dropout: share of the attention weights that training drops, in [0, 1).
         positions: of self-attention, one of `POSITIONS`: "relative" as `RelativeAttention`,
             "rotary" as `rotate`; "sinusoidal": the input contains its positions already.
-
-    Raises:
-        ValueError: `width` is not a multiple of `num_heads`.
-
     Example:
         >>> layer = MultiHeadAttention(width=8, num_heads=2)
         >>> output, weights = layer(ops.ones((2, 3, 8)), ops.ones((2, 5, 8)))
@@ -214,11 +195,9 @@ class MultiHeadAttention(keras.layers.Layer):
         attention_mask: Tensor | None = None,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Attends to projected keys and values.
-
-        `query [B, T, D]`, not yet projected; `keys [B, H, S, d]` from `project_memory`;
-        `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool, broadcastable to
-        `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
+        """Attends from `query [B, T, D]`, not yet projected, to projected keys and values.
+        `keys` and `values`, `[B, H, S, d]`, are from `project_memory`; `attention_mask`, bool, is
+        broadcastable to `[B, H, T, S]` -> `(output [B, T, D], weights [B, H, T, S] float32)`.
         """
         query = self._placed(self._split_heads(self.query(query)))
         output, weights = self.attention(query, keys, values, attention_mask, training=training)
@@ -227,11 +206,9 @@ class MultiHeadAttention(keras.layers.Layer):
     def step(
         self, x: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor | None = None
     ) -> tuple[Tensor, ...]:
-        """Attends from one position of every hypothesis to another sequence.
-
-        `x [N, D]`, not yet projected; N is a multiple of B; `keys [B, H, S, d]` from
-        `project_memory`; `values [B, H, S, d]` from `project_memory`; `attention_mask`, bool,
-        broadcastable to `[B, H, K, S]` -> `(output [N, D], weights [B, H, K, S] float32)`.
+        """Attends from one position of every hypothesis to another sequence; as `attend`.
+        `x [N, D]`, N a multiple of B; mask broadcastable to `[B, H, K, S]` ->
+        `(output [N, D], weights [B, H, K, S] float32)`.
         """
         # The K hypotheses of a sentence become K queries to its memory, which is not repeated.
         by_sentence = (ops.shape(keys)[0], -1, self.num_heads, self.width // self.num_heads)
@@ -255,9 +232,7 @@ class MultiHeadAttention(keras.layers.Layer):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class MaskedMultiHeadAttention(MultiHeadAttention):
     """Multi-head self-attention in which position t sees positions 0..t only (section 3.2.3).
-
     `call` takes whole sequences; `step` takes one position and a cache. Both give equal results.
-    Arguments as `MultiHeadAttention`.
     """
 
     sees_future = False
@@ -289,10 +264,9 @@ class MaskedMultiHeadAttention(MultiHeadAttention):
         return ops.split(ops.matmul(x, kernel) + bias, 3, axis=-1)
 
     def step(self, x: Tensor, keys: Tensor, values: Tensor) -> tuple[Tensor, ...]:
-        """Attends from the position after those of the cache, and adds it to the cache.
-
-        `x [N, D]`, the input at position t; `keys [N, H, t, d]` cache; `values [N, H, t, d]` cache
-        -> `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
+        """Attends from the position t after those of the cache, and adds it to the cache.
+        `x [N, D]`, `keys [N, H, t, d]` and `values [N, H, t, d]` of the cache ->
+        `(output [N, D], keys [N, H, t + 1, d], values [N, H, t + 1, d])`.
         """
         by_head = (-1, self.num_heads, 1, self.width // self.num_heads)
         query, new_keys, new_values = (ops.reshape(y, by_head) for y in self._project(x))

@@ -16,14 +16,12 @@ SCORES = ("dot", "multiplicative", "reduced_rank", "additive")
 
 
 def _matrix(width, name, dtype, **settings):
-    """Makes a layer that multiplies by a matrix, without a bias."""
     return keras.layers.Dense(width, use_bias=False, name=name, dtype=dtype, **settings)
 
 
 @ops.custom_gradient
 def _additive(query, keys, vector):
     """`v^T tanh(q_t + m_s)`: `[B, T, k]`, `[B, S, k]`, `[k, 1]` -> `[B, T, S]`.
-
     The gradient is written out for the reasons given in `same_shape`, and because XLA cannot
     compile TensorFlow's gradient of this function inside a loop.
     """
@@ -42,27 +40,16 @@ def _additive(query, keys, vector):
 class SourceAttention(keras.layers.Layer):
     """Weights `softmax_s score(h, m_s)` of the memory's vectors m_s for a query h, and their mean.
 
-    Scores:
+    Scores, none of them scaled, as in the papers:
 
-    * dot: `h^T m_s`
+    * dot: `h^T m_s`, `ValueError` unless h and m_s have one size
     * multiplicative: `h^T W m_s`
     * reduced_rank: `(U h)^T (V m_s)` with k rows in U and V, which is the multiplicative score with
       W of rank k; if k is the width of the vectors, this is attention with query and key matrices
     * additive: `v^T tanh(W h + U m_s)`, W and U with k rows
 
-    No score is scaled, as in the papers.
-
-    Args:
-        score: one of `SCORES`.
-        query_width: size of h.
-        memory_width: size of m_s.
-        rank: k of reduced_rank and additive; 0 stands for `query_width`.
-        value_width: size of a matrix product of m_s that is averaged instead of m_s; 0 averages
-            m_s itself.
-
-    Raises:
-        ValueError: the score is unknown, or the vectors for "dot" have different sizes.
-
+    `rank` is k; 0 stands for `query_width`. `value_width` is the size of a matrix product of m_s
+    that is averaged instead of m_s; 0 averages m_s itself.
     Example:
         >>> layer = SourceAttention("additive", query_width=4, memory_width=6)
         >>> layer.build()
@@ -125,11 +112,9 @@ class SourceAttention(keras.layers.Layer):
         self.built = True
 
     def project_memory(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes all that depends on the memory alone, for a whole sentence at once.
-
-        `memory [B, S, memory_width]` -> `(keys, values)`: keys `[B, S, k]` for "additive";
-        `[B, k, S]` for the other scores, so that no step has to transpose them. Values
-        `[B, S, memory_width or value_width]`.
+        """Computes all that depends on `memory [B, S, memory_width]` alone: keys and values.
+        Keys are `[B, S, k]` for "additive", `[B, k, S]` for the other scores, so that no step has
+        to transpose them. Values are `[B, S, memory_width or value_width]`.
         """
         keys = memory if self.memory is None else self.memory(memory)
         values = memory if self.value is None else self.value(memory)
@@ -146,16 +131,9 @@ class SourceAttention(keras.layers.Layer):
     def call(
         self, query: Tensor, keys: Tensor, values: Tensor, attention_mask: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Attends.
-
-        Args:
-            query: `[B, T, query_width]`.
-            keys: from `project_memory`.
-            values: from `project_memory`.
-            attention_mask: bool, broadcastable to `[B, T, S]`, True where attention is allowed.
-
-        Returns:
-            `(mean [B, T, size of the values], weights [B, T, S] float32)`.
+        """`query [B, T, query_width]` -> means `[B, T, size of the values]` and weights.
+        The weights are `[B, T, S]` float32. `keys` and `values` are from `project_memory`;
+        `attention_mask` is bool, broadcastable to `[B, T, S]`, True where attention is allowed.
         """
         weights = masked_softmax(self.scores(query, keys), attention_mask)
         return matmul(ops.cast(weights, self.compute_dtype), values), weights

@@ -25,7 +25,6 @@ NORM_EPSILON = 1e-6  # Added to the variance in every layer normalisation.
 
 class Residual(keras.layers.Layer):
     """The residual connection, dropout and layer normalisation around one sub-layer `f`.
-
     post: `norm(x + dropout(f(x)))`; pre: `x + dropout(f(norm(x)))`. To be used as
     `y = residual.leave(x, f(residual.enter(x)))`.
     """
@@ -42,7 +41,6 @@ class Residual(keras.layers.Layer):
         self.built = True
 
     def enter(self, x: Tensor) -> Tensor:
-        """Returns the input of the sub-layer."""
         return self.norm(x) if self.pre_norm else x
 
     def leave(self, x: Tensor, y: Tensor, training: bool | None = None) -> Tensor:
@@ -53,13 +51,11 @@ class Residual(keras.layers.Layer):
 
 class LayerNorm(keras.layers.LayerNormalization):
     """Layer normalisation over the last axis, Ba et al. 2016, with the gradient in closed form.
-
     TensorFlow's gradient of the single operations reads and writes `[B, T, D]` about three times as
     often, which takes a tenth of an update's time on a CPU.
     """
 
     def call(self, inputs: Tensor) -> Tensor:
-        """`[..., D]` -> `[..., D]`."""
         float32 = [ops.cast(x, "float32") for x in (inputs, self.gamma, self.beta)]
         return ops.cast(_normalised(*float32, self.epsilon), self.compute_dtype)
 
@@ -86,7 +82,6 @@ def _normalised(x, gamma, beta, epsilon):
 
 
 def layer_norm(name: str, dtype: Any) -> LayerNorm:
-    """Makes a layer normalisation over the last axis."""
     return LayerNorm(epsilon=NORM_EPSILON, name=name, dtype=dtype)
 
 
@@ -109,16 +104,11 @@ class FeedForward(keras.layers.Layer):
         self.built = True
 
     def call(self, x: Tensor, training: bool | None = None) -> Tensor:
-        """`[B, T, D]` -> `[B, T, D]`."""
         return self.outer(self.dropout(self.inner(x), training=training))
 
 
 class StackLayer(keras.layers.Layer):
-    """Base of the layers of both stacks.
-
-    Args:
-        settings: of `models.transformer.Transformer`, or those that its layers read.
-    """
+    """Base of the layers of both stacks; `settings` as `models.transformer.Transformer`."""
 
     # In which sub-layers the subclasses differ.
     self_attention_class = MultiHeadAttention
@@ -145,13 +135,12 @@ class StackLayer(keras.layers.Layer):
         self.around_feed_forward = around(name="around_feed_forward")
 
     def _fed_forward(self, x, training=None):
-        """The last sub-layer: `[..., D]` -> `[..., D]`."""
         y = self.feed_forward(self.around_feed_forward.enter(x), training=training)
         return self.around_feed_forward.leave(x, y, training=training)
 
 
 class EncoderLayer(StackLayer):
-    """Self-attention, then feed-forward; arguments as `StackLayer`."""
+    """Self-attention, then feed-forward."""
 
     def build(self, input_shape: Any = None) -> None:
         for layer in (
@@ -174,7 +163,7 @@ class EncoderLayer(StackLayer):
 
 
 class DecoderLayer(StackLayer):
-    """Masked self-attention, attention to the source, then feed-forward; as `StackLayer`."""
+    """Masked self-attention, attention to the source, then feed-forward."""
 
     self_attention_class = MaskedMultiHeadAttention
     attends_to_source = True
@@ -195,7 +184,6 @@ class DecoderLayer(StackLayer):
         self, x: Tensor, memory: Tensor, source_mask: Tensor, training: bool | None = None
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Decodes whole target sequences.
-
         `x [B, T, D]`, `memory [B, S, D]` from the encoder, `source_mask [B, S]` bool ->
         `(x [B, T, D], self weights [B, H, T, T], cross weights [B, H, T, S])`.
         """
@@ -215,17 +203,10 @@ class DecoderLayer(StackLayer):
         cross_values: Tensor,
         source_mask: Tensor,
     ) -> tuple[Tensor, Sequence[Tensor], Tensor]:
-        """Decodes the target position after those of the cache.
-
-        Args:
-            x: `[N, D]`.
-            cache: `(keys, values)` of self-attention, `[N, H, t, d]` each.
-            cross_keys: `[B, H, S, d]`.
-            cross_values: `[B, H, S, d]`.
-            source_mask: `[B, S]` bool.
-
-        Returns:
-            `(x [N, D], cache of t + 1 positions, cross weights [B, H, K, S])`.
+        """Decodes the target position after the t positions of the cache.
+        `x [N, D]`; `cache`, keys and values of self-attention, `[N, H, t, d]` each;
+        `cross_keys [B, H, S, d]`, `cross_values [B, H, S, d]`; `source_mask [B, S]` bool ->
+        `(x [N, D], cache of t + 1 positions, cross weights [B, H, K, S])`.
         """
         y, *cache = self.self_attention.step(self.around_self.enter(x), *cache)
         x = self.around_self.leave(x, y)
@@ -238,14 +219,8 @@ class DecoderLayer(StackLayer):
 
 def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
     """Finds out which set of weights each layer of a stack uses (Takase and Kiyono 2021, figure 2).
-
-    Args:
-        num_distinct: number of sets of weights, if they are shared; at most `count` are used.
-        order: as `Transformer`'s `share_layers`.
-
-    Returns:
-        list of `count` ints.
-
+    At most `count` of the `num_distinct` sets are used; `order` is as `Transformer`'s
+    `share_layers`.
     Example:
         >>> layer_order(6, 3, "sequence"), layer_order(6, 3, "cycle_reversed")
         ([0, 0, 1, 1, 2, 2], [0, 1, 2, 2, 1, 0])
@@ -261,5 +236,5 @@ def layer_order(count: int, num_distinct: int, order: str) -> list[int]:
 
 
 def distinct(layers: Iterable[keras.layers.Layer]) -> list[keras.layers.Layer]:
-    """Returns a list of layers in which none is repeated."""
+    """Returns the layers, each once."""
     return list(dict.fromkeys(layers))

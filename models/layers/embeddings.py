@@ -11,11 +11,9 @@ from nmt_zoo.models.base import Tensor
 
 def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
     """Sinusoids of geometrically growing wave length, section 3.5.
-
     `PE(p, 2i) = sin(p / 10000^(2i/D))`, `PE(p, 2i+1) = cos(p / 10000^(2i/D))`. They are computed,
-    not looked up, so sentences may be of any length.
-
-    `positions [T]` int32, counted from 0; `width`, D, even -> `[T, D]` float32.
+    not looked up, so sentences may be of any length. `positions [T]` int32, counted from 0;
+    `width`, D, even -> `[T, D]` float32.
     """
     angles = _angles(positions, width)
     pairs = ops.stack([ops.sin(angles), ops.cos(angles)], axis=-1)  # [T, D/2, 2]
@@ -24,13 +22,10 @@ def sinusoidal_positions(positions: Tensor, width: int) -> Tensor:
 
 def rotate(x: Tensor, first: int | Tensor = 0) -> Tensor:
     """Rotates pairs of units by angles that grow with the position, Su et al. 2021, equation 34.
-
     The product of a rotated query and a rotated key depends on their distance only, not on where
     they are. The paper pairs units 2i and 2i + 1. Here i and i + d/2 are a pair, which is the same
-    but for the order of the units, and quicker.
-
-    `x [..., T, d]`, d even; vectors at positions `first`, `first + 1` and so on; `first`, int or
-    scalar int32 -> `[..., T, d]`.
+    but for the order of the units, and quicker. `x [..., T, d]`, d even, at positions `first` (int
+    or scalar int32), `first + 1` and so on -> `[..., T, d]`.
     """
     angles = _angles(first + ops.arange(ops.shape(x)[-2]), x.shape[-1])
     cos, sin = (ops.cast(each(angles), x.dtype) for each in (ops.cos, ops.sin))
@@ -47,7 +42,6 @@ def _angles(positions, width):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class Embedding(keras.layers.Embedding):
     """As `keras.layers.Embedding`, but quick under mixed precision.
-
     Keras casts the whole table to the compute dtype at every look-up. Without its automatic casts,
     only the vectors that have been looked up are cast.
     """
@@ -58,12 +52,7 @@ class Embedding(keras.layers.Embedding):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class TokenEmbedding(keras.layers.Layer):
-    """Looks up a vector for each id and multiplies it by sqrt(D), section 3.4.
-
-    Args:
-        vocab_size: number of ids, V.
-        width: D.
-    """
+    """Looks up a vector for each of V ids and multiplies it by sqrt(D), section 3.4."""
 
     def __init__(self, vocab_size: int, width: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -22,17 +22,13 @@ from nmt_zoo.models.layers.translation_table import logarithms
 class Jumps(keras.layers.Layer):
     """Probabilities of the source word of a target word, given the previous source word.
 
-    After source word q, a target word is linked to NULL with probability p0, and to source word r
-    with a probability proportional to (1 - p0) s(r - q). The first target word has separate
-    weights, by r. A link to NULL leaves q unchanged. Jumps farther than `max_jump` have the weight
-    of the farthest jump.
+    After source word q, a target word is linked to NULL with probability p0, `null_probability`, in
+    (0, 1), and to source word r with a probability proportional to (1 - p0) s(r - q). The first
+    target word has separate weights, by r. A link to NULL leaves q unchanged. Jumps farther than
+    `max_jump`, W, have the weight of the farthest jump.
 
     The *place*, `[B, S + 1]`, is the distribution of the previous source word given the target
     words so far. Its first entry is the probability that there is no such word yet.
-
-    Args:
-        null_probability: p0, in (0, 1).
-        max_jump: W, the farthest jump with a separate weight.
     """
 
     def __init__(self, null_probability: float, max_jump: int, **kwargs: Any) -> None:
@@ -65,11 +61,9 @@ class Jumps(keras.layers.Layer):
         self.start_logits.assign(logarithms(array[size:]))
 
     def transitions(self, source_mask: Tensor) -> tuple[Tensor, Tensor]:
-        """Computes the probabilities of the next source position.
-
-        `source_mask [B, S]` bool -> (`[B, S + 1, S]` float32, probability of each word after each
-        previous source word, `[B, S]` float32, probability of NULL); for each previous word they
-        sum to 1.
+        """Computes the probabilities of the next source position from `source_mask [B, S]` bool.
+        Returns `[B, S + 1, S]` float32, the probability of each word after each previous source
+        word, and `[B, S]` float32, the probability of NULL; for each previous word they sum to 1.
         """
         positions, widest = ops.arange(ops.shape(source_mask)[1]), self.max_jump
         jumps = ops.clip(positions[None] - positions[:, None], -widest, widest) + widest
@@ -83,8 +77,7 @@ class Jumps(keras.layers.Layer):
 
     def filtered(self, source_mask: Tensor, translation: Tensor) -> Tensor:
         """The forward algorithm: P(source position of token t | target tokens before it).
-
-        `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word);
+        `source_mask [B, S]` bool; `translation [B, T, S]` float32, t(target token | source word),
         rows may be scaled -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
@@ -100,7 +93,6 @@ class Jumps(keras.layers.Layer):
 
     def smoothed(self, source_mask: Tensor, translation: Tensor, target_mask: Tensor) -> Tensor:
         """Forward-backward: P(source position of token t | all target tokens).
-
         `source_mask [B, S]` bool, `target_mask [B, T]` bool -> `[B, T, S]` float32; rows sum to 1.
         """
         words, null_prior = self.transitions(source_mask)
@@ -128,7 +120,6 @@ class Jumps(keras.layers.Layer):
 
 
 def posterior(prior: Tensor, translation: Tensor) -> Tensor:
-    """Multiplies `prior` and `translation` and normalises the rows."""
     joint = prior * translation
     return joint / ops.sum(joint, axis=-1, keepdims=True)
 
@@ -141,7 +132,6 @@ def first_place(source_mask: Tensor) -> Tensor:
 
 def arrive(place: Tensor, words: Tensor) -> Tensor:
     """Computes the prior of source words for the next target word, without NULL.
-
     `place [B, K, S + 1]`, of K hypotheses; `words [B, S + 1, S]` from `Jumps.transitions` ->
     `[B, K, S]`.
     """
@@ -149,10 +139,9 @@ def arrive(place: Tensor, words: Tensor) -> Tensor:
 
 
 def move(place: Tensor, posterior: Tensor, null: Tensor) -> Tensor:
-    """Computes the place after a target word.
-
-    `place [B, K, S + 1]`, before the word; `posterior [B, K, S]`, distribution of the word's source
-    position; `null [B, 1, S]` bool, True at NULL.
+    """Computes the place after a target word, from the place before it, `[B, K, S + 1]`.
+    `posterior [B, K, S]`, distribution of the word's source position; `null [B, 1, S]` bool, True
+    at NULL.
     """
     stayed = ops.sum(ops.where(null, posterior, 0.0), axis=-1, keepdims=True)
     words = ops.where(null, 0.0, posterior)

@@ -31,12 +31,10 @@ def scan_over_time(
         step: function of `(x [B, X], state)` that returns `(output [B, Y], state)`.
         inputs: `[B, T, X]`.
         state: list of `[B, *]`, in the dtype of `inputs`.
-        step_mask: `[B, T]` bool; where it is False, the state stays unchanged.
-        reverse: whether to begin at the last position.
-
-    Returns:
-        `(outputs [B, T, Y], state)`, the outputs in the order of the inputs. Where `step_mask` is
-        False, an output is finite but has no meaning.
+        step_mask: `[B, T]` bool; where it is False, the state stays unchanged, and the output is
+            finite but has no meaning.
+        reverse: whether to begin at the last position; the outputs `[B, T, Y]` stay in the order of
+            the inputs.
     """
     if step_mask is not None:
         # Passed as a column of the inputs, because TensorFlow warns of transposing a bool mask.
@@ -85,7 +83,6 @@ class _Step:
 
 
 def product(x: Tensor, kernel: Tensor, bias: Tensor | None) -> Tensor:
-    """Returns `x kernel + bias`, or `x kernel` if `bias` is None."""
     y = ops.matmul(x, kernel)
     return y if bias is None else y + bias
 
@@ -104,16 +101,11 @@ def _per_gate(make_initializer, num_gates):
 
 class RecurrentCell(keras.layers.Layer):
     """Base class of all cells: weights, and the projection of their inputs.
-
     Input weights are initialised as in Glorot and Bengio 2010, recurrent weights orthogonally (Saxe
-    et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's.
-
-    Args:
-        input_width: size of the inputs that are known before the loop begins.
-        units: U, size of the state.
-        fed_width: size of the inputs that the loop computes, such as fed-back attention; 0 for no
-            such inputs.
-        forget_bias: initial bias of the forget gate; only `LSTMCell` has this gate.
+    et al. 2014), both separately for each gate. Biases start at 0, except the forget gate's, which
+    only `LSTMCell` has. The size of the state is U, `units`. `input_width` is the size of the
+    inputs that are known before the loop begins, `fed_width` of those that the loop computes, such
+    as fed-back attention; 0: none.
     """
 
     num_gates = 1
@@ -165,15 +157,9 @@ class RecurrentCell(keras.layers.Layer):
     def step(
         self, projected: Tensor, state: list[Tensor], fed: Tensor | None = None
     ) -> list[Tensor]:
-        """Computes one time step.
-
-        Args:
-            projected: `[N, gates * U]` from `project`.
-            state: list of `num_states` tensors `[N, U]`; the first is the cell's output.
-            fed: `[N, fed_width]`, or None if `fed_width` is 0.
-
-        Returns:
-            The new state, in the form of `state`.
+        """Computes one time step; returns the new state.
+        `projected [N, gates * U]` from `project`; `state`, `num_states` tensors `[N, U]`, the first
+        is the cell's output; `fed [N, fed_width]`, or None if `fed_width` is 0.
         """
         if self.fed_kernel is not None:
             projected = add(projected, self._times(fed, self.fed_kernel))
@@ -199,7 +185,6 @@ class RNNCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class GRUCell(RecurrentCell):
     """The gated recurrent unit, Cho et al. 2014, with the reset gate after the product.
-
     `r = sigmoid(W_r x + U_r h' + b_r)`, `z = sigmoid(W_z x + U_z h' + b_z)`,
     `n = tanh(W x + b + r * (U h' + b'))`, `h = (1 - z) * n + z * h'`. The paper has `U (r * h')`
     instead. This form, also used by cuDNN, needs one matrix product per step instead of two in
@@ -232,7 +217,6 @@ class GRUCell(RecurrentCell):
 @keras.saving.register_keras_serializable("nmt_zoo")
 class LSTMCell(RecurrentCell):
     """Long short-term memory with a forget gate, Gers et al. 2000.
-
     `i, f, o = sigmoid(W x + U h' + b)`, `g = tanh(W_g x + U_g h' + b_g)`, `c = f * c' + i * g`,
     `h = o * tanh(c)`. The state is `[h, c]`; the columns of the weights are in the order i, f, o,
     g. With an initial bias of 1, an untrained forget gate remembers (Jozefowicz et al. 2015).
@@ -257,15 +241,8 @@ CELLS = {"rnn": RNNCell, "gru": GRUCell, "lstm": LSTMCell}
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class RecurrentLayer(keras.layers.Layer):
-    """A cell that reads a sequence from its first token.
-
-    `call` takes whole sequences; `step` takes one position. Both give equal results.
-
-    Args:
-        cell: one of `CELLS`.
-        units: U.
-        fed_width: as `RecurrentCell`; only `step` takes such inputs.
-
+    """A cell, one of `CELLS`, that reads a sequence from its first token.
+    `call` takes whole sequences; `step` takes one position and `fed`. Both give equal results.
     Example:
         >>> layer = RecurrentLayer("lstm", input_width=3, units=4)
         >>> outputs, (h, c) = layer(ops.ones((2, 5, 3)))
@@ -299,16 +276,9 @@ class RecurrentLayer(keras.layers.Layer):
     def call(
         self, x: Tensor, state: list[Tensor] | None = None, step_mask: Tensor | None = None
     ) -> tuple[Tensor, list[Tensor]]:
-        """Reads whole sequences.
-
-        Args:
-            x: `[B, T, input_width]`.
-            state: the first state, a list of `[B, U]`; None for zeros.
-            step_mask: `[B, T]` bool, True for real tokens. Padding leaves the state unchanged, so
-                it has no effect in either direction.
-
-        Returns:
-            `(outputs [B, T, U], last state)`.
+        """Reads whole sequences `[B, T, input_width]`; returns outputs `[B, T, U]` and last state.
+        The first state is a list of `[B, U]`; None for zeros. `step_mask [B, T]` is True for real
+        tokens. Padding leaves the state unchanged, so it has no effect in either direction.
         """
         state = self.zero_state(ops.shape(x)[0]) if state is None else state
 
@@ -330,12 +300,7 @@ def _both_ways(forward, backward):
 
 @keras.saving.register_keras_serializable("nmt_zoo")
 class BidirectionalLayer(keras.layers.Layer):
-    """Two recurrent layers, one reading forward, one backward (Schuster and Paliwal 1997).
-
-    Args:
-        cell: one of `CELLS`.
-        units: U, of each direction.
-    """
+    """Two layers of U units, one forward, one backward (Schuster and Paliwal 1997)."""
 
     def __init__(
         self, cell: str, input_width: int, units: int, forget_bias: float = 1.0, **kwargs: Any

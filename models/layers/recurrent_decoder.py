@@ -16,7 +16,7 @@ class RecurrentDecoder(keras.layers.Layer):
     """A stack of cells with at most one attention, whose query is the top cell's state.
 
     With h_t the top cell's state at target position t and c_t the context, the mean of the memory
-    under the attention weights, the output is
+    (encoder outputs of size `memory_width`) under the attention weights, the output is
 
     * without attention: `h_t`
     * combine "tanh": `tanh(W [c_t; h_t])`, Luong et al. 2015, equation 5
@@ -26,11 +26,7 @@ class RecurrentDecoder(keras.layers.Layer):
     with token t (Bahdanau et al. 2015, appendix A.2.2). With `input_feeding`, the output of
     position t - 1 also enters the lowest cell (Luong et al. 2015, section 3.3). The attention is
     part of the loop over time only with one of these two options; without them, all positions
-    attend at once.
-
-    Args:
-        settings: of `models.rnn.RecurrentTranslationModel`.
-        memory_width: size of the encoder's outputs.
+    attend at once. `settings` are those of `models.rnn.RecurrentTranslationModel`.
     """
 
     def __init__(self, settings: dict[str, Any], memory_width: int, **kwargs: Any) -> None:
@@ -98,9 +94,7 @@ class RecurrentDecoder(keras.layers.Layer):
 
     def attend(self, query: Tensor, context: dict[str, Tensor]) -> tuple[Tensor | None, Tensor]:
         """`query [B, T, U]` -> `(context vectors [B, T, *], weights [B, T, S] float32)`.
-
-        Without attention, the context vectors are None and the weights are equal on all real
-        tokens.
+        Without attention, the vectors are None and the weights are equal on all real tokens.
         """
         source_mask = context["source_mask"][:, None, :]
         if self.attention is not None:
@@ -132,7 +126,7 @@ class RecurrentDecoder(keras.layers.Layer):
         context: dict[str, Any],
         kept: Tensor | None = None,
     ) -> tuple[Tensor, dict[str, Any], Tensor]:
-        """Decodes one target position.
+        """Decodes one target position; returns `(output [N, U], state, weights [N, S])`.
 
         Args:
             projected: `[N, gates * U]`, the token's embedding, projected by the lowest cell.
@@ -141,9 +135,6 @@ class RecurrentDecoder(keras.layers.Layer):
             context: `source_mask [B, S]`, `keys`, `values`; N is a multiple of B.
             kept: dropout factors `[N, num_layers * U]`: between the layers, then for the output;
                 None for no dropout.
-
-        Returns:
-            `(output [N, U], state, weights [N, S])`.
         """
         count = self.num_states
         cells = [state["cells"][i : i + count] for i in range(0, len(state["cells"]), count)]
@@ -183,15 +174,9 @@ class RecurrentDecoder(keras.layers.Layer):
         need_weights: bool = False,
         training: bool | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Decodes whole target sequences.
-
-        Args:
-            embedded: `[B, T, embedding_width]`.
-            state: the first state, as in `step`, with B rows.
-            need_weights: whether to return the weights also if they cost extra.
-
-        Returns:
-            `(outputs [B, T, U], weights [B, T, S] float32, or None if not needed)`.
+        """Decodes whole target sequences `[B, T, embedding_width]`.
+        `state` is the first state, as in `step`, with B rows. Returns outputs `[B, T, U]` and
+        weights `[B, T, S]` float32, or None if they cost extra and are not needed.
         """
         if not (self.input_feeding or self.attend_before):
             top, outputs = self._layer_by_layer(embedded, state, training), None
@@ -221,11 +206,7 @@ class RecurrentDecoder(keras.layers.Layer):
         return x
 
     def _loop(self, embedded, state, context, training, wanted):
-        """Decodes in a loop over time, for models with feedback.
-
-        Returns:
-            A tensor `[B, T, U]` for each name in `wanted`.
-        """
+        """Decodes in a loop, for models with feedback: a `[B, T, U]` for each name in `wanted`."""
         gates = self.stack[0].cell.project(embedded)  # [B, T, gates * U]
         inputs, width = gates, gates.shape[-1]
         if training:

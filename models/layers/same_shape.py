@@ -14,8 +14,6 @@ from nmt_zoo.models.base import Tensor
 
 @ops.custom_gradient
 def add(a: Tensor, b: Tensor) -> Tensor:
-    """`a + b`."""
-
     def gradient(upstream):
         return upstream, upstream
 
@@ -24,8 +22,6 @@ def add(a: Tensor, b: Tensor) -> Tensor:
 
 @ops.custom_gradient
 def multiply(a: Tensor, b: Tensor) -> Tensor:
-    """`a * b`."""
-
     def gradient(upstream):
         return ops.multiply(upstream, b), ops.multiply(upstream, a)
 

@@ -23,7 +23,6 @@ def lengths_of(mask: Tensor) -> Tensor:
 
 def is_null(source_mask: Tensor) -> Tensor:
     """`[B, S]` bool -> `[B, S]` bool, True at the last real position, which is NULL.
-
     In a row of nothing but padding, which fills up a batch of fixed shape, NULL is the first
     position, so that probabilities and their gradients stay finite there.
     """
@@ -38,10 +37,9 @@ class Uniform(keras.layers.Layer):
         self, target_positions: Tensor, source_mask: Tensor, target_lengths: Tensor
     ) -> Tensor:
         """Computes P(source position | target position).
-
         `target_positions [T]` int32, counted from 0; `source_mask [B, S]` bool;
         `target_lengths [B]` float32, in tokens with `</s>` -> `[B, T, S]` float32, or `[B, 1, S]`
-        if all target positions have the same prior.
+        if equal for all positions.
         """
         mask = ops.cast(ops.logical_or(source_mask, is_null(source_mask)), "float32")
         return (mask / ops.sum(mask, axis=1, keepdims=True))[:, None, :]
@@ -52,12 +50,9 @@ class Uniform(keras.layers.Layer):
 
 class PositionTable(keras.layers.Layer):
     """Model 2: a probability for each source and target position and n; Brown et al., section 4.2.
-
     There, it depends on the length of the target, too, which is not known while translating.
-
-    Args:
-        max_positions: largest n and number of target positions in the table; beyond them, the prior
-            is uniform.
+    `max_positions` is the largest n and the number of target positions in the table; beyond them,
+    the prior is uniform.
     """
 
     def __init__(self, max_positions: int, **kwargs: Any) -> None:
@@ -94,13 +89,9 @@ class PositionTable(keras.layers.Layer):
 
 class Diagonal(keras.layers.Layer):
     """Model 2 by distance from the diagonal; Dyer, Chahuneau and Smith 2013, section 2.
-
-    NULL has a fixed probability; the N source words share the rest in proportion to
-    exp(-tension |i / m - j / N|), where i is the target position, m the number of target tokens and
-    j the source position, both positions counted from 1.
-
-    Args:
-        null_probability: p0, in (0, 1).
+    NULL has the fixed probability `null_probability`, in (0, 1); the N source words share the rest
+    in proportion to exp(-tension |i / m - j / N|), where i is the target position, m the number of
+    target tokens and j the source position, both positions counted from 1.
     """
 
     def __init__(self, null_probability: float, **kwargs: Any) -> None:

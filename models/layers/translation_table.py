@@ -11,7 +11,7 @@ from nmt_zoo.models.layers.masks import HIDDEN_SCORE, TINY
 
 
 def logarithms(probabilities: np.ndarray) -> np.ndarray:
-    """Natural logarithms of a NumPy array, float32; the logarithm of 0 is finite."""
+    """Natural logarithms, float32; the logarithm of 0 is finite."""
     return np.log(np.maximum(probabilities, TINY)).astype(np.float32)
 
 
@@ -20,17 +20,14 @@ class TranslationTable(keras.layers.Layer):
     """t(e | f): a softmax over the target words that occur together with source word f.
 
     Stores one logit for each of the P word pairs that occur in the corpus, instead of the full
-    table t(e given f) of Model 1; every other pair has a logit of minus infinity. A share of every
-    row, `spread`, is then divided evenly among all target words, so that no sentence is impossible.
-    If a source word has no pair, its row is entirely uniform. Rows sum to 1 whatever the logits.
+    table t(e given f) of Model 1; every other pair has a logit of minus infinity. P is
+    `num_word_pairs` (0: all pairs of a source and a target word). A share of every row, `spread`,
+    initially `smoothing`, in [0, 1), is then divided evenly among all target words, so that no
+    sentence is impossible. If a source word has no pair, its row is entirely uniform. Rows sum to 1
+    whatever the logits.
 
     Everything is float32 under every dtype policy, because the probabilities of rare words are very
     small.
-
-    Args:
-        num_word_pairs: P; `set_word_pairs` sets the pairs. 0: all pairs of a source and a target
-            word.
-        smoothing: the initial `spread` of every row, in [0, 1).
     """
 
     def __init__(
@@ -84,7 +81,6 @@ class TranslationTable(keras.layers.Layer):
 
     def set_word_pairs(self, source_words: np.ndarray, target_words: np.ndarray) -> None:
         """Sets the word pairs that have a logit.
-
         `source_words [P]` int, rising; `target_words [P]` int, rising within a source word.
         """
         starts = np.searchsorted(source_words, np.arange(self.source_vocab_size + 1))
@@ -94,12 +90,9 @@ class TranslationTable(keras.layers.Layer):
 
     def set_probabilities(self, probabilities: np.ndarray) -> None:
         """Sets the probability of every word pair; what is missing from a row's sum of 1 is spread.
-
-        Probability is missing where a sparse prior has taken it from the pairs of rare words. If it
-        were divided among the other pairs of the row, rare source words would explain any target
-        word that occurs with them.
-
-        `probabilities [P]` float64; no row sums to more than 1.
+        `probabilities [P]` float64; no row sums to more than 1. Probability is missing where a
+        sparse prior has taken it from the pairs of rare words. If it were divided among the other
+        pairs of the row, rare source words would explain any target word that occurs with them.
         """
         size = self.source_vocab_size
         totals = np.bincount(np.asarray(self.source_words), probabilities, minlength=size)
@@ -108,7 +101,6 @@ class TranslationTable(keras.layers.Layer):
 
     def freeze(self) -> None:
         """Makes `exp(logits)` of every row sum to 1, so that later calls need not normalise.
-
         This does not change the probabilities. The table cannot be trained afterwards.
         """
         self.logits.assign(self.logits - ops.take(self._log_totals(), self.source_words))
@@ -133,7 +125,6 @@ class TranslationTable(keras.layers.Layer):
 
     def look_up(self, source_ids: Tensor, target_ids: Tensor) -> Tensor:
         """Returns the probability of each target word given each source word of its sentence.
-
         `source_ids [B, S]` int32, `target_ids [B, T]` int32 -> `[B, T, S]` float32.
         """
         source_ids, wanted = source_ids[:, None, :], target_ids[:, :, None]
@@ -162,10 +153,7 @@ class TranslationTable(keras.layers.Layer):
         return places, found
 
     def rows(self, source_ids: Tensor) -> Tensor:
-        """Returns the probabilities of all target words, for decoding.
-
-        `source_ids [B, S]` int32 -> `[B, S, V]` float32.
-        """
+        """Returns the probabilities of all target words: `[B, S]` int32 -> `[B, S, V]` float32."""
         size = self.target_vocab_size
         words = ops.convert_to_tensor(self.source_words)
         flat = ops.reshape(source_ids, (-1,))

@@ -38,11 +38,7 @@ QUANTIZATIONS = ("float32", "int8", "bfloat16", "float16")
 
 
 def ctranslate2_package() -> Any:
-    """Imports and returns the package.
-
-    Raises:
-        UserError: it is not installed.
-    """
+    """Imports and returns the package; raises `UserError` if it is not installed."""
     try:
         import ctranslate2
     except ImportError as error:
@@ -72,16 +68,10 @@ def write(
     model: TranslationModel, tokenizer: Tokenizer, folder: Path, *, quantization: str, **about: Any
 ) -> None:
     """Writes everything that translation with CTranslate2 needs into an empty folder.
-
-    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md.
-
-    Args:
-        **about: facts to record: `config`, the model's configuration, and `max_input_tokens`, the
-            longest source sentence; others may be added.
-
-    Raises:
-        UserError: as `convert`.
-        OSError: a file cannot be written.
+    Besides the model, these are the tokenizer, a JSON file of facts, and a README.md. The facts
+    `about` are `config`, the model's configuration, `max_input_tokens`, the longest source
+    sentence, and any others. Raises `UserError` as `convert`, and `OSError` if a file cannot be
+    written.
     """
     num_positions = longest_translation(about["max_input_tokens"])
     convert(model, tokenizer, folder, num_positions=num_positions, quantization=quantization)
@@ -104,15 +94,11 @@ def convert(
     quantization: str = "float32",
 ) -> None:
     """Writes `model.bin`, `config.json` and the vocabularies into a folder, which must exist.
-
-    Args:
-        num_positions: length of the longest sentence on either side, in tokens including `</s>`.
-            CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
-        quantization: number format of the weights, from `QUANTIZATIONS`.
-
-    Raises:
-        UserError: the package is missing, or the model cannot be converted.
-        OSError: a file cannot be written.
+    `num_positions` is the length of the longest sentence on either side, in tokens including
+    `</s>`: CTranslate2 computes other sinusoids than the paper, so those of the model are stored.
+    `quantization`, the number format of the weights, is one of `QUANTIZATIONS`. Raises `UserError`
+    if the package is missing or the model cannot be converted, and `OSError` if a file cannot be
+    written.
     """
     package = ctranslate2_package()
     check_convertible(model)
@@ -132,7 +118,6 @@ def convert(
 
 
 def _spec(package, model, num_positions, as_bfloat16):
-    """Returns a `TransformerSpec` with the model's weights."""
     settings = model.settings
     weights = {weight.path.partition("/")[2]: np.array(weight) for weight in model.weights}
     positions = np.array(sinusoidal_positions(np.arange(num_positions), model.width))

@@ -50,31 +50,20 @@ _LIMITS = range(2, 1_000_001)  # Of --max_input_tokens.
 
 class CTranslate2Export:
     """A version that `export.py --format=ctranslate2` wrote.
-
-    Offers `config`, `summary` and `load`, as `ModelDirectory` does.
-
-    Args:
-        folder: a version's folder, or the folder of all versions, of which the newest is taken.
-
-    Attributes:
-        path: folder of the version.
-        best_path: the file of its weights.
-        training_text_path: the record of its training text, which may be missing.
-        max_input_tokens: longest source sentence, in tokens including `</s>`.
-
-    Raises:
-        UserError: there is no such export, or it is damaged.
+    Offers `config`, `summary` and `load`, as `ModelDirectory` does. `folder` is a version's folder,
+    or the folder of all versions, of which the newest is taken. Raises `UserError` if there is no
+    such export, or it is damaged.
     """
 
     def __init__(self, folder: str | Path) -> None:
         self.path = Path(folder)
         if not (self.path / ABOUT).exists():
             self.path = newest_version(folder) or self.path
-        self.best_path = self.path / "model.bin"
-        self.training_text_path = self.path / RECORD
+        self.best_path = self.path / "model.bin"  # The weights.
+        self.training_text_path = self.path / RECORD  # May be missing.
         try:
             self._about = json.loads(read_bytes(self.path / ABOUT))
-            self.max_input_tokens = self._about["max_input_tokens"]
+            self.max_input_tokens = self._about["max_input_tokens"]  # With `</s>`.
             if type(self.max_input_tokens) is not int or self.max_input_tokens not in _LIMITS:
                 raise ValueError
             options = self._about["config"]["options"]
@@ -101,30 +90,19 @@ class CTranslate2Export:
         return {"length_penalty": LENGTH_PENALTY, **self._about["config"]}
 
     def summary(self) -> dict[str, Any]:
-        """Summarises the training, as `ModelDirectory.summary`."""
         return self._about["training"]
 
     def load(self) -> tuple["CTranslate2Engine", Tokenizer, dict[str, Any]]:
-        """Returns `(CTranslate2Engine, Tokenizer, config)`.
-
-        Raises:
-            UserError: a file is damaged, or the package is missing.
-        """
+        """Loads the engine; raises `UserError` if a file is damaged, or the package is missing."""
         tokenizer = Tokenizer.load(self._kind, self.path / TOKENIZER, self._form)
         engine = CTranslate2Engine(self.path, tokenizer, self._about)
         return engine, tokenizer, self.config()
 
 
 class CTranslate2Engine:
-    """Searches with a model of CTranslate2; to be given to a `Translator`.
-
-    It aligns no words.
-
-    Args:
-        about: what the export recorded, see `conversion.write`.
-
-    Raises:
-        UserError: the model cannot be read, or the package is missing.
+    """Searches with a model of CTranslate2; to be given to a `Translator`. It aligns no words.
+    `about` is what the export recorded, see `conversion.write`. Raises `UserError` if the model
+    cannot be read, or the package is missing.
     """
 
     has_alignment = False
@@ -146,17 +124,11 @@ class CTranslate2Engine:
         self._never = [[self._pieces[i]] for i in (PAD_ID, BOS_ID)]
 
     def count_params(self) -> int:
-        """Returns the number of weights, as a Keras model does."""
         return self._about["parameters"]
 
     def check(self, options: SearchOptions, max_input_tokens: int) -> None:
-        """Checks that the engine can search as is asked.
-
-        Args:
-            max_input_tokens: longest source sentence, in tokens including `</s>`.
-
-        Raises:
-            UserError: it cannot follow an option, or has no positions for such long translations.
+        """Raises `UserError` if the engine cannot follow an option, or lacks positions.
+        `max_input_tokens` is the longest source sentence, in tokens including `</s>`.
         """
         for name, default in SearchOptions._field_defaults.items():
             if name not in _FOLLOWED and getattr(options, name) != default:
@@ -176,14 +148,8 @@ class CTranslate2Engine:
     def __call__(
         self, source: Sequence[list[int]], n_best: int, options: SearchOptions
     ) -> list[Hypotheses]:
-        """Searches sentences.
-
-        Args:
-            source: lists of ids with EOS, of similar length.
-            n_best: ignored: K hypotheses are found.
-
-        Returns:
-            list of `Hypotheses`, one for each sentence, without the axis B.
+        """Searches lists of ids with EOS, of similar length; finds K hypotheses whatever `n_best`.
+        Returns `Hypotheses` for each sentence, without the axis B.
         """
         del n_best
         limits = [options.length_limit(len(ids)) for ids in source]

@@ -25,13 +25,8 @@ _SCORES = ("bleu", "chrf", "ter")
 
 
 def read_scores(folder: Path) -> dict[str, Any] | None:
-    """Reads the scores that `translate.py --save_scores` wrote to `scores.json` in a folder.
-
-    Returns:
-        The metrics and the number of sentences; None if there is no such file.
-
-    Raises:
-        UserError: the file holds something else.
+    """Reads the metrics and the number of sentences in a folder's `scores.json`, if there is one.
+    `translate.py --save_scores` writes that file. Raises `UserError` if it holds something else.
     """
     path = folder / "scores.json"
     if not path.exists():
@@ -52,11 +47,7 @@ def read_scores(folder: Path) -> dict[str, Any] | None:
 
 
 def signature_table(signatures: Mapping[str, Any]) -> dict[str, dict[str, dict[str, str]]]:
-    """Describes signatures: name -> {"inputs": {name: type}, "outputs": ...}, such as `string [B]`.
-
-    Args:
-        signatures: name -> `SignatureDef`.
-    """
+    """Describes `SignatureDef`s: name -> {"inputs": {name: type}, ...}, types as `string [B]`."""
     return {
         name: {
             side: {key: _type(info) for key, info in sorted(getattr(signature, side).items())}
@@ -76,15 +67,9 @@ def write_card(
     folder: Path, *, directories: Sequence[ModelDirectory], config: dict[str, Any], facts: Any
 ) -> None:
     """Writes `model_card.json`, and the same for people as `MODEL_CARD.md`.
-
-    Args:
-        directories: list of `ModelDirectory`, several for an ensemble.
-        config: configuration of the first model.
-        facts: further entries of the card, of any type that JSON has.
-
-    Raises:
-        UserError: the recorded scores cannot be read.
-        OSError: a file cannot be written.
+    There are several `directories` for an ensemble; `config` is that of the first model. `facts`
+    are further entries of the card, of any type that JSON has. Raises `UserError` if the recorded
+    scores cannot be read, and `OSError` if a file cannot be written.
     """
     configs = [directory.config() for directory in directories]
     card = {

@@ -51,14 +51,8 @@ def checked(values: tf.Tensor, refusal: Any) -> tf.Tensor:
 
 def refuse(is_bad: tf.Tensor, values: tf.Tensor, message: str) -> tf.Operation:
     """Ends the request if a value is bad; the error names the first one.
-
-    Args:
-        is_bad: bool tensor.
-        values: tensor of the same shape.
-        message: has `{}` twice: for the value's index, counted from 0, and for the value.
-
-    Returns:
-        The checking operation.
+    `is_bad`, bool, has the shape of `values`. `message` has `{}` twice: for the value's index,
+    counted from 0, and for the value. Returns the checking operation.
     """
     place = tf.where(is_bad)[:1]
     index = tf.strings.reduce_join(tf.strings.as_string(place), axis=1, separator=", ")

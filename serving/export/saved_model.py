@@ -157,7 +157,6 @@ class ServingModule(tf.Module):
 
     @functools.cached_property
     def _num_heads(self):
-        """Number of heads of all attention maps."""
         with tf.init_scope():
             nothing = tf.constant([[EOS_ID]])
             maps = self._attention_maps(nothing, nothing)
@@ -165,7 +164,6 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_STRINGS], autograph=False)
     def serving_default(self, text: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The endpoint `serving_default`."""
         lines = lines_of(text)
         found = self._hypotheses(self._encoded_lines(lines), self._search, 1)
         texts, penalty = self.target.decode(found.ids[:, 0]), self.options.length_penalty
@@ -176,7 +174,6 @@ class ServingModule(tf.Module):
     def translate(
         self, text: tf.Tensor, beam_size: tf.Tensor, length_penalty: tf.Tensor, n_best: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The endpoint `translate`."""
         lines = lines_of(text)
         of_text = self._each(text, beam_size, length_penalty, n_best)
         each = EachSentence(*(tf.gather(values, lines.value_rowids()) for values in of_text))
@@ -226,7 +223,7 @@ class ServingModule(tf.Module):
     def translate_ids(
         self, source_ids: tf.Tensor, source_lengths: tf.Tensor
     ) -> dict[str, tf.Tensor]:
-        """The endpoint `translate_ids`. Ignores the ids of a row from its length on."""
+        """Ignores the ids of a row from its length on."""
         size, last_id = tf.shape(source_ids)[1], self.source_vocab_size - 1
         lengths = same_rows(source_lengths, source_ids, "source_lengths", "source_ids")
         message = "source_lengths[{}] is {}, not between 0 and the width of source_ids"
@@ -252,7 +249,7 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
     def attention(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The endpoint `attention`. Padding has the token "" and the weight 0."""
+        """Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
         weights = self._align(not_empty(source_ids), not_empty(target_ids))
@@ -262,7 +259,7 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
     def attention_maps(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The endpoint `attention_maps`. Padding has the token "" and the weight 0."""
+        """Padding has the token "" and the weight 0."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, self._num_heads))
         maps = self._attention_maps(not_empty(source_ids), not_empty(target_ids))
@@ -278,7 +275,6 @@ class ServingModule(tf.Module):
 
     @tf.function(input_signature=[_STRINGS, _STRINGS], autograph=False)
     def score(self, source: tf.Tensor, target: tf.Tensor) -> dict[str, tf.Tensor]:
-        """The endpoint `score`."""
         source_ids, target_ids, tokens = self._pairs(source, target)
         source_ids = checked(source_ids, _refuse_weights(source_ids, target_ids, 1))
         log_probs = self._score(not_empty(source_ids), not_empty(target_ids)).log_probs
@@ -310,11 +306,7 @@ class ServingModule(tf.Module):
         return endpoints
 
     def save(self, folder: Path) -> None:
-        """Writes the SavedModel into a folder.
-
-        Raises:
-            OSError: it cannot be written.
-        """
+        """Writes the SavedModel into a folder; raises `OSError` if it cannot be written."""
         # Nobody trains what is served: graphs of gradients took a third of the time to write.
         options = tf.saved_model.SaveOptions(experimental_custom_gradients=False)
         try:
@@ -330,18 +322,10 @@ def write_saved_model(
     make_requests: Callable[[Mapping[str, Any]], Sequence[Any]],
 ) -> Mapping[str, Any]:
     """Writes a SavedModel that a stock server can load, and its warm-up requests.
-
-    Args:
-        folder: `Path` of the version, which does not exist or is empty.
-        make_requests: function of the signatures, name -> `SignatureDef`; returns the warm-up
-            requests, see `warm_up.write_requests`. The SavedModel is written when it is called.
-
-    Returns:
-        The signatures.
-
-    Raises:
-        UserError: a stock server lacks an operation of the model.
-        OSError: a file cannot be written.
+    The version's `folder` does not exist or is empty. `make_requests` gets the signatures, name ->
+    `SignatureDef`, when the SavedModel is written; returns the warm-up requests, see
+    `warm_up.write_requests`. Returns the signatures. Raises `UserError` if a stock server lacks an
+    operation of the model, and `OSError` if a file cannot be written.
     """
     module.save(folder)
     graph = read_meta_graph(folder)

@@ -53,17 +53,9 @@ def check(
     max_tokens: int,
 ) -> list[Any]:
     """Calls every signature of a SavedModel and compares its answers with the model's.
-
-    Args:
-        lines: list of str, none of more than `max_tokens`.
-        translations: list of `Translation`, one for each line, found by the same search.
-        max_tokens: longest line that the SavedModel accepts, on either side.
-
-    Returns:
-        list of the requests, which have a signature and inputs.
-
-    Raises:
-        UserError: the SavedModel fails, or its answers differ from the model's.
+    No line has more than `max_tokens`, the longest that the SavedModel accepts on either side;
+    `translations` has one for each line, found by the same search. Returns the requests, which have
+    a signature and inputs. Raises `UserError` if the SavedModel fails, or its answers differ.
     """
     requests = list(_requests(model, tokenizer, lines, translations, max_tokens))
     wrong = {request.signature: [] for request in requests}
@@ -173,11 +165,7 @@ def _maps(model, pairs):
 
 
 def _outputs(saved_model, requests):
-    """Yields the outputs for each request, from a process that cannot import this project.
-
-    Raises:
-        UserError: the process fails.
-    """
+    """Yields the outputs for each request, from a process that cannot import this project."""
     with tempfile.TemporaryDirectory() as folder:
         # Python finds modules in the folder of the program. The client must not find this project.
         client = shutil.copy(saved_model_client.__file__, folder)

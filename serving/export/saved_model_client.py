@@ -18,10 +18,7 @@ import tensorflow as tf
 
 @contextlib.contextmanager
 def loaded(folder: Any) -> Iterator[Callable]:
-    """Loads a SavedModel; yields `answer(signature, inputs)`.
-
-    Inputs are a dict of name -> nested lists or arrays, answers a dict of name -> array.
-    """
+    """Loads a SavedModel; yields `answer(signature, inputs)`, name -> nested lists or arrays."""
     import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
     session = tf.compat.v1.Session(graph=tf.Graph())

@@ -105,11 +105,7 @@ def _escaped(text):
 
 
 def write_beside(folder: Path, name: str) -> None:
-    """Writes the files beside the versions that are not there yet.
-
-    Raises:
-        OSError: a file cannot be written.
-    """
+    """Writes the files beside the versions that are not there yet; may raise `OSError`."""
     texts = {
         "models.config": _MODELS.format(name=_escaped(name)),
         "batching.config": _BATCHING,

@@ -28,12 +28,8 @@ class ServerError(Exception):
 
 
 class RestClient:
-    """Sends requests to the REST API.
-
-    Args:
-        address: such as `http://localhost:8501`.
-        model: its name.
-        seconds: longest time to wait for an answer.
+    """Sends requests to the REST API at an address such as `http://localhost:8501`.
+    `seconds` is the longest time to wait for an answer.
     """
 
     def __init__(self, address: str, model: str, seconds: float = 60) -> None:
@@ -42,17 +38,9 @@ class RestClient:
         self.seconds = seconds
 
     def predict(self, signature: str, inputs: Mapping[str, Any]) -> Any:
-        """Calls a signature.
-
-        Args:
-            signature: its name.
-            inputs: name -> nested lists.
-
-        Returns:
-            name -> nested lists; if there is only one output, its lists alone.
-
-        Raises:
-            ServerError: the server refuses, or does not answer.
+        """Calls a signature; inputs and outputs are name -> nested lists, a single output its lists
+        alone.
+        Raises `ServerError` if the server refuses, or does not answer.
         """
         body = json.dumps({"signature_name": signature, "inputs": inputs}).encode()
         try:
@@ -77,13 +65,7 @@ class RestClient:
 
 
 class GrpcClient:
-    """Sends requests to the gRPC API; arguments and methods as `RestClient`.
-
-    Args:
-        address: such as `localhost:8500`.
-        model: its name.
-        seconds: longest time to wait for an answer.
-    """
+    """Sends requests to the gRPC API at an address such as `localhost:8500`; as `RestClient`."""
 
     def __init__(self, address: str, model: str, seconds: float = 60) -> None:
         try:
@@ -114,7 +96,6 @@ class GrpcClient:
         return {name: _lists(tf.make_ndarray(tensor)) for name, tensor in found.outputs.items()}
 
     def close(self) -> None:
-        """Closes the connection."""
         self._channel.close()
 
 
@@ -145,17 +126,9 @@ def translations(
     length_penalty: float = DEFAULT,
     n_best: int = DEFAULT,
 ) -> list[list[tuple[float, str]]]:
-    """Returns for each line a list of (score, translation), the best first.
-
-    Args:
-        server: a client.
-        lines: list of str.
-        beam_size: of the search.
-        length_penalty: of the search.
-        n_best: number of different translations of each line.
-
-    Raises:
-        ServerError: the server refuses, or does not answer.
+    """Returns for each line a list of (score, translation), `n_best` different ones, the best
+    first.
+    `server` is a client. Raises `ServerError` if it refuses, or does not answer.
     """
     rows = len(lines)
     options = {"beam_size": [int(beam_size)] * rows, "n_best": [int(n_best)] * rows}

@@ -14,12 +14,9 @@ from nmt_zoo.common.locks import lock
 @contextlib.contextmanager
 def unfinished_version(folder: Path) -> Iterator[Path]:
     """Makes a folder to fill and `publish`; removes it afterwards if it was not published.
-
     The new folder lies in the folder of versions, which is locked: a second export waits.
-    Unfinished versions that killed exports left there are removed.
-
-    Raises:
-        UserError: the folder cannot be written.
+    Unfinished versions that killed exports left there are removed. Raises `UserError` if the folder
+    cannot be written.
     """
     unfinished, handle = folder / f".unfinished-{uuid.uuid4().hex}", None
     is_new = not os.path.lexists(folder)
@@ -62,11 +59,7 @@ def check_format(folder: Path, other_file: str) -> None:
 
 
 def publish(unfinished: Path, folder: Path) -> Path:
-    """Renames an unfinished version to the number after the largest in its folder.
-
-    Returns:
-        The version's new path.
-    """
+    """Renames an unfinished version to the number after the largest; returns its new path."""
     for path in (*unfinished.rglob("*"), unfinished):
         _sync(path)
     newest = newest_version(folder)

@@ -35,13 +35,7 @@ def sample_requests(
     tokenizer: Tokenizer, signatures: Mapping[str, Any], max_input_tokens: int
 ) -> list[WarmUpRequest]:
     """Makes a request of the `SAMPLES` to each signature of a `ServingModule`.
-
-    Args:
-        signatures: name -> `SignatureDef`.
-        max_input_tokens: longest line that is accepted; longer samples are left out.
-
-    Returns:
-        list of `WarmUpRequest`.
+    `signatures` are name -> `SignatureDef`. Samples above `max_input_tokens` are left out.
     """
     both = zip(tokenizer.source.encode(SAMPLES), tokenizer.target.encode(SAMPLES), strict=True)
     lengths = [max(map(len, ids)) for ids in both]
@@ -63,15 +57,9 @@ def sample_requests(
 def write_requests(
     folder: Path, requests: Sequence[Any], signatures: Mapping[str, Any], name: str
 ) -> None:
-    """Writes the warm-up requests of a version.
-
-    Args:
-        requests: with the attributes of `WarmUpRequest`. Of each signature, the first and the last
-            one are taken.
-        signatures: name -> `SignatureDef`.
-
-    Raises:
-        OSError: the file cannot be written.
+    """Writes warm-up requests, of each signature the first and the last.
+    `requests` have the attributes of `WarmUpRequest`; `signatures` are name -> `SignatureDef`.
+    Raises `OSError` if the file cannot be written.
     """
     by_signature = {}
     for request in requests:
@@ -95,10 +83,8 @@ def write_requests(
 
 
 def read_requests(folder: Path) -> list[WarmUpRequest]:
-    """Reads the warm-up requests of a version: a list of `WarmUpRequest`, empty if it has none.
-
-    Raises:
-        UserError: the file is damaged.
+    """Reads the warm-up requests of a version, if it has any.
+    Raises `UserError` if the file is damaged.
     """
     path = folder / EXTRA / _FILE
     if not path.exists():

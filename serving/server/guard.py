@@ -35,10 +35,8 @@ HEADERS = {
 
 class Guard:
     """ASGI middleware: checks Host and Origin, adds headers, logs, and answers errors in JSON.
-
-    Args:
-        names: lower-case host names that are allowed besides addresses and `localhost`.
-        log: function that is called with a line for each request, or None.
+    `names` are the lower-case host names that are allowed besides addresses and `localhost`; `log`
+    is called with a line for each request.
     """
 
     def __init__(
@@ -49,7 +47,6 @@ class Guard:
         self._names = {"localhost", *filter(None, names)}  # A list may end in a comma.
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answers one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -22,11 +22,7 @@ _PART = 1 << 16  # Numbers that are converted at once, because as text each take
 
 
 def parse(body: bytes) -> dict[str, Any]:
-    """Parses the body of a request.
-
-    Raises:
-        Refusal: it is not UTF-8, not JSON, or not an object.
-    """
+    """Parses the body of a request; raises `Refusal` if it is no JSON object in UTF-8."""
     try:
         request = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:  # Also of too many digits.
@@ -40,12 +36,8 @@ def inputs_of(
     request: Mapping[str, Any], infos: Mapping[str, Any], max_rows: int
 ) -> tuple[dict[str, np.ndarray], bool]:
     """Returns the inputs of a request, name -> array, and whether they are in rows.
-
-    Args:
-        infos: name -> `TensorInfo`, the inputs of the signature.
-
-    Raises:
-        Refusal: the request does not fit the signature, or has too many rows.
+    `infos` are the inputs of the signature, name -> `TensorInfo`. Raises `Refusal` if the request
+    does not fit the signature, or has too many rows.
     """
     keys = [key for key in ("instances", "inputs") if key in request]
     if len(keys) != 1:
@@ -73,17 +65,9 @@ def inputs_of(
 
 
 def tensor(values: Any, info: Any, name: str, max_rows: int) -> np.ndarray:
-    """Makes a tensor of a value, or of nested lists of values.
-
-    Args:
-        values: a value, or nested lists of values.
-
-    Returns:
-        array of the type and the rank of `info`; strings as bytes.
-
-    Raises:
-        Refusal: a value has another type, or the lists have another depth, different lengths or
-            too many rows.
+    """Makes a tensor of the type and the rank of `info`, strings as bytes.
+    `values` is a value, or nested lists of values. Raises `Refusal` if a value has another type, or
+    the lists have another depth, different lengths or too many rows.
     """
     sizes = [dim.size for dim in info.tensor_shape.dim]
     array = np.array(values, object)  # Where lists have different lengths, they are values.
@@ -133,13 +117,8 @@ def _as_bytes(value):
 
 
 def answer(outputs: Mapping[str, np.ndarray], in_rows: bool, warnings: Sequence[str] = ()) -> bytes:
-    """Returns the body of an answer, JSON.
-
-    Args:
-        warnings: texts for the key `warnings`, which is left out if there are none.
-
-    Raises:
-        Refusal: outputs in rows have different numbers of rows.
+    """Returns the body of an answer, JSON; its key `warnings` is left out if there are none.
+    Raises `Refusal` if outputs in rows have different numbers of rows.
     """
     values = {name: _plain(array, name) for name, array in sorted(outputs.items())}
     if in_rows:

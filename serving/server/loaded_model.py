@@ -15,18 +15,13 @@ from nmt_zoo.serving.server.refusals import not_an_answer
 
 class LoadedModel:
     """A SavedModel that answers requests; several threads may call it.
-
-    Attributes:
-        signatures: name -> `SignatureDef`.
-        training_text: `TrainingText` of a translation model, or None if it has no such record.
-
-    Raises:
-        UserError: it cannot be loaded.
+    Raises `UserError` if it cannot be loaded.
     """
 
     def __init__(self, folder: Path) -> None:
         import tensorflow_text  # noqa: F401 - registers the ops of its tokenizer
 
+        # None if there is no such record.
         self.training_text = TrainingText.read(Path(folder, EXTRA, RECORD))
         self._session = tf.compat.v1.Session(graph=tf.Graph())
         try:
@@ -40,16 +35,8 @@ class LoadedModel:
     def run(
         self, signature: str, inputs: Mapping[str, np.ndarray], seconds: float
     ) -> dict[str, np.ndarray]:
-        """Calls a signature.
-
-        Args:
-            seconds: time after which the computation is stopped.
-
-        Returns:
-            name -> array; strings are bytes.
-
-        Raises:
-            Refusal: the model does not answer, or not in time.
+        """Calls a signature; returns name -> array, strings as bytes.
+        Raises `Refusal` if the model does not answer, or not in `seconds`.
         """
         asked = self.signatures[signature]
         fetches = {name: output.name for name, output in asked.outputs.items()}
@@ -63,7 +50,6 @@ class LoadedModel:
 
     def is_joinable(self, signature: str) -> bool:
         """Says whether requests of a signature can be answered together.
-
         Each input has one value a row. Each output has rows of a fixed size; others are padded to
         the longest row, so that an answer would depend on the other requests.
         """

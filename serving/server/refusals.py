@@ -4,19 +4,13 @@ import tensorflow as tf
 
 
 class Refusal(Exception):
-    """A request that is not answered.
-
-    Attributes:
-        status: HTTP status.
-        message: str for the answer's body, `{"error": message}`.
-        headers: further headers of the answer.
-    """
+    """A request that is not answered."""
 
     def __init__(self, status: int, message: str, **headers: str) -> None:
         # It may repeat half of a surrogate pair of the request, which UTF-8 does not have.
         message = message.encode(errors="backslashreplace").decode()
         super().__init__(message)
-        self.status = status
+        self.status = status  # Of HTTP.
         self.message = message
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
 

@@ -33,11 +33,8 @@ class _Item:
 
 class RequestQueue:
     """The queue in front of the model; to be used in one event loop.
-
-    Args:
-        max_rows: most rows that requests are joined to.
-        num_threads: number of batches that are computed at the same time.
-        seconds: time after which a request is given up.
+    Joins requests up to `max_rows` rows, and computes `num_threads` batches at the same time. After
+    `seconds`, a request is given up.
     """
 
     def __init__(self, *, max_rows: int, num_threads: int, seconds: float) -> None:
@@ -50,10 +47,8 @@ class RequestQueue:
     async def answer(
         self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
     ) -> dict[str, np.ndarray]:
-        """Returns the outputs of a signature of a `LoadedModel`: name -> array.
-
-        Raises:
-            Refusal: the model does not answer, or not in time.
+        """Returns the outputs of a signature, name -> array.
+        Raises `Refusal` if the model does not answer, or not in time.
         """
         lengths = {array.shape[:1] for array in inputs.values()}
         rows = None
@@ -121,7 +116,6 @@ async def within(seconds: float, result: Awaitable) -> Any:
 
 def _answers(batch):
     """Answers requests together; returns outputs or a `Refusal` for each.
-
     A request that the model refuses must not harm the others: then each half is answered alone.
     """
     try:

@@ -68,7 +68,6 @@ class RestApi:
         self._queue.close()
 
     async def endpoint(self, request: Request) -> Response:
-        """Answers a request."""
         try:
             return await self._response(request)
         except Refusal as refusal:
@@ -118,7 +117,6 @@ class RestApi:
 
     async def _read(self, request):
         """Reads a body; of one that is too large, the rest is dropped, so that an answer arrives.
-
         A client that is still sending would not read the answer.
         """
         limit, parts, size = self._limits.max_body_bytes, [], 0
@@ -184,12 +182,7 @@ def make_app(
     allowed_hosts: Sequence[str] = (),
     log: Callable[[str], None] | None = None,
 ) -> Starlette:
-    """Makes the ASGI application.
-
-    Args:
-        allowed_hosts: host names by which clients may call the server.
-        log: function that is called with a line for each request, or None.
-    """
+    """Makes the ASGI application; `log` is called with a line for each request."""
     api = RestApi(versions, limits, split_sentences)
 
     @contextlib.asynccontextmanager

@@ -16,17 +16,10 @@ _WARM_UP_SECONDS = 600  # For each request.
 
 
 class ServedVersions:
-    """Serves the newest version in a folder, and replaces it when another becomes the newest.
-
+    """Serves the newest of the versions 1, 2, 3, ... in a folder, and replaces it by newer ones.
     As in TensorFlow Serving, one version is served at a time. Its successor is loaded beside it, so
-    that no request has to wait, and the old one is closed after its last request.
-
-    Args:
-        folder: holds the versions 1, 2, 3, ...
-        load: function of a version's folder -> `LoadedModel`.
-
-    Raises:
-        UserError: there is no version, or it cannot be loaded.
+    that no request has to wait, and the old one is closed after its last request. `load` gets a
+    version's folder. Raises `UserError` if there is no version, or it cannot be loaded.
     """
 
     def __init__(
@@ -51,10 +44,8 @@ class ServedVersions:
 
     @contextlib.contextmanager
     def use(self, name: str, number: int | None = None) -> Iterator[LoadedModel]:
-        """Yields the `LoadedModel` for a request; it is not closed within the `with` block.
-
-        Raises:
-            Refusal: the model, or a version of this number, is not served.
+        """Yields the model for a request; it is not closed within the `with` block.
+        Raises `Refusal` if the model, or a version of this number, is not served.
         """
         if name != self._name or number not in (None, self.number):
             asked = f"Latest({name})" if number is None else f"Specific({name}, {number})"
@@ -69,9 +60,7 @@ class ServedVersions:
 
     def status(self, name: str, number: int | None = None) -> dict[str, Any]:
         """Returns the states of all known versions, or of one, as a dict for JSON.
-
-        Raises:
-            Refusal: there is no such version.
+        Raises `Refusal` if there is no such version.
         """
         if name != self._name:
             raise Refusal(404, f"Could not find any versions of model {name}")
@@ -93,7 +82,6 @@ class ServedVersions:
 
     async def refresh(self) -> None:
         """Loads the newest version of the folder if it is not the one that is served.
-
         Files decide, not the number, which an export into an emptied folder takes again. A version
         that cannot be loaded, perhaps because it is still being copied, is tried again when its
         files have changed.
@@ -134,9 +122,7 @@ class ServedVersions:
 
 def load_warm(folder: str | Path) -> LoadedModel:
     """Loads a version and answers its warm-up requests, because the first calls take long.
-
-    Raises:
-        UserError: it cannot be loaded, or fails to answer one of them.
+    Raises `UserError` if it cannot be loaded, or fails to answer one of them.
     """
     requests, model = read_requests(folder), LoadedModel(folder)
     for signature, inputs in requests:

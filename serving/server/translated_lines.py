@@ -23,13 +23,9 @@ _ROW = re.compile(r"^(\w+\[)(\d+)(?=\])")  # At the beginning of a refusal's mes
 
 class LineTranslations:
     """Answers requests; each sentence of a line may be translated by itself, as in translate.py.
-
-    The translations of its sentences are joined, and their scores averaged.
-
-    Args:
-        split_sentences: "auto", "always" or "never", see translate.py.
-        max_rows: most rows that the model gets at once.
-        seconds: time after which a request is given up.
+    The translations of its sentences are joined, and their scores averaged. `split_sentences` is
+    "auto", "always" or "never", see translate.py. The model gets at most `max_rows` rows at once.
+    After `seconds`, a request is given up.
     """
 
     def __init__(
@@ -43,14 +39,7 @@ class LineTranslations:
     async def answer(
         self, model: LoadedModel, signature: str, inputs: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Answers a request.
-
-        Returns:
-            `(name -> array, list of warnings, each a str)`.
-
-        Raises:
-            Refusal: as `RequestQueue.answer`.
-        """
+        """Answers a request; returns name -> array, and warnings. May raise `Refusal`."""
         outputs = model.signatures[signature].outputs
         if "text" not in inputs or not {*_OUTPUTS} <= set(outputs):
             return await self._queue.answer(model, signature, inputs), []
