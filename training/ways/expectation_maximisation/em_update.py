@@ -77,7 +77,6 @@ class ExpectationMaximisation(WayOfTraining):
 
     @classmethod
     def companion(cls, directory: ModelDirectory, config: dict[str, Any]) -> ModelDirectory | None:
-        """the directory of the reverse model."""
         return reverse_directory(directory, config)
 
     @classmethod
