@@ -21,7 +21,7 @@ class WayOfTraining:
 
     name: str = ""  # a value of the option `update`
     options: tuple[str, ...] = ()  # training options that only this way reads
-    # Whether a step takes batches, which devices can share out. Otherwise it takes the whole corpus.
+    # Whether a step takes batches, which devices can share, rather than the whole corpus.
     takes_batches: bool = False
     has_plan: bool = True  # whether --dry_run can show a plan of its epochs
 

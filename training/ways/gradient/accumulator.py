@@ -4,7 +4,7 @@ import tensorflow as tf
 
 
 class Accumulator:
-    """The sums of the batches of an update, in variables made when needed, for `weights`."""
+    """The sums of the batches of an update, for weights that have a gradient; made when needed."""
 
     def __init__(self, weights: list):
         self._shapes = [*(weight.shape for weight in weights), [4]]

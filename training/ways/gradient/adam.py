@@ -23,6 +23,7 @@ def adam(
     Args:
         learning_rate: peak of the schedule.
         warmup_steps: updates until the peak, at least 1.
+        schedule: one of `SCHEDULES`.
         beta_2: decay of the second moment; 0.999 in Kingma and Ba 2015.
         weight_decay: AdamW, Loshchilov and Hutter 2019: every update subtracts the learning rate
             times this share from all weights but biases and the weights of layer normalisation.
